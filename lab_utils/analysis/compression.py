@@ -1,0 +1,190 @@
+"""Bytes of every format as a function of (M, K, sparsity), and what follows from them.
+
+The formulas are the papers' own, for 2-byte values (fp16, bf16) and zeros placed at random.
+They are the single source: ``expected_nbytes`` of the formats and every figure read them here.
+`stored_extra_bytes` says what the layouts hold beyond the published formulas.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+VALUE_BYTES = 2  # fp16 and bf16
+OFFSET_BYTES = 4  # row pointers, column indices, tile offsets: int32
+
+
+def dense_bytes(M: int, K: int, sparsity: ArrayLike = 0.0) -> float | np.ndarray:
+    """Bytes of a dense 2-byte matrix, 2·M·K: the numerator of every compression ratio."""
+    s = _checked(M, K, sparsity)
+    return _plain(VALUE_BYTES * M * K + 0 * s)
+
+
+def csr_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
+    """Bytes of CSR: 6·NNZ + 4·(M+1), a 2-byte value and a 4-byte column each (SpInfer eq. 3)."""
+    s = _checked(M, K, sparsity)
+    return _plain(_csr(M, M * K * (1 - s)))
+
+
+def tiled_csl_bytes(
+    M: int, K: int, sparsity: ArrayLike, *, tile: tuple[int, int] = (128, 64)
+) -> float | np.ndarray:
+    """Bytes of Tiled-CSL: 4·NT + 4·NNZ, value and 16-bit location in one word (SpInfer eq. 2).
+
+    `tile` is (rows, columns) of a storage tile, 128×64 in Flash-LLM. A 16-bit location reaches
+    65536 places, so a larger tile raises ValueError.
+    """
+    s = _checked(M, K, sparsity)
+    tiles = _tiles(M, K, tile)
+    if tile[0] * tile[1] > 1 << 16:
+        raise ValueError(f"tile={tile}: rows × columns must be at most 65536 (16-bit locations)")
+    return _plain(OFFSET_BYTES * tiles + 4 * M * K * (1 - s))
+
+
+def tca_bme_bytes(
+    M: int,
+    K: int,
+    sparsity: ArrayLike,
+    *,
+    bitmap_tile: tuple[int, int] = (8, 8),
+    group_tile: tuple[int, int] = (64, 64),
+) -> float | np.ndarray:
+    """Bytes of TCA-BME: 4·(NGT+1) + 8·NBT + 2·NNZ (SpInfer eq. 9, NBT counted over K).
+
+    Each bitmap occupies whole machine words: 1, 2 or 4 bytes, or a multiple of 8. One offset
+    per group tile is all the indexing there is, the rest is counted from the bits; a group tile
+    of one bitmap tile therefore shows what an explicit offset per bitmap would cost.
+    """
+    s = _checked(M, K, sparsity)
+    groups = _tiles(M, K, group_tile)
+    _tiles(M, K, bitmap_tile)
+    if any(g % b for g, b in zip(group_tile, bitmap_tile, strict=True)):
+        raise ValueError(
+            f"group_tile={group_tile} must be a whole number of bitmap tiles {bitmap_tile}"
+        )
+    # Edges are padded to whole bitmap tiles here; the formula has no opinion on ragged shapes.
+    bitmaps = _tiles(M, K, bitmap_tile) * _word_bytes(bitmap_tile[0] * bitmap_tile[1])
+    return _plain(OFFSET_BYTES * (groups + 1) + bitmaps + VALUE_BYTES * M * K * (1 - s))
+
+
+def two_four_bytes(M: int, K: int, sparsity: ArrayLike = 0.5) -> float | np.ndarray:
+    """Bytes of 2:4: (2 + ¼)·M·K/2, two values and two 2-bit indices for every four weights.
+
+    The size is the same at every sparsity. The format holds a matrix without loss only where no
+    aligned group of four along K has more than two non-zeros.
+    """
+    s = _checked(M, K, sparsity)
+    return _plain((VALUE_BYTES + 0.25) * M * K / 2 + 0 * s)
+
+
+def sparta_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
+    """Bytes of SparTA: the 2:4 part plus CSR of what does not fit it (SpInfer eq. 4)."""
+    s = _checked(M, K, sparsity)
+    return _plain(two_four_bytes(M, K, s) + _csr(M, sparta_overflow(M, K, s)))
+
+
+def sparta_overflow(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
+    """Expected non-zeros beyond two in each aligned group of four along K (SpInfer eq. 4)."""
+    s = _checked(M, K, sparsity)
+    d = 1 - s
+    return _plain(M * K / 4 * (4 * d**3 * s + 2 * d**4))
+
+
+FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
+    "dense": dense_bytes,
+    "csr": csr_bytes,
+    "tiled_csl": tiled_csl_bytes,
+    "tca_bme": tca_bme_bytes,
+    "2:4": two_four_bytes,
+    "sparta": sparta_bytes,
+}
+
+
+def format_bytes(format: str, M: int, K: int, sparsity: ArrayLike, **tiles) -> float | np.ndarray:
+    """Bytes of `format` by its published formula; `tiles` are the tile options of that formula."""
+    if format not in FORMULAS:
+        raise ValueError(f"format={format!r} is unknown; allowed: {', '.join(FORMULAS)}")
+    return FORMULAS[format](M, K, sparsity, **tiles)
+
+
+def compression_ratio(
+    format: str, M: int, K: int, sparsity: ArrayLike, **tiles
+) -> float | np.ndarray:
+    """Dense bytes over encoded bytes: above 1 the format saves memory (SpInfer eq. 1)."""
+    return dense_bytes(M, K, sparsity) / format_bytes(format, M, K, sparsity, **tiles)
+
+
+def optimal_ratio(sparsity: ArrayLike) -> float | np.ndarray:
+    """Compression ratio of a format without indices, 1/(1−s); infinite at s = 1."""
+    s = _checked(1, 1, sparsity)
+    with np.errstate(divide="ignore"):
+        return _plain(np.divide(1.0, 1 - s))
+
+
+def break_even(format: str, M: int, K: int, **tiles) -> float | None:
+    """Sparsity at which `format` is exactly as large as dense (CR = 1).
+
+    None where there is no such point: the size does not depend on sparsity (dense, 2:4), or the
+    format stays on one side of dense (CSR of a matrix with very few columns never gets there).
+    """
+
+    def excess(s: float) -> float:
+        return format_bytes(format, M, K, s, **tiles) - dense_bytes(M, K)
+
+    low, high = 0.0, 1.0
+    if not excess(low) > 0 > excess(high):
+        return None
+    while high - low > 1e-12:  # every formula falls as sparsity grows, so bisection is enough
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return (low + high) / 2
+
+
+def stored_extra_bytes(format: str, M: int, K: int) -> float:
+    """Expected bytes that the stored layout adds to the published formula.
+
+    Tiled-CSL pads each tile to 4 words (1½ words on average) and keeps two more offsets;
+    TCA-BME keeps four strip offsets and pads the values of each group tile to 16 bytes (3½
+    values on average), and one 4-byte maximum. The averages hold where a tile has many
+    non-zeros. Zero for the other formats.
+    """
+    if format not in FORMULAS:
+        raise ValueError(f"format={format!r} is unknown; allowed: {', '.join(FORMULAS)}")
+    _checked(M, K, 0.0)
+    if format == "tiled_csl":
+        return 6.0 * _tiles(M, K, (128, 64)) + 2 * OFFSET_BYTES
+    if format == "tca_bme":
+        return (4 * OFFSET_BYTES + 7.0) * _tiles(M, K, (64, 64)) + 4
+    return 0.0
+
+
+def _csr(M: int, nnz: np.ndarray) -> np.ndarray:
+    return (VALUE_BYTES + OFFSET_BYTES) * nnz + OFFSET_BYTES * (M + 1)
+
+
+def _tiles(M: int, K: int, tile: tuple[int, int]) -> int:
+    rows, columns = tile
+    if rows < 1 or columns < 1:
+        raise ValueError(f"tile={tile}: both sides must be at least 1")
+    return -(-M // rows) * -(-K // columns)
+
+
+def _word_bytes(bits: int) -> int:
+    if bits > 64:
+        return 8 * -(-bits // 64)
+    return next(size for size in (1, 2, 4, 8) if bits <= 8 * size)
+
+
+def _checked(M: int, K: int, sparsity: ArrayLike) -> np.ndarray:
+    for name, value in (("M", M), ("K", K)):
+        if value != int(value) or value < 1:
+            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+    s = np.asarray(sparsity, dtype=np.float64)
+    if not np.all((s >= 0) & (s <= 1)):  # also refuses NaN
+        raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")
+    return s
+
+
+def _plain(value: np.ndarray) -> float | np.ndarray:
+    """Return a Python float for a scalar input and an array for an array."""
+    return float(value) if np.ndim(value) == 0 else value
