@@ -1,0 +1,1 @@
+"""LSCD workbench: load weights sparse, compute dense."""
