@@ -51,7 +51,7 @@ class Device:
         )
 
     def as_cited_by(self, paper: str) -> "Device":
-        """Return the same device with the figures that `paper` calculates with (a ``cited`` block)."""
+        """Return the same device with the figures that `paper` calculates with (its ``cited``)."""
         block = dict(_pick(self.cited, paper, f"paper citing {self.name}"))
         where = block.pop("where")
         return replace(self, title=f"{self.title} ({paper}: {where})", **block)

@@ -140,6 +140,30 @@ def break_even(format: str, M: int, K: int, **tiles) -> float | None:
     return (low + high) / 2
 
 
+def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, float]:
+    """What `format` spends on one weight of the dense matrix, in bytes, by purpose.
+
+    "values" are non-zeros (for SparTA and 2:4 also the slots that hold zeros), "indices" say where
+    they are, "offsets" where rows or tiles begin. The three sum to `format_bytes` / (M·K).
+    """
+    total = format_bytes(format, M, K, sparsity)
+    kept = M * K * (1 - sparsity)
+    slots, overflow = M * K / 2, sparta_overflow(M, K, sparsity)
+    values, indices = {
+        "dense": (VALUE_BYTES * M * K, 0),
+        "csr": (VALUE_BYTES * kept, OFFSET_BYTES * kept),
+        "tiled_csl": (VALUE_BYTES * kept, 2 * kept),
+        "tca_bme": (VALUE_BYTES * kept, _tiles(M, K, (8, 8)) * 8),
+        "2:4": (VALUE_BYTES * slots, 0.25 * slots),
+        "sparta": (
+            VALUE_BYTES * (slots + overflow),
+            0.25 * slots + OFFSET_BYTES * overflow,
+        ),
+    }[format]
+    parts = {"values": values, "indices": indices, "offsets": total - values - indices}
+    return {part: nbytes / (M * K) for part, nbytes in parts.items()}
+
+
 def stored_extra_bytes(format: str, M: int, K: int) -> float:
     """Expected bytes that the stored layout adds to the published formula.
 

@@ -1,0 +1,117 @@
+"""Computational intensity, the roofline and the byte limit of C[M,N] = A[M,K] · B[K,N].
+
+Intensities are in FLOP per byte for 2-byte activations and outputs, rates in TFLOP/s, bandwidths
+in GB/s (10⁹), times in µs. Everything broadcasts over numpy arrays. A *machine* is any object with
+``peak_tflops`` and ``bandwidth_gb_s``: a ``catalog.Device``, or what ``machine`` measured here.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lab_utils.analysis.compression import VALUE_BYTES, compression_ratio, format_bytes
+
+Number = float | np.ndarray
+
+
+class Machine(Protocol):
+    """What the roofline needs to know of a machine."""
+
+    peak_tflops: float
+    bandwidth_gb_s: float
+
+
+def dense_intensity(M: ArrayLike, N: ArrayLike) -> Number:
+    """Intensity of the dense product, M·N/(M+N) (Flash-LLM eq. 1).
+
+    2·M·N·K operations over the 2·(M·K + K·N) bytes that are read; writing C is left out.
+    """
+    return ratio_intensity(M, N, 1.0)
+
+
+def ratio_intensity(M: ArrayLike, N: ArrayLike, ratio: ArrayLike) -> Number:
+    """Intensity with the weights compressed by `ratio`, M·N/(M/CR + N) (SpInfer eq. 7)."""
+    m, n, r = (np.asarray(v, dtype=np.float64) for v in (M, N, ratio))
+    for name, value in (("M", m), ("N", n), ("ratio", r)):
+        if not np.all(value > 0):
+            raise ValueError(f"{name}={value} must be positive")
+    return _plain(m * n / (m / r + n))
+
+
+def format_intensity(format: str, M: int, K: int, N: ArrayLike, sparsity: ArrayLike) -> Number:
+    """Intensity with the weights stored in `format` at `sparsity` (SpInfer eq. 7)."""
+    return ratio_intensity(M, N, compression_ratio(format, M, K, sparsity))
+
+
+def optimal_intensity(M: ArrayLike, N: ArrayLike, sparsity: ArrayLike) -> Number:
+    """Intensity without any index bytes, M·N/(M·(1−s) + N) (Flash-LLM eq. 2, SpInfer eq. 8)."""
+    m, n, s = (np.asarray(v, dtype=np.float64) for v in (M, N, sparsity))
+    if not np.all((s >= 0) & (s <= 1)):
+        raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")
+    return _plain(m * n / (m * (1 - s) + n))
+
+
+def exact_intensity(
+    M: int, K: int, N: ArrayLike, format: str = "dense", sparsity: ArrayLike = 0.0
+) -> Number:
+    """Intensity that also counts writing C: 2·M·N·K over weights + 2·K·N + 2·M·N bytes.
+
+    For dense weights this is M·N·K/(M·K + K·N + M·N).
+    """
+    n = np.asarray(N, dtype=np.float64)
+    return _plain(2 * M * n * K / total_bytes(M, K, n, format, sparsity))
+
+
+def total_bytes(M: int, K: int, N: ArrayLike, format: str, sparsity: ArrayLike) -> Number:
+    """Bytes that one product moves at least: the stored weights, B once and C once."""
+    n = np.asarray(N, dtype=np.float64)
+    if not np.all(n >= 1):
+        raise ValueError(f"N={N!r} must be at least 1")
+    return _plain(format_bytes(format, M, K, sparsity) + VALUE_BYTES * n * (K + M))
+
+
+def ridge(machine: Machine) -> float:
+    """Intensity in FLOP/byte at which memory and tensor cores take equally long."""
+    return machine.peak_tflops * 1e12 / (machine.bandwidth_gb_s * 1e9)
+
+
+def attainable_tflops(machine: Machine, intensity: ArrayLike) -> Number:
+    """TFLOP/s under the roof at `intensity`: min(peak, intensity · bandwidth)."""
+    memory = np.asarray(intensity, dtype=np.float64) * machine.bandwidth_gb_s / 1e3
+    return _plain(np.minimum(machine.peak_tflops, memory))
+
+
+def utilisation(machine: Machine, intensity: ArrayLike) -> Number:
+    """Share of the tensor-core peak under the roof at `intensity`, 0 to 1 (Flash-LLM fig. 5)."""
+    return _plain(np.minimum(1.0, np.asarray(intensity, dtype=np.float64) / ridge(machine)))
+
+
+def ridge_batch(machine: Machine, M: int, weight_fraction: float = 1.0) -> float:
+    """N at which the product leaves the memory slope, infinite where it never does.
+
+    `weight_fraction` is encoded ÷ dense bytes (1/CR): a smaller one reaches the ridge earlier.
+    Solves M·N/(M·f + N) = ridge.
+    """
+    r = ridge(machine)
+    return r * M * weight_fraction / (M - r) if r < M else float("inf")
+
+
+def byte_limit_us(machine: Machine, nbytes: ArrayLike) -> Number:
+    """Time in µs to read `nbytes` once at full bandwidth; no kernel can be faster."""
+    return _plain(np.asarray(nbytes, dtype=np.float64) / (machine.bandwidth_gb_s * 1e3))
+
+
+def roofline_us(
+    machine: Machine, M: int, K: int, N: ArrayLike, format: str = "dense", sparsity: float = 0.0
+) -> Number:
+    """Time in µs under the roof: the slower of moving all bytes and computing as dense."""
+    n = np.asarray(N, dtype=np.float64)
+    memory = byte_limit_us(machine, total_bytes(M, K, n, format, sparsity))
+    compute = 2 * M * n * K / (machine.peak_tflops * 1e6)
+    return _plain(np.maximum(memory, compute))
+
+
+def _plain(value: Number) -> Number:
+    """Return a Python float for scalar inputs and an array for arrays."""
+    return float(value) if np.ndim(value) == 0 else value
