@@ -1,0 +1,155 @@
+"""One look for all figures: template, colour and name of each format, and the renderer."""
+
+import functools
+import threading
+import time
+import warnings
+
+import kaleido
+import plotly.graph_objects as go
+import plotly.io as pio
+from choreographer.browsers.chromium import Chromium
+
+FORMAT_COLOURS = {
+    "dense": "#5f6b7a",
+    "csr": "#c98a00",
+    "tiled_csl": "#2563c4",
+    "tca_bme": "#d1391f",
+    "2:4": "#178a5c",
+    "sparta": "#8b46b8",
+    "optimal": "#111827",
+}
+FORMAT_LABELS = {
+    "dense": "dense",
+    "csr": "CSR",
+    "tiled_csl": "Tiled-CSL",
+    "tca_bme": "TCA-BME",
+    "2:4": "2:4",
+    "sparta": "SparTA",
+    "optimal": "no indices",
+}
+# For series that are not formats (devices, batch sizes, kernels).
+SERIES_COLOURS = ["#2563c4", "#d1391f", "#178a5c", "#8b46b8", "#c98a00", "#0e8fa3", "#5f6b7a"]
+INK, MUTED, GRID = "#1f2937", "#6b7280", "#e8ebef"
+FONT = "Inter, Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+
+_AXIS = {
+    "showgrid": True,
+    "gridcolor": GRID,
+    "zeroline": False,
+    "showline": True,
+    "linecolor": "#9aa3af",
+    "ticks": "outside",
+    "ticklen": 5,
+    "tickcolor": "#9aa3af",
+    "title": {"standoff": 10},
+    "automargin": True,
+}
+
+pio.templates["lscd"] = go.layout.Template(
+    layout={
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "title": {
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "yref": "container",
+            "y": 0.97,
+            "yanchor": "top",
+            "font": {"size": 18},
+            "subtitle": {"font": {"size": 13, "color": MUTED}},
+        },
+        "width": 860,
+        "height": 500,
+        "margin": {"l": 70, "r": 40, "t": 90, "b": 64},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "colorway": SERIES_COLOURS,
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "legend": {"bgcolor": "rgba(255,255,255,0.85)", "font": {"size": 12}},
+        "hoverlabel": {"font": {"family": FONT, "size": 12}},
+        "bargap": 0.25,
+        "bargroupgap": 0.08,
+    }
+)
+
+
+def use() -> str:
+    """Set template and renderer for this session and return the renderer's name.
+
+    With a Chromium or Chrome that draws, figures carry a PNG beside their JSON, so that GitHub
+    and exported pages show them; otherwise JSON only, and a warning says why.
+    """
+    pio.templates.default = "lscd"
+    trouble = _start_png_server()
+    if trouble:
+        warnings.warn(f"figures carry no PNG: {trouble}", stacklevel=2)
+    pio.renderers["png"].scale = 2
+    pio.renderers.default = "plotly_mimetype" if trouble else "plotly_mimetype+png"
+    return pio.renderers.default
+
+
+def spread(values: list[float], gap: float) -> list[float]:
+    """Return positions near `values` that keep `gap` between neighbours, in the given order.
+
+    Labels that would collide form blocks, and each block is centred on its members' mean.
+    """
+    order = sorted(range(len(values)), key=values.__getitem__)
+    blocks: list[list[int]] = []
+    centre = [0.0] * len(values)
+
+    def place(block: list[int]) -> None:
+        middle = sum(values[i] for i in block) / len(block)
+        for rank, i in enumerate(block):
+            centre[i] = middle + (rank - (len(block) - 1) / 2) * gap
+
+    for i in order:
+        blocks.append([i])
+        place(blocks[-1])
+        while len(blocks) > 1 and centre[blocks[-1][0]] - centre[blocks[-2][-1]] < gap:
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+            place(blocks[-1])
+    return centre
+
+
+def titled(fig: go.Figure, title: str, subtitle: str = "", **layout) -> go.Figure:
+    """Give `fig` the house template, a title, a grey line below it, and other layout settings."""
+    fig.update_layout(
+        template="lscd", title={"text": f"<b>{title}</b>", "subtitle": {"text": subtitle}}, **layout
+    )
+    return fig
+
+
+@functools.cache
+def _start_png_server(timeout_s: float = 60.0) -> str | None:
+    """Start kaleido's server, draw one figure, and return None or what went wrong.
+
+    The server keeps one Chromium open: 0.2 s an image instead of 2.5 s. When its browser cannot
+    start, its thread dies and every call blocks for ever, hence the watch over the first image.
+    """
+    if not Chromium.find_browser(skip_local=False):
+        return "no Chromium or Chrome found; install one (Debian: apt install chromium)"
+    pio.defaults.headers = None  # given per image, the server ignores them with a warning
+    before = set(threading.enumerate())
+    kaleido.start_sync_server(silence_warnings=True, mathjax=False)  # MathJax comes from a CDN
+    server = next(iter(set(threading.enumerate()) - before), None)
+    outcome: list[str | None] = []
+    threading.Thread(target=_draw_one, args=(outcome,), daemon=True).start()
+    deadline = time.monotonic() + timeout_s
+    while not outcome and server and server.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if outcome:
+        return outcome[0]
+    if server and server.is_alive():
+        return f"the browser did not draw within {timeout_s:.0f} s"
+    kaleido.stop_sync_server(silence_warnings=True)
+    return "the browser did not start"
+
+
+def _draw_one(outcome: list[str | None]) -> None:
+    try:
+        go.Figure().to_image("png", width=20, height=20)
+        outcome.append(None)
+    except Exception as error:  # whatever it is, it means the same here: no PNG, and why
+        outcome.append(f"{type(error).__name__}: {error}")
