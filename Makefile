@@ -1,0 +1,74 @@
+# Two commands matter, `make run` and `make test`; `make help` tells the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -ec
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+TORCH_INDEX ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+EXTRAS := test$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
+
+# The set-up is done again when this changes: packages, pins, interpreter, place, index of torch.
+KEY := $(shell { cat pyproject.toml constraints.txt; "$(PYTHON)" -VV; pwd; \
+	echo "$(EXTRAS) $(TORCH_INDEX)"; } 2>&1 | cksum | cut -d' ' -f1)
+READY := $(VENV)/ready-$(KEY)
+
+define OTHER_PYTHON
+$(PYTHON) is missing or not Python 3.11 to 3.13.
+Name another one: make PYTHON=python3.12 run
+endef
+define NO_VENV
+$(PYTHON) cannot make virtual environments.
+On Debian and Ubuntu: apt-get install python3-venv
+endef
+define CPU_TORCH
+No NVIDIA GPU found. The default torch brings gigabytes of CUDA packages with it; without them:
+    make TORCH_INDEX=https://download.pytorch.org/whl/cpu run
+endef
+export OTHER_PYTHON NO_VENV CPU_TORCH
+
+.PHONY: help setup build run test lab format clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' Makefile | expand -t 10
+	@echo
+	@echo 'PYTHON=python3.12  another interpreter (3.11 to 3.13)'
+	@echo 'TORCH_INDEX=https://download.pytorch.org/whl/cpu  torch without CUDA'
+	@echo 'ARGS="..."         more arguments for lab run, pytest or JupyterLab'
+
+setup: $(READY)  ## install the pinned packages into .venv
+
+$(READY):
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
+		|| { echo "$$OTHER_PYTHON" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "$$NO_VENV" >&2; exit 1; }
+	@rm -f $(VENV)/ready-*
+	@[ "$$($(PY) -VV 2>&1)" = "$$("$(PYTHON)" -VV)" ] || "$(PYTHON)" -m venv --clear $(VENV)
+	@[ -n "$(TORCH_INDEX)" ] || [[ "$(EXTRAS)" = *gpu* ]] || echo "$$CPU_TORCH"
+	@echo 'Installing the pinned packages into $(VENV) (a few minutes; log: $(VENV)/pip.log)'
+	@$(PY) -m pip install --log $(VENV)/pip.log --disable-pip-version-check \
+		-c constraints.txt $(if $(TORCH_INDEX),--extra-index-url "$(TORCH_INDEX)") \
+		-e '.[$(EXTRAS)]' | awk '/^Collecting|^Installing collected/ \
+		{ printf "%s", ($$1 == "Installing") ? " installing" : "." ; fflush() } END { print "" }'
+	@touch $@
+
+build: $(READY)  ## compile kernels/ for this machine
+	@$(PY) -m lab_utils.cli build
+
+run: build  ## execute every notebook; report in outputs/latest/index.html
+	@$(PY) -m lab_utils.cli run $(ARGS)
+
+test: build  ## run the tests, notebooks and JupyterLab in a browser included
+	@$(PY) -m pytest $(ARGS)
+
+lab: build  ## open JupyterLab on the notebooks
+	@$(PY) -m jupyterlab notebooks $(ARGS)
+
+format: $(READY)  ## bring notebooks and Python into their canonical form
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m lab_utils.cli format
+
+clean:  ## remove .venv and caches; outputs/ stays
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,176 @@
+"""Run notebooks headlessly: check everything first, then one notebook after the other.
+
+Outputs go to `<output>/<run id>/`, never over the inputs. A notebook that fails does not stop
+the next; the report on disk is rewritten after every notebook, so that it is true whenever the
+run ends, also by Ctrl-C.
+"""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import papermill
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+from papermill.exceptions import PapermillExecutionError
+from traitlets import default
+
+from lab_utils.run import parameters as declared
+from lab_utils.run import profiles, report
+from lab_utils.run.results import Result, RunReport
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+OUTPUTS = ROOT / "outputs"
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class ThisInterpreter(AsyncKernelManager):
+    """Starts `python3` kernels with this interpreter, whatever kernels the user has installed."""
+
+    @default("kernel_spec_manager")
+    def _no_installed_kernels(self) -> KernelSpecManager:
+        return KernelSpecManager(kernel_dirs=[], parent=self)
+
+    @default("transport_encryption")
+    def _encrypt_if_possible(self) -> str:
+        return "auto"
+
+
+def run(
+    notebooks: Iterable[str | Path] = (),
+    profile: str = "auto",
+    parameters: Mapping[str, Any] | None = None,
+    output: Path = OUTPUTS,
+    folder: Path = NOTEBOOKS,
+) -> RunReport:
+    """Execute notebooks and write their report; returns it when all have had their turn.
+
+    `notebooks` are paths, or names of notebooks in `folder`; none means all of `folder`.
+    `profile` is a name in `folder/profiles`, or `auto`. `parameters` are given to every one of
+    the notebooks and override the profile.
+
+    Raises ValueError before any kernel starts: unknown notebook, profile or parameter, a value
+    of the wrong type, a notebook without a proper parameters cell.
+    """
+    from lab_utils import machine  # takes torch along, which refusals need not wait for
+
+    chosen = profiles.load(profile, folder)
+    results = [
+        Result(path.stem, path, _values(path, chosen, parameters or {}))
+        for path in _find(notebooks, folder)
+    ]
+    started = datetime.now(UTC)
+    commit = _commit()
+    made = RunReport(
+        folder=_new_folder(output, f"{started:%Y%m%dT%H%M%SZ}-{commit}"),
+        profile=chosen.name,
+        description=chosen.description,
+        commit=commit,
+        machine=machine.describe(),
+        started=started,
+        results=results,
+    )
+    _execute_all(made)
+    return made
+
+
+def _find(notebooks: Iterable[str | Path], folder: Path) -> list[Path]:
+    known = {path.stem: path for path in sorted(folder.glob("*.ipynb"))}
+    names = list(notebooks) or list(known)
+    paths = [known.get(str(name), Path(name)) for name in names]
+    for path in paths:
+        if path.suffix != ".ipynb" or not path.is_file():
+            raise ValueError(
+                f"notebook {str(path)!r} does not exist; allowed: a path to an .ipynb file, or "
+                f"one of {', '.join(known) or 'none'} (in {folder})"
+            )
+    stems = [path.stem for path in paths]
+    for stem in stems:
+        if stems.count(stem) > 1:
+            raise ValueError(f"notebook {stem!r} is named twice; allowed: once in a run")
+    if not paths:
+        raise ValueError(f"there are no notebooks in {folder}; name one")
+    return paths
+
+
+def _values(
+    notebook: Path, profile: profiles.Profile, overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    known = profile.parameters.get(notebook.stem, {})
+    return declared.check(notebook, {**known, **overrides})
+
+
+def _new_folder(output: Path, run_id: str) -> Path:
+    """Create `<output>/<run id>`, numbered if two runs start in the same second."""
+    output.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        made = output / (run_id if number == 1 else f"{run_id}-{number}")
+        try:
+            made.mkdir()
+            return made.resolve()
+        except FileExistsError:
+            number += 1
+
+
+def _commit() -> str:
+    """The short commit of the source, with `-dirty` for changed files; `nogit` without git."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "nogit"
+    return answer.stdout.strip()
+
+
+def _execute_all(made: RunReport) -> None:
+    report.start(made)
+    try:
+        for number, result in enumerate(made.results, 1):
+            result.status = "running"
+            report.publish(made)
+            _execute(result, made.folder, f"[{number}/{len(made.results)}] {result.name}")
+            report.page(result, made)
+            print(f"{result.status:>7}  {result.name}  {result.seconds:.1f} s", flush=True)
+    except KeyboardInterrupt:
+        made.interrupt()
+    finally:
+        report.publish(made)
+        _point_latest(made.folder)
+
+
+def _execute(result: Result, folder: Path, label: str) -> None:
+    """Run one notebook into `folder`; what goes wrong becomes the result's error."""
+    begin = time.monotonic()
+    try:
+        papermill.execute_notebook(
+            result.notebook,
+            folder / f"{result.name}.ipynb",
+            parameters=result.parameters,
+            kernel_name="python3",
+            language="python",
+            kernel_manager_class=ThisInterpreter,
+            cwd=result.notebook.resolve().parent,
+            progress_bar={"desc": label, "leave": False, "disable": None},
+            start_timeout=120,
+        )
+        result.status = "passed"
+    except PapermillExecutionError as error:
+        result.status, result.error = "failed", ANSI.sub("", "\n".join(error.traceback))
+    except Exception as error:  # a kernel that died or never started fails its notebook only
+        result.status, result.error = "failed", f"{type(error).__name__}: {error}"
+    finally:
+        result.seconds = time.monotonic() - begin
+
+
+def _point_latest(folder: Path) -> None:
+    """Let `<output>/latest` lead to the newest run."""
+    link = folder.parent / f".latest-{os.getpid()}"
+    link.symlink_to(folder.name)
+    os.replace(link, folder.parent / "latest")

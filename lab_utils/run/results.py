@@ -1,0 +1,73 @@
+"""What a run leaves: one Result per notebook, together a RunReport, as JSON for programs."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+Status = Literal["waiting", "running", "passed", "failed", "interrupted", "not run"]
+
+
+@dataclass
+class Result:
+    """One notebook of a run; `seconds` is wall-clock time, `error` a plain-text traceback."""
+
+    name: str
+    notebook: Path
+    parameters: dict[str, Any]
+    status: Status = "waiting"
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass
+class RunReport:
+    """A run: where it is written, under which profile and commit, and its results."""
+
+    folder: Path
+    profile: str
+    description: str
+    commit: str
+    machine: dict[str, str]
+    started: datetime
+    results: list[Result] = field(default_factory=list)
+
+    def count(self, status: Status) -> int:
+        """How many notebooks have this status."""
+        return sum(result.status == status for result in self.results)
+
+    @property
+    def seconds(self) -> float:
+        """Time of all notebooks together, in seconds."""
+        return sum(result.seconds for result in self.results)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every notebook passed, 130 after Ctrl-C, else 1."""
+        if self.count("interrupted"):
+            return 130
+        return 0 if self.count("passed") == len(self.results) else 1
+
+    def interrupt(self) -> None:
+        """Say the truth after Ctrl-C: what ran was interrupted, what waited did not run."""
+        for result in self.results:
+            if result.status == "running":
+                result.status = "interrupted"
+            elif result.status == "waiting":
+                result.status = "not run"
+        if not self.count("interrupted"):
+            self.results[-1].status = "interrupted"
+
+    def save(self) -> None:
+        """Write run.json, whole or not at all."""
+        text = json.dumps(asdict(self), indent=2, default=str, ensure_ascii=False)
+        write_whole(self.folder / "run.json", text + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a text file atomically: a reader sees the old or the new one, never half."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
