@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike
 
 VALUE_BYTES = 2  # fp16 and bf16
 OFFSET_BYTES = 4  # row pointers, column indices, tile offsets: int32
+TILE_OPTIONS = {"tiled_csl": "tile", "tca_bme": "group_tile"}
+# Average alignment of a tile with many non-zeros: 1½ words of 4 bytes, 3½ values of 2 bytes.
+PADDING_BYTES = {"tiled_csl": 6.0, "tca_bme": 7.0}
 
 
 def dense_bytes(M: int, K: int, sparsity: ArrayLike = 0.0) -> float | np.ndarray:
@@ -164,21 +167,36 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
     return {part: nbytes / (M * K) for part, nbytes in parts.items()}
 
 
+def tile_overhead(
+    format: str, M: int, K: int, sparsity: float, tile: tuple[int, int], *, padding: bool = False
+) -> float:
+    """Share of the encoded bytes, 0 to 1, that a tile costs whatever it holds.
+
+    `format` is "tiled_csl" or "tca_bme" (`tile` is its group tile). A tile costs its 4-byte offset;
+    with `padding` also the average alignment of its values (see `stored_extra_bytes`).
+    """
+    if format not in TILE_OPTIONS:
+        raise ValueError(f"format={format!r} has no tiles; allowed: {', '.join(TILE_OPTIONS)}")
+    total = format_bytes(format, M, K, sparsity, **{TILE_OPTIONS[format]: tile})
+    tiles = _tiles(M, K, tile)
+    pad = PADDING_BYTES[format] * tiles if padding else 0
+    return (OFFSET_BYTES * tiles + pad) / (total + pad)
+
+
 def stored_extra_bytes(format: str, M: int, K: int) -> float:
     """Expected bytes that the stored layout adds to the published formula.
 
-    Tiled-CSL pads each tile to 4 words (1½ words on average) and keeps two more offsets;
-    TCA-BME keeps four strip offsets and pads the values of each group tile to 16 bytes (3½
-    values on average), and one 4-byte maximum. The averages hold where a tile has many
-    non-zeros. Zero for the other formats.
+    Tiled-CSL pads each tile to 4 words and keeps two more offsets; TCA-BME pads the values of
+    each group tile to 16 bytes, and keeps four strip offsets per group tile and one 4-byte
+    maximum. The averages hold where a tile has many non-zeros. Zero for the other formats.
     """
     if format not in FORMULAS:
         raise ValueError(f"format={format!r} is unknown; allowed: {', '.join(FORMULAS)}")
     _checked(M, K, 0.0)
     if format == "tiled_csl":
-        return 6.0 * _tiles(M, K, (128, 64)) + 2 * OFFSET_BYTES
+        return PADDING_BYTES[format] * _tiles(M, K, (128, 64)) + 2 * OFFSET_BYTES
     if format == "tca_bme":
-        return (4 * OFFSET_BYTES + 7.0) * _tiles(M, K, (64, 64)) + 4
+        return (4 * OFFSET_BYTES + PADDING_BYTES[format]) * _tiles(M, K, (64, 64)) + 4
     return 0.0
 
 

@@ -28,6 +28,15 @@ FORMAT_LABELS = {
     "sparta": "SparTA",
     "optimal": "no indices",
 }
+FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible inside each other
+    "dense": "square",
+    "csr": "circle-open",
+    "tiled_csl": "circle",
+    "tca_bme": "diamond",
+    "2:4": "square-open",
+    "sparta": "triangle-up",
+    "optimal": "star",
+}
 # For series that are not formats (devices, batch sizes, kernels).
 SERIES_COLOURS = ["#2563c4", "#d1391f", "#178a5c", "#8b46b8", "#c98a00", "#0e8fa3", "#5f6b7a"]
 INK, MUTED, GRID = "#1f2937", "#6b7280", "#e8ebef"
@@ -42,7 +51,7 @@ _AXIS = {
     "ticks": "outside",
     "ticklen": 5,
     "tickcolor": "#9aa3af",
-    "title": {"standoff": 10},
+    "title": {"standoff": 10, "font": {"size": 13, "color": INK}},
     "automargin": True,
 }
 
@@ -111,6 +120,13 @@ def spread(values: list[float], gap: float) -> list[float]:
             blocks[-2:] = [blocks[-2] + blocks[-1]]
             place(blocks[-1])
     return centre
+
+
+def format_marker(name: str) -> dict:
+    """Marker of a format: its colour and symbol, open ones larger so that others fit inside."""
+    symbol = FORMAT_SYMBOLS[name]
+    marker = {"color": FORMAT_COLOURS[name], "symbol": symbol, "size": 10}
+    return {**marker, "size": 14, "line": {"width": 2}} if "open" in symbol else marker
 
 
 def titled(fig: go.Figure, title: str, subtitle: str = "", **layout) -> go.Figure:

@@ -1,0 +1,26 @@
+"""One function per figure; `use()` sets template and renderer once per session."""
+
+from lab_utils.plots.compression import (
+    break_evens,
+    bytes_per_weight,
+    compression_ratios,
+    encoded_against_formula,
+    tile_overheads,
+)
+from lab_utils.plots.limits import byte_limit_times, utilisation_bars
+from lab_utils.plots.roofline import device_roofs, formats_under_roof, skinny_roofline
+from lab_utils.plots.style import use
+
+__all__ = [
+    "break_evens",
+    "byte_limit_times",
+    "bytes_per_weight",
+    "compression_ratios",
+    "device_roofs",
+    "encoded_against_formula",
+    "formats_under_roof",
+    "skinny_roofline",
+    "tile_overheads",
+    "use",
+    "utilisation_bars",
+]

@@ -1,0 +1,223 @@
+"""Figures of notebook 10: how small the formats make a matrix, and what they spend on it."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from lab_utils.analysis import compression as c
+from lab_utils.plots.style import (
+    FORMAT_COLOURS,
+    FORMAT_LABELS,
+    MUTED,
+    format_marker,
+    spread,
+    titled,
+)
+
+PART_COLOURS = {"values": "#475569", "indices": "#f2a922", "offsets": "#0e8fa3"}
+
+
+def compression_ratios(
+    M: int, K: int, published: pd.DataFrame | None = None, tile: int | None = None
+) -> go.Figure:
+    """Compression ratio of every format from 30 % to 90 % sparsity (SpInfer fig. 3).
+
+    `published` (columns format, sparsity, compression_ratio) adds markers. `tile` is the side of
+    the square tiles of Tiled-CSL and of TCA-BME's group tiles in place of the published ones.
+    """
+    s = np.linspace(0.3, 0.9, 121)
+    curves = {name: _ratios(name, M, K, s, tile) for name in c.FORMULAS}
+    curves["optimal"] = c.optimal_ratio(s)
+    fig = go.Figure([_curve(name, s, ratio) for name, ratio in curves.items()])
+    fig.data[list(curves).index("2:4")].update(x=s[s >= 0.5])  # below, two of four cannot hold it
+    if published is not None:
+        for name, rows in published.groupby("format", sort=False):
+            fig.add_trace(_markers(name, rows))
+    _label_ends(fig, {name: float(ratio[-1]) for name, ratio in curves.items()})
+    tiles = f", tiles {tile}×{tile}" if tile else ""
+    fig.update_xaxes(title="sparsity", tickformat=".0%", range=[0.29, 0.905], dtick=0.1, tick0=0.3)
+    fig.update_yaxes(
+        title="compression ratio (dense ÷ encoded bytes)",
+        type="log",
+        range=[np.log10(0.44), np.log10(11)],
+        tickvals=[0.5, 1, 2, 3, 5, 10],
+    )
+    return titled(
+        fig,
+        "Compression ratio of each format",
+        f"M = {M}, K = {K}{tiles}, 2-byte values; below 1 the encoding is larger than dense",
+        margin={"r": 105},
+        legend={"x": 0.02, "y": 0.98},
+        showlegend=published is not None,
+    )
+
+
+def bytes_per_weight(M: int, K: int, sparsity: float) -> go.Figure:
+    """What each format spends on one weight: values, indices and offsets, stacked."""
+    parts = {name: c.bytes_per_weight(name, M, K, sparsity) for name in c.FORMULAS}
+    names = sorted(parts, key=lambda name: sum(parts[name].values()), reverse=True)
+    labels = [FORMAT_LABELS[name] for name in names]
+    fig = go.Figure()
+    for part, colour in PART_COLOURS.items():
+        x = [parts[name][part] for name in names]
+        hover = "%{x:.4f} B per weight"
+        fig.add_bar(x=x, y=labels, name=part, orientation="h", marker_color=colour)
+        fig.data[-1].hovertemplate = hover
+    for name, label in zip(names, labels, strict=True):
+        total = sum(parts[name].values())
+        fig.add_annotation(
+            x=total, y=label, text=f"<b>{total:.2f}</b>", xanchor="left", xshift=4, showarrow=False
+        )
+    fig.add_vline(x=2, line={"color": MUTED, "dash": "dot", "width": 1.5})
+    fig.update_xaxes(title="bytes per weight of the dense matrix", rangemode="tozero")
+    fig.update_yaxes(showgrid=False, ticks="")
+    return titled(
+        fig,
+        f"Where the bytes go at {sparsity:.0%} sparsity",
+        f"M = {M}, K = {K}; dotted: dense. 2:4 holds only two of every four weights",
+        barmode="stack",
+        height=430,
+        legend={
+            "orientation": "h",
+            "traceorder": "normal",
+            "x": 1,
+            "xanchor": "right",
+            "y": 1.02,
+            "yanchor": "bottom",
+        },
+    )
+
+
+def break_evens(M: int, K: int) -> go.Figure:
+    """Range of sparsity in which each format is smaller than dense, with its break-even point."""
+    found = {name: c.break_even(name, M, K) for name in c.FORMULAS}
+    points = sorted(
+        ((name, s) for name, s in found.items() if s is not None), key=lambda p: p[1], reverse=True
+    )
+    fig = go.Figure()
+    for name, s in points:
+        label, colour = FORMAT_LABELS[name], FORMAT_COLOURS[name]
+        fig.add_bar(x=[1 - s], base=[s], y=[label], orientation="h", marker_color=colour)
+        text = f"<b>{s:.1%}</b>"
+        fig.add_annotation(
+            x=s, y=label, text=text, xanchor="right", xshift=-6, showarrow=False, font_color=colour
+        )
+    fig.update_traces(opacity=0.85, hovertemplate="smaller than dense from %{base:.2%}")
+    fig.update_xaxes(title="sparsity", range=[-0.09, 1], tickformat=".0%", tick0=0, dtick=0.2)
+    fig.update_yaxes(showgrid=False, ticks="")
+    return titled(
+        fig,
+        "Where each format is smaller than dense",
+        f"M = {M}, K = {K}; the number is the break-even sparsity (compression ratio 1)",
+        height=340,
+        showlegend=False,
+        bargap=0.4,
+    )
+
+
+def encoded_against_formula(rows: pd.DataFrame) -> go.Figure:
+    """How far real encodings lie above the published formula, in percent.
+
+    `rows` has format, sparsity, encoded_bytes, formula_bytes and extra_bytes, the expected
+    `stored_extra_bytes`, whose share is drawn as a line below the measured points.
+    """
+    fig = go.Figure()
+    for name, part in rows.groupby("format", sort=False):
+        excess = part.encoded_bytes / part.formula_bytes - 1
+        colour, label = FORMAT_COLOURS[name], FORMAT_LABELS[name]
+        expected = part.extra_bytes / part.formula_bytes
+        line = {"color": colour, "width": 1.5, "dash": "dot"}
+        fig.add_scatter(
+            x=part.sparsity, y=expected, mode="lines", line=line, showlegend=False, hoverinfo="skip"
+        )
+        marker = format_marker(name)
+        fig.add_scatter(x=part.sparsity, y=excess, mode="markers", name=label, marker=marker)
+    fig.update_xaxes(title="sparsity", tickformat=".0%")
+    fig.update_yaxes(title="encoded ÷ formula − 1", tickformat=".1%")
+    return titled(
+        fig,
+        "Real encodings against the published formulas",
+        "points: bytes of random matrices; dotted: padding and offsets that the formulas leave out",
+        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0, "yanchor": "bottom"},
+    )
+
+
+def tile_overheads(M: int, K: int, sparsity: float) -> go.Figure:
+    """Share of the encoding that tiles cost, against the side of square tiles from 8 to 256."""
+    sides = [8, 16, 32, 64, 128, 256]
+    fig = go.Figure()
+    for name in c.TILE_OPTIONS:
+        for padding in (False, True):
+            share = [c.tile_overhead(name, M, K, sparsity, (t, t), padding=padding) for t in sides]
+            fig.add_scatter(
+                x=sides,
+                y=share,
+                mode="lines+markers",
+                name=f"{FORMAT_LABELS[name]}, {'with alignment' if padding else 'offsets only'}",
+                line={"color": FORMAT_COLOURS[name], "dash": "solid" if padding else "dot"},
+                marker={"size": 8},
+            )
+    fig.update_xaxes(title="side of a square tile", type="log", tickvals=sides)
+    fig.update_yaxes(
+        title="share of the encoded bytes",
+        type="log",
+        tickformat=".2~%",
+        dtick=1,
+        exponentformat="none",
+    )
+    return titled(
+        fig,
+        "What a tile costs, whatever it holds",
+        f"M = {M}, K = {K}, {sparsity:.0%} sparsity; an offset each, values aligned to 16 bytes",
+        legend={"x": 0.98, "xanchor": "right", "y": 0.98},
+    )
+
+
+def _ratios(name: str, M: int, K: int, s: np.ndarray, tile: int | None) -> np.ndarray:
+    option = c.TILE_OPTIONS.get(name)
+    tiles = {option: (tile, tile)} if tile and option else {}
+    return c.compression_ratio(name, M, K, s, **tiles)
+
+
+def _curve(name: str, s: np.ndarray, ratio: np.ndarray) -> go.Scatter:
+    reference = name in ("dense", "optimal")
+    line = {
+        "color": FORMAT_COLOURS[name],
+        "width": 1.5 if reference else 2.5,
+        "dash": "dash" if reference else "solid",
+    }
+    hover = f"{FORMAT_LABELS[name]} at %{{x:.1%}}: %{{y:.2f}}<extra></extra>"
+    return go.Scatter(x=s, y=ratio, name=name, line=line, showlegend=False, hovertemplate=hover)
+
+
+def _markers(name: str, rows: pd.DataFrame) -> go.Scatter:
+    marker = {
+        "symbol": "circle",
+        "size": 9,
+        "color": "white",
+        "line": {"color": FORMAT_COLOURS[name], "width": 2},
+    }
+    return go.Scatter(
+        x=rows.sparsity,
+        y=rows.compression_ratio,
+        mode="markers",
+        name="tabulated values of SpInfer's equations",
+        legendgroup="published",
+        showlegend=name == "optimal",
+        marker=marker,
+    )
+
+
+def _label_ends(fig: go.Figure, ends: dict[str, float]) -> None:
+    heights = spread([float(np.log10(y)) for y in ends.values()], gap=0.055)
+    for name, height in zip(ends, heights, strict=True):
+        fig.add_annotation(
+            x=1.0,
+            xref="paper",
+            y=height,
+            text=f"<b>{FORMAT_LABELS[name]}</b>",
+            font={"color": FORMAT_COLOURS[name]},
+            xanchor="left",
+            xshift=6,
+            showarrow=False,
+        )
