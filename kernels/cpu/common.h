@@ -7,6 +7,7 @@
 
 namespace lscd {
 
+using u8 = uint8_t;
 using u16 = uint16_t;  // the bits of an fp16 or bf16 weight: encoders never look at its value
 using u32 = uint32_t;
 using u64 = uint64_t;

@@ -4,12 +4,31 @@ from pathlib import Path
 
 from torch import Tensor
 
-from lab_utils.formats.base import SparseMatrix, stored_format
+from lab_utils.formats import storage
+from lab_utils.formats.base import SparseMatrix
+from lab_utils.formats.csr import Csr
+from lab_utils.formats.dense import Dense
+from lab_utils.formats.sparta import SparTA
 from lab_utils.formats.tca_bme import TcaBme
+from lab_utils.formats.tiled_csl import TiledCsl
+from lab_utils.formats.two_four import TwoFour
 
-FORMATS: dict[str, type[SparseMatrix]] = {cls.name: cls for cls in (TcaBme,)}
+FORMATS: dict[str, type[SparseMatrix]] = {
+    cls.name: cls for cls in (Dense, Csr, TiledCsl, TcaBme, TwoFour, SparTA)
+}
 
-__all__ = ["FORMATS", "SparseMatrix", "TcaBme", "encode", "load"]
+__all__ = [
+    "FORMATS",
+    "Csr",
+    "Dense",
+    "SparTA",
+    "SparseMatrix",
+    "TcaBme",
+    "TiledCsl",
+    "TwoFour",
+    "encode",
+    "load",
+]
 
 
 def encode(dense: Tensor, format: str, **options) -> SparseMatrix:
@@ -23,7 +42,7 @@ def encode(dense: Tensor, format: str, **options) -> SparseMatrix:
 
 def load(path: str | Path) -> SparseMatrix:
     """Read a matrix that `SparseMatrix.save` wrote, whatever its format."""
-    return _by_name(stored_format(path)).load(path)
+    return _by_name(storage.read_metadata(Path(path))["format"]).load(path)
 
 
 def _by_name(format: str) -> type[SparseMatrix]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, Self
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+from lab_utils.analysis.compression import format_bytes
+from lab_utils.formats import native, storage
+from lab_utils.formats.checks import DTYPES
+
 WEIGHT = None  # in SparseMatrix.ARRAYS: "the dtype of the weights"
-INT32_MAX = 2**31 - 1
 
 
 class SparseMatrix(ABC):
@@ -35,7 +33,7 @@ class SparseMatrix(ABC):
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
         self.shape = (int(shape[0]), int(shape[1]))
         self.dtype = dtype
-        self.arrays = dict(arrays)
+        self.arrays = {name: _tracked(array) for name, array in arrays.items()}
         self._validated: tuple | None = None
         self.ensure_valid()
 
@@ -51,18 +49,8 @@ class SparseMatrix(ABC):
         """
 
     @abstractmethod
-    def decode(self) -> Tensor:
-        """The dense matrix [M, K], bit for bit what was encoded."""
-
-    @property
-    @abstractmethod
-    def nnz(self) -> int:
-        """Number of stored non-zeros."""
-
-    @classmethod
-    @abstractmethod
-    def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
-        """Bytes by the paper's formula, for a random mask of that sparsity (0 to 1)."""
+    def _unpack(self, dense: Tensor) -> None:
+        """Write the non-zeros into `dense` [M, K], which holds zeros; both are on the CPU."""
 
     @abstractmethod
     def _lengths(self) -> dict[str, int | None]:
@@ -74,6 +62,18 @@ class SparseMatrix(ABC):
 
     # --- what all formats share ------------------------------------------------------------
 
+    def decode(self) -> Tensor:
+        """The dense matrix [M, K], bit for bit what was encoded, on the device of the arrays."""
+        self.ensure_valid()
+        dense = torch.zeros(self.shape, dtype=self.dtype)
+        self.to("cpu")._unpack(dense)
+        return dense.to(self.device)
+
+    @classmethod
+    def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
+        """Bytes by the paper's formula, for a random mask of that sparsity (0 to 1)."""
+        return float(format_bytes(cls.name, M, K, sparsity))
+
     @property
     def device(self) -> torch.device:
         return next(iter(self.arrays.values())).device
@@ -84,6 +84,12 @@ class SparseMatrix(ABC):
         return sum(array.nbytes for array in self.arrays.values())
 
     @property
+    def nnz(self) -> int:
+        """Number of non-zeros."""
+        weights = [self.arrays[name] for name, dtype in self.ARRAYS.items() if dtype is WEIGHT]
+        return sum(int(torch.count_nonzero(bits(array))) for array in weights)
+
+    @property
     def sparsity(self) -> float:
         """Fraction of zeros in the [M, K] matrix."""
         return 1 - self.nnz / (self.shape[0] * self.shape[1])
@@ -92,7 +98,7 @@ class SparseMatrix(ABC):
         """Check every structural invariant; raises ValueError naming the first that is broken."""
         self._check_arrays()
         if self.device.type != "cpu":
-            self.to("cpu")  # whose constructor validates
+            type(self)(self.shape, self.dtype, {n: a.cpu() for n, a in self.arrays.items()})
             return
         for name, expected in self._lengths().items():
             self.require(
@@ -105,39 +111,41 @@ class SparseMatrix(ABC):
         """Validate, unless no array was replaced or written to since the last time.
 
         Cheap enough for every launch, so that a kernel never sees a corrupted encoding. (Writes
-        through a NumPy view are invisible to torch: call `validate` after those.)
+        through a NumPy view or `.data` are invisible to torch: call `validate` after those.)
         """
-        state = tuple((n, a.data_ptr(), a.numel(), a._version) for n, a in self.arrays.items())
-        if state != self._validated:
+        if self._validated is None or self._validated[0] != self._state():
             self.validate()
-            self._validated = state
+            self._mark_valid()
 
     def to(self, device: torch.device | str) -> Self:
         """The same encoding on another device (itself, if it is there already)."""
-        if torch.device(device) == self.device:
+        self.ensure_valid()
+        moved = {name: array.to(device) for name, array in self.arrays.items()}
+        if all(moved[name] is array for name, array in self.arrays.items()):
             return self
-        return self._like({name: array.to(device) for name, array in self.arrays.items()})
+        return self._of_valid(self.shape, self.dtype, moved)
 
     def save(self, path: str | Path) -> None:
-        """Write the encoding as safetensors, with format, version, shape, dtype and checksums."""
-        path, arrays = Path(path), {n: a.cpu().contiguous() for n, a in self.arrays.items()}
-        partial = path.with_name(path.name + ".partial")
-        try:
-            save_file(arrays, partial, metadata={"lscd": json.dumps(self._metadata(arrays))})
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        """Write the encoding as safetensors, with format, version, shape, dtype and checksums.
+
+        Raises RuntimeError where the file cannot be written; an older file then stays as it was.
+        """
+        self.ensure_valid()
+        metadata = {
+            "format": self.name,
+            "version": self.version,
+            "shape": self.shape,
+            "dtype": _dtype_name(self.dtype),
+        }
+        storage.write(Path(path), metadata, {n: a.cpu() for n, a in self.arrays.items()})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote. Raises ValueError if the file is damaged or of another format."""
-        metadata, arrays = _read(Path(path))
+        metadata, arrays = storage.read(Path(path))
         for key, mine in (("format", cls.name), ("version", cls.version)):
             if metadata[key] != mine:
                 raise ValueError(f"{path}: {key} is {metadata[key]!r}, this class reads {mine!r}")
-        for name, array in arrays.items():
-            if metadata["crc32"].get(name) != _crc32(array):
-                raise ValueError(f"{path}: array {name!r} is damaged (checksum differs)")
         return cls(tuple(metadata["shape"]), DTYPES[metadata["dtype"]], arrays)
 
     def require(self, condition: bool, message: str) -> None:
@@ -149,21 +157,35 @@ class SparseMatrix(ABC):
     def __repr__(self) -> str:
         M, K = self.shape
         return (
-            f"<{type(self).__name__} {M}x{K} {str(self.dtype).removeprefix('torch.')}, "
+            f"<{type(self).__name__} {M}x{K} {_dtype_name(self.dtype)}, "
             f"{self.sparsity:.1%} zeros, {self.nbytes / 1e6:.2f} MB on {self.device}>"
         )
 
-    def _like(self, arrays: dict[str, Tensor]) -> Self:
-        return type(self)(self.shape, self.dtype, arrays)
+    # --- inside ----------------------------------------------------------------------------
 
-    def _metadata(self, arrays: dict[str, Tensor]) -> dict:
-        return {
-            "format": self.name,
-            "version": self.version,
-            "shape": self.shape,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "crc32": {name: _crc32(array) for name, array in arrays.items()},
-        }
+    @classmethod
+    def _of_valid(
+        cls, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]
+    ) -> Self:
+        """An instance of arrays that are known to be an encoding: the constructor, unchecked."""
+        matrix = cls.__new__(cls)
+        matrix.shape, matrix.dtype = shape, dtype
+        matrix.arrays = {name: _tracked(array) for name, array in arrays.items()}
+        matrix._mark_valid()
+        return matrix
+
+    def _state(self) -> tuple:
+        return tuple((n, id(a), a.data_ptr(), a._version) for n, a in self.arrays.items())
+
+    def _mark_valid(self) -> None:
+        # The tensors are kept so that no other one can appear under the same id and address.
+        self._validated = (self._state(), tuple(self.arrays.values()))
+
+    def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:
+        """Run a compiled check; raises ValueError naming the `unit` (row, tile) and the problem."""
+        found = native.call(function, *arguments)
+        if found >= 0:
+            self.require(False, f"{unit} {found // 16} {problems[found % 16]}")
 
     def _check_arrays(self) -> None:
         self.require(min(self.shape) >= 1, "M and K must be at least 1")
@@ -176,39 +198,13 @@ class SparseMatrix(ABC):
             dtype = self.ARRAYS[name] or self.dtype
             self.require(
                 array.dtype == dtype and array.ndim == 1 and array.is_contiguous(),
-                f"array {name!r} must be 1-D, contiguous, {dtype}; it is {array.ndim}-D {array.dtype}",
+                f"array {name!r} must be 1-D, contiguous, {dtype}; "
+                f"it has shape {tuple(array.shape)}, strides {array.stride()}, {array.dtype}",
             )
             self.require(
-                array.device == self.device, f"array {name!r} is on {array.device}, not {self.device}"
+                array.device == self.device,
+                f"array {name!r} is on {array.device}, the first one on {self.device}",
             )
-
-
-def check_dense(dense: Tensor) -> Tensor:
-    """`dense` as a contiguous [M, K] CPU tensor of fp16 or bf16, or a ValueError saying why not."""
-    if not isinstance(dense, Tensor):
-        raise ValueError(f"dense is a {type(dense).__name__}; allowed: a torch.Tensor [M, K]")
-    if dense.layout != torch.strided or dense.ndim != 2 or dense.numel() == 0:
-        raise ValueError(
-            f"dense has shape {tuple(dense.shape)}, layout {dense.layout}; "
-            "allowed: a strided [M, K] with M, K >= 1"
-        )
-    if dense.dtype not in DTYPES.values():
-        raise ValueError(f"dense is {dense.dtype}; allowed: torch.float16, torch.bfloat16")
-    if dense.device.type != "cpu":
-        raise ValueError(f"dense is on {dense.device}; the encoders run on the CPU: pass dense.cpu()")
-    return dense.detach().contiguous()
-
-
-def offsets_from_counts(counts: Tensor, what: str) -> Tensor:
-    """Exclusive prefix sum of int `counts` [n] as int32 [n + 1].
-
-    Raises ValueError, naming the size, where the total does not fit 32 bits.
-    """
-    offsets = torch.zeros(counts.numel() + 1, dtype=torch.int64)
-    torch.cumsum(counts, 0, out=offsets[1:])
-    if (total := int(offsets[-1])) > INT32_MAX:
-        raise ValueError(f"{what}: {total} do not fit 32-bit offsets (at most {INT32_MAX}); split A")
-    return offsets.int()
 
 
 def bits(array: Tensor) -> Tensor:
@@ -216,22 +212,17 @@ def bits(array: Tensor) -> Tensor:
     return array.view(torch.int16)
 
 
-def _crc32(array: Tensor) -> int:
-    return zlib.crc32(array.contiguous().view(torch.uint8).numpy())
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
-def _read(path: Path) -> tuple[dict, dict[str, Tensor]]:
-    """Metadata and arrays of a stored matrix; ValueError if the file is not one."""
-    if not path.is_file():
-        raise ValueError(f"path={str(path)!r}: no such file")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = json.loads((file.metadata() or {})["lscd"])
-            return metadata, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: not a stored sparse matrix, or truncated ({error})") from error
-
-
-def stored_format(path: str | Path) -> str:
-    """Name of the format of a stored matrix."""
-    return _read(Path(path))[0]["format"]
+def _tracked(array: Tensor) -> Tensor:
+    """`array` as a tensor whose writes torch counts, which those of inference mode are not."""
+    if not isinstance(array, Tensor) or array.layout != torch.strided:
+        raise ValueError(
+            f"an array of an encoding is {array!r:.60}; allowed: torch.Tensor, strided"
+        )
+    if not array.is_inference():
+        return array
+    with torch.inference_mode(False):
+        return array.clone()

@@ -1,0 +1,44 @@
+"""Checks that every encoder makes before it writes an array."""
+
+import torch
+from torch import Tensor
+
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+INT32_MAX = 2**31 - 1
+
+
+def check_dense(dense: Tensor) -> Tensor:
+    """`dense` as a contiguous [M, K] CPU tensor of fp16 or bf16, or a ValueError saying why not."""
+    if not isinstance(dense, Tensor):
+        raise ValueError(f"dense is a {type(dense).__name__}; allowed: a torch.Tensor [M, K]")
+    if dense.layout != torch.strided or dense.ndim != 2 or dense.numel() == 0:
+        raise ValueError(
+            f"dense has shape {tuple(dense.shape)}, layout {dense.layout}; "
+            "allowed: a strided [M, K] with M, K >= 1"
+        )
+    if dense.dtype not in DTYPES.values():
+        raise ValueError(f"dense is {dense.dtype}; allowed: torch.float16, torch.bfloat16")
+    if dense.device.type != "cpu":
+        raise ValueError(
+            f"dense is on {dense.device}; the encoders run on the CPU: pass dense.cpu()"
+        )
+    return dense.detach().contiguous()
+
+
+def check_int32(largest: int, what: str) -> None:
+    """Raise ValueError, naming the size, where `largest` does not fit a 32-bit index."""
+    if largest > INT32_MAX:
+        raise ValueError(
+            f"{what}: {largest} does not fit 32-bit indices (at most {INT32_MAX}); split A"
+        )
+
+
+def offsets_from_counts(counts: Tensor, what: str) -> Tensor:
+    """Exclusive prefix sum of int `counts` [n] as int32 [n + 1].
+
+    Raises ValueError, naming the size, where the total does not fit 32 bits.
+    """
+    offsets = torch.zeros(counts.numel() + 1, dtype=torch.int64)
+    torch.cumsum(counts, 0, dtype=torch.int64, out=offsets[1:])
+    check_int32(int(offsets[-1]), what)
+    return offsets.int()

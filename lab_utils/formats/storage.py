@@ -1,0 +1,79 @@
+"""Encodings as safetensors files: written in one step, and read only if every byte is as written.
+
+The metadata entry "lscd" is JSON: format, version, shape, dtype and a CRC-32 of each array; the
+entry "crc32" guards that JSON. So a flipped bit anywhere in the file is found.
+"""
+
+import json
+import uuid
+import zlib
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+
+def write(path: Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
+    """Write `arrays` and `metadata`; `path` is the whole file or what it was before.
+
+    Raises RuntimeError where the file cannot be written.
+    """
+    metadata = {**metadata, "crc32": {name: _crc32(array) for name, array in arrays.items()}}
+    text = json.dumps(metadata)
+    entries = {"lscd": text, "crc32": str(zlib.crc32(text.encode()))}
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        save_file(arrays, partial, metadata=entries)
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise RuntimeError(f"cannot write path={str(path)!r}: {error}") from error
+    finally:
+        _remove(partial)
+
+
+def read_metadata(path: Path) -> dict:
+    """The metadata of a stored matrix; raises ValueError if the file is not one."""
+    return _read(path, with_arrays=False)[0]
+
+
+def read(path: Path) -> tuple[dict, dict[str, Tensor]]:
+    """Metadata and arrays of a stored matrix; raises ValueError if the file is damaged."""
+    metadata, arrays = _read(path, with_arrays=True)
+    for name in metadata["crc32"].keys() | arrays.keys():
+        if name not in arrays or metadata["crc32"].get(name) != _crc32(arrays[name]):
+            raise ValueError(f"{path}: array {name!r} is damaged (checksum differs)")
+    return metadata, arrays
+
+
+def _read(path: Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]:
+    if not path.is_file():
+        raise ValueError(f"path={str(path)!r}: no such file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = _checked(file.metadata() or {})
+            # Copies, since the tensors of safetensors are windows into a file that may change.
+            names = list(file.keys()) if with_arrays else []
+            return metadata, {name: file.get_tensor(name).clone() for name in names}
+    except OSError as error:
+        raise RuntimeError(f"cannot read path={str(path)!r}: {error}") from error
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{path}: not a stored sparse matrix, or damaged ({error})") from error
+
+
+def _checked(entries: dict[str, str]) -> dict:
+    """The metadata in the file's entries, if its checksum is right."""
+    if entries["crc32"] != str(zlib.crc32(entries["lscd"].encode())):
+        raise ValueError("the checksum of its metadata differs")
+    return json.loads(entries["lscd"])
+
+
+def _crc32(array: Tensor) -> int:
+    return zlib.crc32(array.view(torch.uint8).numpy())
+
+
+def _remove(partial: Path) -> None:
+    """Remove what a failed write left, where there is a folder to look into."""
+    if partial.parent.is_dir():
+        partial.unlink(missing_ok=True)
