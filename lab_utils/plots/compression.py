@@ -18,12 +18,17 @@ PART_COLOURS = {"values": "#475569", "indices": "#f2a922", "offsets": "#0e8fa3"}
 
 
 def compression_ratios(
-    M: int, K: int, published: pd.DataFrame | None = None, tile: int | None = None
+    M: int,
+    K: int,
+    published: pd.DataFrame | None = None,
+    tile: int | None = None,
+    cursor: float | None = None,
 ) -> go.Figure:
     """Compression ratio of every format from 30 % to 90 % sparsity (SpInfer fig. 3).
 
     `published` (columns format, sparsity, compression_ratio) adds markers. `tile` is the side of
     the square tiles of Tiled-CSL and of TCA-BME's group tiles in place of the published ones.
+    `cursor` marks one sparsity and writes each ratio there beside its name.
     """
     s = np.linspace(0.3, 0.9, 121)
     curves = {name: _ratios(name, M, K, s, tile) for name in c.FORMULAS}
@@ -34,6 +39,10 @@ def compression_ratios(
         for name, rows in published.groupby("format", sort=False):
             fig.add_trace(_markers(name, rows))
     _label_ends(fig, {name: float(ratio[-1]) for name, ratio in curves.items()})
+    if cursor is not None:
+        fig.add_vline(x=cursor, line={"color": MUTED, "dash": "dot", "width": 1.5})
+        for name, label in zip(curves, fig.layout.annotations, strict=True):
+            label.text += f" {np.interp(cursor, s, curves[name]):.2f}"
     tiles = f", tiles {tile}×{tile}" if tile else ""
     fig.update_xaxes(title="sparsity", tickformat=".0%", range=[0.29, 0.905], dtick=0.1, tick0=0.3)
     fig.update_yaxes(
@@ -46,7 +55,7 @@ def compression_ratios(
         fig,
         "Compression ratio of each format",
         f"M = {M}, K = {K}{tiles}, 2-byte values; below 1 the encoding is larger than dense",
-        margin={"r": 105},
+        margin={"r": 105 if cursor is None else 135},
         legend={"x": 0.02, "y": 0.98},
         showlegend=published is not None,
     )

@@ -27,6 +27,7 @@ def utilisation_bars(rows: pd.DataFrame, title: str, subtitle: str = "") -> go.F
         fig.add_bar(x=x, y=part.percent, width=width * 0.92, name=series)
         fig.data[-1].update(marker_color=colours[series], opacity=0.9)
         fig.add_trace(_published_bars(x, part, first=i == 0))
+        fig.add_trace(_bar_labels(x, part))
     batches = list(dict.fromkeys(rows.N))
     fig.update_xaxes(
         title="N (sequences decoded together)",
@@ -70,17 +71,28 @@ def byte_limit_times(
 
 def _published_bars(x: np.ndarray, part: pd.DataFrame, first: bool) -> go.Scatter:
     marker = {"symbol": "circle", "size": 9, "color": "white", "line": {"color": INK, "width": 2}}
-    pairs = zip(part.percent, part.published_percent, strict=True)
     return go.Scatter(
         x=x,
         y=part.published_percent,
-        mode="markers+text",
+        mode="markers",
         name="published (in brackets)",
         legendgroup="published",
         legendrank=2000,
         showlegend=first,
         marker=marker,
+    )
+
+
+def _bar_labels(x: np.ndarray, part: pd.DataFrame) -> go.Scatter:
+    pairs = zip(part.percent, part.published_percent, strict=True)
+    return go.Scatter(
+        x=x,
+        y=part[["percent", "published_percent"]].max(axis=1),
+        mode="markers+text",
+        marker={"size": 9, "opacity": 0},  # keeps the text clear of the published marker
         text=[f"<b>{ours:.1f}</b> ({theirs:.1f})" for ours, theirs in pairs],
         textposition="top center",
         textfont={"size": 12, "color": INK},
+        showlegend=False,
+        hoverinfo="skip",
     )
