@@ -1,0 +1,124 @@
+// Decoders: the 64 columns of a row block, from its encoding into strips. Plain C++; the wider
+// instruction sets replace the inner step of TCA-BME and of dense (decode_avx2.h, decode_avx512.h).
+#pragma once
+#include "strip.h"
+
+namespace lscd {
+namespace {
+
+struct Decoder {
+    const i64 rows;  // of a row block: 64 or 128
+    explicit Decoder(i64 rows) : rows(rows) {}
+    // Decodes rows x 64 elements into rows / 16 strips.
+    virtual void block(i64 row_block, i64 k_block, u16* strips) = 0;
+
+  protected:
+    ~Decoder() = default;
+};
+
+// Values of a TCA-BME GroupTile that may be read up to 64 bytes past their end: the last tiles of
+// the array are copied to a padded buffer first.
+struct PaddedTail {
+    alignas(64) u16 buffer[64 * 64 + 64];
+
+    const u16* values(const u16* all, i64 begin, i64 end, i64 total) {
+        if (end + 32 <= total) return all + begin;
+        memcpy(buffer, all + begin, (end - begin) * sizeof(u16));
+        return buffer;
+    }
+};
+
+// Step: static const u16* step(const u64* bitmap, const u16* values, u16* pair_lines): decodes
+// 16 rows x 8 columns (bitmaps top, bottom) into 4 pair lines and returns the next values.
+template <class Step>
+struct TcaBmeDecoder final : Decoder {
+    const u64* bitmap;
+    const i32* gt_offset;
+    const u16* all_values;
+    i64 groups_k, total;
+    PaddedTail tail;
+
+    explicit TcaBmeDecoder(const Problem& p)
+        : Decoder(64), bitmap((const u64*)p.A[0]), gt_offset((const i32*)p.A[1]),
+          all_values((const u16*)p.A[2]), groups_k(ceil_div(p.K, BLOCK_K)), total(p.A_values) {}
+
+    void block(i64 row_block, i64 k_block, u16* strips) override {
+        i64 g = row_block * groups_k + k_block;
+        const u16* values = tail.values(all_values, gt_offset[g], gt_offset[g + 1], total);
+        const u64* tiles = bitmap + g * 64;
+        for (i64 step = 0; step < 32; step++)  // 4 strips of 8 steps: both arrays are sequential
+            values = Step::step(tiles + 2 * step, values, strips + step * 4 * 32);
+    }
+};
+
+struct PortableBitmapStep {
+    static const u16* step(const u64* bitmap, const u16* values, u16* lines) {
+        for (i64 row = 0; row < STRIP_ROWS; row++) {
+            u32 byte = bitmap[row / 8] >> (8 * (row % 8)) & 0xff;
+            for (i64 k = 0; k < 8; k++, byte >>= 1) {
+                lines[strip_index(row, k)] = *values & -(byte & 1);
+                values += byte & 1;
+            }
+        }
+        return values;
+    }
+};
+
+// Step: static void step(const u16* rows, i64 stride, u16* pair_lines): transposes a whole
+// 16 x 64 strip of row-major A.
+template <class Step>
+struct DenseDecoder final : Decoder {
+    const u16* A;
+    i64 M, K;
+    alignas(64) u16 edge[STRIP];
+
+    explicit DenseDecoder(const Problem& p) : Decoder(64), A((const u16*)p.A[0]), M(p.M), K(p.K) {}
+
+    void block(i64 row_block, i64 k_block, u16* strips) override {
+        for (i64 s = 0; s < rows / STRIP_ROWS; s++) {
+            i64 row = row_block * rows + s * STRIP_ROWS, k = k_block * BLOCK_K;
+            if (row + STRIP_ROWS <= M && k + BLOCK_K <= K)
+                Step::step(A + row * K + k, K, strips + s * STRIP);
+            else
+                Step::step(padded(row, k), BLOCK_K, strips + s * STRIP);
+        }
+    }
+
+    // The strip at (row, k), which reaches beyond A, with zeros where A has nothing.
+    const u16* padded(i64 row, i64 k) {
+        memset(edge, 0, sizeof edge);
+        for (i64 r = 0; r < min(STRIP_ROWS, M - row); r++)
+            memcpy(edge + r * BLOCK_K, A + (row + r) * K + k, min(BLOCK_K, K - k) * sizeof(u16));
+        return edge;
+    }
+};
+
+struct PortableDenseStep {
+    static void step(const u16* rows, i64 stride, u16* lines) {
+        for (i64 row = 0; row < STRIP_ROWS; row++)
+            for (i64 k = 0; k < BLOCK_K; k++) lines[strip_index(row, k)] = rows[row * stride + k];
+    }
+};
+
+// Tiled-CSL (Flash-LLM, Algorithm 2): clear the tile, then scatter its words.
+struct TiledCslDecoder final : Decoder {
+    const i32* offsets;
+    const u32* words;
+    i64 tiles_k;
+
+    explicit TiledCslDecoder(const Problem& p)
+        : Decoder(128), offsets((const i32*)p.A[0]), words((const u32*)p.A[1]),
+          tiles_k(ceil_div(p.K, BLOCK_K)) {}
+
+    void block(i64 row_block, i64 k_block, u16* strips) override {
+        memset(strips, 0, rows * BLOCK_K * sizeof(u16));
+        i64 tile = row_block * tiles_k + k_block;
+        for (i64 w = 4 * i64(offsets[tile]); w < 4 * i64(offsets[tile + 1]); w++) {
+            u32 location = words[w] >> 16, row = location / 64, k = location % 64 ^ 8 * (row % 8);
+            strips[row / 16 * STRIP + strip_index(row % 16, k)] = u16(words[w]);
+        }
+    }
+};
+
+}  // namespace
+}  // namespace lscd
