@@ -196,7 +196,9 @@ def _curve(name: str, s: np.ndarray, ratio: np.ndarray) -> go.Scatter:
         "dash": "dash" if reference else "solid",
     }
     hover = f"{FORMAT_LABELS[name]} at %{{x:.1%}}: %{{y:.2f}}<extra></extra>"
-    return go.Scatter(x=s, y=ratio, name=name, line=line, showlegend=False, hovertemplate=hover)
+    return go.Scatter(
+        x=s, y=ratio, name=FORMAT_LABELS[name], line=line, showlegend=False, hovertemplate=hover
+    )
 
 
 def _markers(name: str, rows: pd.DataFrame) -> go.Scatter:
