@@ -1,11 +1,18 @@
 """What all tests share: the machine's abilities decide which of them run."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+NO_BROWSER = (
+    f"no browser found ({', '.join(BROWSERS)}); on Debian: apt-get install chromium, "
+    "on Ubuntu: snap install chromium"
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,3 +35,14 @@ def root() -> Path:
 def fixtures() -> Path:
     """Notebooks made for the tests, most of them broken on purpose."""
     return ROOT / "tests" / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    """Path of a Chromium or Chrome; tests that need it are skipped without one, except in CI."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None and os.environ.get("CI"):
+        pytest.fail(NO_BROWSER)
+    if found is None:
+        pytest.skip(NO_BROWSER)
+    return found

@@ -12,12 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-NO_BROWSER = (
-    f"no browser found ({', '.join(BROWSERS)}); on Debian: apt-get install chromium, "
-    "on Ubuntu: snap install chromium"
-)
 TOKEN = "token-of-the-ui-test"
 PATIENCE = 40_000  # ms for any one step; the whole test takes a third of that
 
@@ -42,17 +37,6 @@ FIGURE = """(() => {
     const plot = document.querySelector(".jupyter-widgets .js-plotly-plot");
     return plot?.data && JSON.stringify([plot.data, plot.layout.title]);
 })()"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> str:
-    """Path of a Chromium or Chrome; the test is skipped without one, except in CI."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None and os.environ.get("CI"):
-        pytest.fail(NO_BROWSER)
-    if found is None:
-        pytest.skip(NO_BROWSER)
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -156,6 +156,7 @@ def _execute(result: Result, folder: Path, label: str) -> None:
             kernel_name="python3",
             language="python",
             kernel_manager_class=ThisInterpreter,
+            extra_arguments=["--log-level=CRITICAL"],  # its complaints when interrupted
             cwd=result.notebook.resolve().parent,
             progress_bar={"desc": label, "leave": False, "disable": None},
             start_timeout=120,

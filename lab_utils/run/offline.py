@@ -21,8 +21,9 @@ def convert(notebook: NotebookNode) -> None:
         data = output.data
         if PLOTLY in data:
             output.data = NotebookNode({"text/html": plotly_div(data[PLOTLY])})
-        elif WIDGET in data:
-            output.data = NotebookNode({"text/html": WIDGET_NOTE})
+        elif WIDGET in data:  # sliders, or a progress bar that has had its day
+            sliders = data.get("text/plain", "").startswith("interactive(")
+            output.data = NotebookNode({"text/html": WIDGET_NOTE} if sliders else {})
         elif "text/latex" in data and "text/html" not in data:
             output.data = NotebookNode({"text/html": markdown(data["text/latex"])})
     notebook.metadata.pop("widgets", None)
@@ -74,10 +75,13 @@ def formula(latex: str, display: str) -> str:
     """LaTeX as MathML; what the converter cannot read is shown as its source, marked."""
     latex = latex.replace("{aligned}", "{align*}").replace("{equation}", "{align*}")
     try:
-        return str(mathml(latex, display=display))
+        written, reason = str(mathml(latex, display=display)), ""
     except Exception as error:  # the converter has a dozen exception types without a common base
-        reason = escape(f"{type(error).__name__} {error}", quote=True)
-        return f'<code class="unread-formula" title="{reason}">{escape(latex)}</code>'
+        written, reason = "", type(error).__name__
+    if written and ">\\" not in written:
+        return written
+    reason = reason or "unknown command"
+    return f'<code class="unread-formula" title="{reason}">{escape(latex)}</code>'
 
 
 def _outputs(notebook: NotebookNode) -> Iterator[NotebookNode]:

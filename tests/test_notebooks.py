@@ -1,0 +1,87 @@
+"""Every notebook is a test: it runs with its defaults, and is kept in canonical form."""
+
+import json
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from lab_utils.run import NOTEBOOKS, profiles, run
+from lab_utils.run.canonical import canonical, defects, format_notebooks
+
+ALL = sorted(NOTEBOOKS.glob("*.ipynb"))
+
+
+def name(path: Path) -> str:
+    return path.stem
+
+
+@pytest.mark.parametrize("notebook", ALL, ids=name)
+def test_runs_with_its_defaults(notebook, tmp_path):
+    report = run([notebook], "laptop", output=tmp_path)
+    result = report.results[0]
+    assert result.status == "passed", result.error
+    assert "unread-formula" not in (report.folder / f"{notebook.stem}.html").read_text()
+
+
+@pytest.mark.parametrize("notebook", ALL, ids=name)
+def test_is_canonical(notebook):
+    assert format_notebooks([notebook], check=True) == []
+
+
+@pytest.mark.parametrize("profile", sorted((NOTEBOOKS / "profiles").glob("*.yaml")), ids=name)
+def test_profile_fits_the_notebooks(profile):
+    assert profiles.load(profile.stem, NOTEBOOKS).description
+
+
+def test_laptop_profile_is_the_defaults():
+    """The defaults live in the notebooks alone."""
+    laptop = yaml.safe_load((NOTEBOOKS / "profiles" / "laptop.yaml").read_text())
+    assert laptop["parameters"] == {}
+
+
+@pytest.fixture
+def untidy(fixtures: Path, tmp_path: Path) -> Path:
+    """A good notebook as an editor might leave it."""
+    notebook = Path(shutil.copy(fixtures / "good.ipynb", tmp_path))
+    content = json.loads(notebook.read_text())
+    content["metadata"]["kernelspec"]["name"] = "my-env"
+    content["nbformat_minor"] = 4
+    for cell in content["cells"]:
+        del cell["id"]
+        cell["metadata"]["collapsed"] = True
+    content["cells"][1]["execution_count"] = 7
+    content["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["x"]}]
+    content["cells"].append({"cell_type": "markdown", "metadata": {}, "source": [" \n"]})
+    notebook.write_text(json.dumps(content))
+    return notebook
+
+
+def test_fixer_makes_canonical(untidy):
+    assert format_notebooks([untidy]) == []
+    fixed = nbformat.read(untidy, as_version=4)
+    assert (fixed.nbformat_minor, fixed.metadata.kernelspec.name) == (5, "python3")
+    assert len({cell.id for cell in fixed.cells}) == len(fixed.cells) == 6
+    assert fixed.cells[1].metadata == {"tags": ["parameters"]}
+    assert (fixed.cells[1].outputs, fixed.cells[1].execution_count) == ([], None)
+    assert untidy.read_text() == canonical(untidy)
+
+
+def test_check_writes_nothing(untidy):
+    before = untidy.read_text()
+    assert "not in canonical form" in format_notebooks([untidy], check=True)[0]
+    assert untidy.read_text() == before
+
+
+def test_defects_need_a_person(untidy):
+    content = nbformat.read(untidy, as_version=4)
+    content.cells[0].source = "no title"
+    content.cells[1].source = "points: int = 20"
+    content.cells[2].source = "\n".join(["x = 1"] * 16)
+    nbformat.write(content, untidy)
+    opening, long_cell, help_comment = defects(untidy)
+    assert "What you will learn" in opening
+    assert "cell 3 has 16 lines; allowed: 15" in long_cell
+    assert "'points' has no help comment" in help_comment

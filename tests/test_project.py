@@ -1,0 +1,185 @@
+"""The house stays in order: packages, layers, sizes, and a README that tells the truth."""
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from lab_utils.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "lab_utils"
+README = ROOT / "README.md"
+
+# A module imports only from lower numbers, or from its own package.
+LAYERS = {
+    "cli": 9,
+    "run": 8,
+    "plots": 7, "bench": 7, "llm": 7,
+    "__init__": 6,
+    "machine": 5, "ops": 5,
+    "backends": 4, "patterns": 4,
+    "formats": 3,
+    "analysis": 2,
+    "build": 1, "catalog": 1,
+}  # fmt: skip
+CONDA_NAMES = {
+    "cupy": "cupy-cuda13x",
+    "jupyter_client": "jupyter-client",
+    "playwright-python": "playwright",
+    "python-kaleido": "kaleido",
+    "pytorch": "torch",
+}
+CONDA_ONLY = {"python", "pip", "make", "cxx-compiler"}
+MAKE_VARIABLES = {"ARGS", "PYTHON", "TORCH_INDEX"}
+
+
+def committed() -> list[Path]:
+    """The files of the repository: tracked, or new and not ignored."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [path for line in listed.splitlines() if (path := ROOT / line).is_file()]
+
+
+def floors(texts: list[str]) -> dict[str, str]:
+    parsed = [Requirement(text) for text in texts]
+    return {canonicalize_name(one.name): str(one.specifier) for one in parsed}
+
+
+@pytest.fixture(scope="module")
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def requirements(project: dict) -> list[str]:
+    """What pyproject.toml asks for, extras included."""
+    optional = project["optional-dependencies"].values()
+    return [*project["dependencies"], *(text for extra in optional for text in extra)]
+
+
+def test_conda_users_get_the_same_packages(project, requirements):
+    wanted = floors(requirements)
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    conda = {text.split()[0]: text for text in listed if isinstance(text, str)}
+    python = conda["python"].split()[1]
+    assert set(python.split(",")) == set(project["requires-python"].split(","))
+    named = [CONDA_NAMES.get(n, n) + t.removeprefix(n) for n, t in conda.items()]
+    assert floors([t for t in named if t.split()[0] not in CONDA_ONLY]) == wanted
+    assert listed[-1] == {"pip": ["-e ."]}
+
+
+def test_every_package_is_pinned(requirements):
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#"]
+    pins = {canonicalize_name(name): version for name, version in (s.split("==") for s in lines)}
+    assert not [version for version in pins.values() if "+" in version]
+    assert pins["torch"] == "2.13.0"
+    for text in requirements:
+        wanted = Requirement(text)
+        assert pins[canonicalize_name(wanted.name)] in wanted.specifier, text
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """Names of the modules of lab_utils that a file imports, without the package's name."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: relative import; allowed: lab_utils.…"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    ours = [name.split(".") for name in names if name.split(".")[0] == "lab_utils"]
+    places = {parts[1] if len(parts) > 1 else "__init__" for parts in ours}
+    return {place if place in LAYERS else "__init__" for place in places}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_dependencies_point_one_way(path):
+    place = layer(path)
+    assert place in LAYERS, f"give {place} a layer in this test, and a line in the README's tree"
+    upwards = {name for name in imported(path) if name != place and LAYERS[name] >= LAYERS[place]}
+    assert not upwards, f"{place} (layer {LAYERS[place]}) imports {upwards}"
+
+
+def test_files_are_small():
+    too_long = [
+        (path.relative_to(ROOT), lines)
+        for path in committed()
+        if path.suffix == ".py" and (lines := len(path.read_text().splitlines())) > 300
+    ]
+    assert too_long == []
+    assert [p.relative_to(ROOT) for p in committed() if p.stat().st_size > 5_000_000] == []
+
+
+def test_ruff_is_content():
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", str(ROOT)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+if_readme = pytest.mark.skipif(not README.is_file(), reason="README.md is not written yet")
+
+
+def fences() -> list[str]:
+    """The contents of the README's fenced blocks."""
+    return re.findall(r"^```[^\n]*\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def tree_paths() -> list[str]:
+    """The paths in the README's annotated tree; depth is indentation, with or without lines."""
+    tree = next(block for block in fences() if re.search(r"^\W*lab_utils/", block, re.MULTILINE))
+    paths, above = [], []
+    for line in filter(str.strip, tree.splitlines()):
+        plain = re.sub(r"[│├└─]", " ", line)
+        indent, name = len(plain) - len(plain.lstrip()), plain.split()[0]
+        above = [(i, n) for i, n in above if i < indent]
+        paths.append("".join(n for _, n in above) + name)
+        if name.endswith("/"):
+            above.append((indent, name))
+    return paths
+
+
+@if_readme
+def test_readme_tree_is_the_real_one():
+    paths = tree_paths()
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    folders = {path.relative_to(ROOT).parts[0] for path in committed() if path.parent != ROOT}
+    missing = {f"{name}/" for name in folders if name[0] != "."} - set(paths)
+    assert missing == set()
+    assert {f"lab_utils/{name}/" for name in LAYERS if (PACKAGE / name).is_dir()} <= set(paths)
+
+
+def commands() -> list[str]:
+    lines = [line.strip().removeprefix("$ ") for block in fences() for line in block.splitlines()]
+    return [line.split(" #")[0] for line in lines if re.match(r"(make|lab) ", line)]
+
+
+@if_readme
+def test_readme_commands_exist():
+    assert {"make run", "make test"} <= set(commands())
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for line in commands():
+        tool, *arguments = shlex.split(line)
+        if tool == "make":
+            variables = {text.split("=")[0] for text in arguments if "=" in text}
+            assert variables <= MAKE_VARIABLES, line
+            assert {text for text in arguments if "=" not in text} <= targets, line
+        else:
+            name, *rest = arguments
+            assert name in main.commands, line
+            main.commands[name].make_context(name, rest)  # raises for an unknown option
