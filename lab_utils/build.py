@@ -21,7 +21,9 @@ from pathlib import Path
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
-COMMON_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-Wall", "-Wextra")
+COMMON_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-Wall", "-Wextra",
+                "-Wno-uninitialized")  # gcc 12 warns inside its own AVX-512 headers
+LINK_FLAGS = ("-shared", "-fopenmp")
 # A source named *_<isa>.cpp is compiled with the flags of that instruction set and called only
 # where the CPU has it (kernels/cpu/dispatch.cpp).
 AVX512_FLAGS = (
@@ -84,9 +86,20 @@ def compiler() -> str:
     return path
 
 
+def _run(command: list[str]) -> str:
+    """Output of a command; raises RuntimeError, with what it complained about, where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise RuntimeError(f"cannot run {command[0]}: {error.strerror}") from error
+    if done.returncode:
+        raise RuntimeError(f"compilation failed: {' '.join(command)}\n{done.stderr.strip()}")
+    return done.stdout
+
+
 @functools.cache
 def _compiler_version(path: str) -> str:
-    return subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+    return _run([path, "--version"])
 
 
 def _flags(source: Path) -> tuple[str, ...]:
@@ -95,31 +108,27 @@ def _flags(source: Path) -> tuple[str, ...]:
 
 def cache_key(library: Library) -> str:
     """Hash of the library's sources, headers, flags and compiler."""
-    digest = hashlib.sha256(_compiler_version(compiler()).encode())
+    digest = hashlib.sha256(f"{_compiler_version(compiler())} {LINK_FLAGS}".encode())
     for path in library.inputs():
         digest.update(f"{path.relative_to(KERNELS)} {_flags(path)}".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"compilation failed: {' '.join(command)}\n{done.stderr.strip()}")
-
-
 def _compile(library: Library, folder: Path, progress: Callable[[Iterable], Iterable]) -> Path:
     """Compile every source of the library in `folder` and link them; returns the library."""
 
-    def compile_one(source: Path) -> Path:
-        object_file = folder / (source.stem + ".o")
-        _run([compiler(), *_flags(source), "-c", str(source), "-o", str(object_file)])
-        return object_file
+    def compile_one(source: Path) -> str:
+        # Named by its whole path: encode/tca_bme.cpp and spmm/tca_bme.cpp are two objects.
+        name = "_".join(source.relative_to(KERNELS).with_suffix(".o").parts)
+        _run([compiler(), *_flags(source), "-c", str(source), "-o", str(folder / name)])
+        return str(folder / name)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(progress([pool.submit(compile_one, s) for s in library.sources()]))
+        running = [pool.submit(compile_one, source) for source in library.sources()]
+        objects = [step.result() for step in progress(running)]
     target = folder / f"lib{library.name}.so"
-    _run([compiler(), "-shared", "-fopenmp", "-o", str(target), *(str(o.result()) for o in objects)])
+    _run([compiler(), *LINK_FLAGS, "-o", str(target), *objects])
     return target
 
 
@@ -136,9 +145,11 @@ def build(name: str, progress: Callable[[Iterable], Iterable] = lambda steps: st
     if target.exists():
         return target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            os.replace(_compile(library, Path(folder), progress), target)
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="building-") as folder:
+            compiled = _compile(library, Path(folder), progress)
+            target.parent.mkdir(exist_ok=True)
+            os.replace(compiled, target)
     except OSError as error:
         raise RuntimeError(
             f"cannot write the build cache {cache_folder()} ({error.strerror or error}): "
@@ -155,4 +166,8 @@ def build_all(progress: Callable[[Iterable], Iterable] = lambda steps: steps) ->
 @functools.cache
 def load(name: str) -> ctypes.CDLL:
     """The compiled library `name`, built if needed, loaded once."""
-    return ctypes.CDLL(str(build(name)))
+    path = build(name)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise RuntimeError(f"cannot load {path}: {error}") from error
