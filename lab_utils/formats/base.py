@@ -123,7 +123,7 @@ class SparseMatrix(ABC):
         moved = {name: array.to(device) for name, array in self.arrays.items()}
         if all(moved[name] is array for name, array in self.arrays.items()):
             return self
-        return self._of_valid(self.shape, self.dtype, moved)
+        return self.of_valid(self.shape, self.dtype, moved)
 
     def save(self, path: str | Path) -> None:
         """Write the encoding as safetensors, with format, version, shape, dtype and checksums.
@@ -164,7 +164,7 @@ class SparseMatrix(ABC):
     # --- inside ----------------------------------------------------------------------------
 
     @classmethod
-    def _of_valid(
+    def of_valid(
         cls, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]
     ) -> Self:
         """An instance of arrays that are known to be an encoding: the constructor, unchecked."""

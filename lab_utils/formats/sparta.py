@@ -49,13 +49,13 @@ class SparTA(SparseMatrix):
     def two_four(self) -> TwoFour:
         """A1, the 2:4 part, sharing the arrays."""
         self.ensure_valid()
-        return TwoFour._of_valid(self.shape, self.dtype, self._arrays_of("two_four_"))
+        return TwoFour.of_valid(self.shape, self.dtype, self._arrays_of("two_four_"))
 
     @property
     def csr(self) -> Csr:
         """A2, what does not fit the 2:4 part, sharing the arrays."""
         self.ensure_valid()
-        return Csr._of_valid(self.shape, self.dtype, self._arrays_of("csr_"))
+        return Csr.of_valid(self.shape, self.dtype, self._arrays_of("csr_"))
 
     def _arrays_of(self, prefix: str) -> dict[str, Tensor]:
         return {name: self.arrays[prefix + name] for name in PARTS[prefix].ARRAYS}

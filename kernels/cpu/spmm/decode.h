@@ -1,5 +1,6 @@
-// Decoders: the 64 columns of a row block, from its encoding into strips. Plain C++; the wider
-// instruction sets replace the inner step of TCA-BME and of dense (decode_avx2.h, decode_avx512.h).
+// Decoders: 64 columns of a row block, from its encoding into strips. This file has the interface,
+// and the two formats whose inner step the wider instruction sets replace (decode_avx2.h,
+// decode_avx512.h); formats that store an index per value are in decode_indexed.h.
 #pragma once
 #include "strip.h"
 
@@ -97,26 +98,6 @@ struct PortableDenseStep {
     static void step(const u16* rows, i64 stride, u16* lines) {
         for (i64 row = 0; row < STRIP_ROWS; row++)
             for (i64 k = 0; k < BLOCK_K; k++) lines[strip_index(row, k)] = rows[row * stride + k];
-    }
-};
-
-// Tiled-CSL (Flash-LLM, Algorithm 2): clear the tile, then scatter its words.
-struct TiledCslDecoder final : Decoder {
-    const i32* offsets;
-    const u32* words;
-    i64 tiles_k;
-
-    explicit TiledCslDecoder(const Problem& p)
-        : Decoder(128), offsets((const i32*)p.A[0]), words((const u32*)p.A[1]),
-          tiles_k(ceil_div(p.K, BLOCK_K)) {}
-
-    void block(i64 row_block, i64 k_block, u16* strips) override {
-        memset(strips, 0, rows * BLOCK_K * sizeof(u16));
-        i64 tile = row_block * tiles_k + k_block;
-        for (i64 w = 4 * i64(offsets[tile]); w < 4 * i64(offsets[tile + 1]); w++) {
-            u32 location = words[w] >> 16, row = location / 64, k = location % 64 ^ 8 * (row % 8);
-            strips[row / 16 * STRIP + strip_index(row % 16, k)] = u16(words[w]);
-        }
     }
 };
 

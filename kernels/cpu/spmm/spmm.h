@@ -6,7 +6,7 @@
 #pragma once
 #include <new>
 
-#include "decode.h"
+#include "decode_indexed.h"
 #include "multiply.h"
 
 namespace lscd {
@@ -38,19 +38,14 @@ void store_rows(const Problem& p, i64 row0, i64 rows, const float* acc) {
 // Calls run(decoder) with the decoder of the problem's format.
 template <class Isa, class Run>
 void with_decoder(const Problem& p, Run run) {
+    auto call = [&](auto decoder) { run(decoder); };
     switch (p.format) {
-        case Format::dense: {
-            DenseDecoder<typename Isa::DenseStep> decoder(p);
-            return run(decoder);
-        }
-        case Format::tca_bme: {
-            TcaBmeDecoder<typename Isa::BitmapStep> decoder(p);
-            return run(decoder);
-        }
-        case Format::tiled_csl: {
-            TiledCslDecoder decoder(p);
-            return run(decoder);
-        }
+        case Format::dense: return call(DenseDecoder<typename Isa::DenseStep>(p));
+        case Format::csr: return call(CsrDecoder(p, 0));
+        case Format::tiled_csl: return call(TiledCslDecoder(p));
+        case Format::tca_bme: return call(TcaBmeDecoder<typename Isa::BitmapStep>(p));
+        case Format::two_four: return call(TwoFourDecoder(p));
+        case Format::sparta: return call(SpartaDecoder(p));
     }
 }
 

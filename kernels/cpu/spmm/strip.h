@@ -24,14 +24,14 @@ inline i64 row_of_lane(i64 lane) { return 4 * (lane % 4) + lane / 4; }  // its o
 inline i64 strip_index(i64 row, i64 k) { return k / 2 * 32 + row_of_lane(row) * 2 + k % 2; }
 
 enum class Dtype : i32 { fp16, bf16 };
-enum class Format : i32 { dense, tca_bme, tiled_csl };
+enum class Format : i32 { dense, csr, tiled_csl, tca_bme, two_four, sparta };
 
 // One product C[M, N] = A[M, K] * B[K, N]. Strides are in elements; B and C are 16-bit floats.
 struct Problem {
     Format format;
     Dtype dtype;
     i64 M, K, N;
-    const void* A[4];  // the arrays of the encoding, in the order of its decoder
+    const void* A[5];  // the arrays of the encoding, in the order of its decoder
     i64 A_values;      // length of the values array, so that wide loads stay inside it
     const u16* B;
     i64 B_stride_k, B_stride_n;

@@ -1,0 +1,37 @@
+"""How an operation is launched: one module per backend, chosen by name or by device.
+
+A backend offers `name`, `formats`, `devices`, `problem()`, `plan(A, B)` and `spmm(A, B, C)`.
+"""
+
+from types import ModuleType
+
+import torch
+
+from lab_utils.backends import cpu, reference
+from lab_utils.backends.plan import Plan
+
+__all__ = ["BACKENDS", "Plan", "by_name", "for_device", "status"]
+
+BACKENDS: dict[str, ModuleType] = {backend.name: backend for backend in (cpu, reference)}
+
+
+def by_name(name: str) -> ModuleType:
+    """The backend of that name. Raises ValueError for an unknown one."""
+    if name not in BACKENDS:
+        raise ValueError(f"backend={name!r}: unknown; allowed: {', '.join(BACKENDS)}")
+    return BACKENDS[name]
+
+
+def for_device(device: torch.device) -> ModuleType:
+    """The backend that `backend=None` takes for tensors on `device`; never a silent fallback."""
+    if device.type == "cpu":
+        return cpu
+    raise RuntimeError(
+        f"no compiled backend for tensors on {device} yet; move A and B to the CPU, "
+        "or name backend='reference'"
+    )
+
+
+def status() -> dict[str, str | None]:
+    """For each backend, None if it works on this machine, else the reason why not."""
+    return {name: backend.problem() for name, backend in BACKENDS.items()}

@@ -1,0 +1,21 @@
+"""What a backend says that it will do, before it does it."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one product will be launched; `str(plan)` is what `explain` prints.
+
+    `kernel` is the name that rows of measurements carry; `choices` maps each decision to its value
+    and reason.
+    """
+
+    backend: str
+    kernel: str
+    problem: str
+    choices: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = {"product": self.problem, "backend": self.backend, "kernel": self.kernel}
+        return "\n".join(f"{name:<8}  {value}" for name, value in (lines | self.choices).items())

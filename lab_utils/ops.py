@@ -1,0 +1,134 @@
+"""The operation: check, choose, launch. And `explain`, which stops before the launch."""
+
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from lab_utils import backends
+from lab_utils.formats import FORMATS, SparseMatrix
+
+
+def spmm(
+    A: SparseMatrix, B: Tensor, *, backend: str | None = None, out: Tensor | None = None
+) -> Tensor:
+    """C[M, N] = A[M, K] · B[K, N], with fp32 sums rounded once to the dtype of A and B.
+
+    A: encoded weights, fp16 or bf16. B: [K, N], same dtype and device, any strides.
+    `backend`: one of `backends.BACKENDS`; None takes `cpu` for host tensors.
+    `out`: [M, N], written and returned; without it, C takes the memory order of B.
+    Raises ValueError for operands that do not fit, and RuntimeError where the backend cannot run.
+    """
+    module = _checked(A, B, backend)
+    arrays = [A.arrays[name] for name in A.ARRAYS]
+    if out is None:
+        return torch.ops.lscd.spmm(arrays, A.name, *A.shape, B, module.name)
+    _check_out(A, B, out)
+    torch.ops.lscd.spmm_out(arrays, A.name, *A.shape, B, module.name, out)
+    return out
+
+
+def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> Tensor:
+    """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with B = xᵀ, no copy of x or y."""
+    if not isinstance(x, Tensor) or x.ndim < 1:
+        raise ValueError(f"x is {_describe(x)}; allowed: a torch.Tensor [..., K]")
+    tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
+    return spmm(A, tokens.T, backend=backend).T.reshape(*x.shape[:-1], A.shape[0])
+
+
+def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backends.Plan:
+    """What `spmm(A, B, backend=backend)` would launch, and why; launches nothing."""
+    module = _checked(A, B, backend)
+    plan = module.plan(A, B)
+    dtype = str(A.dtype).removeprefix("torch.")
+    (M, K), N = A.shape, B.shape[1]
+    product = f"C[{M}, {N}] = A[{M}, {K}] · B[{K}, {N}], {dtype}, A as {A.name}"
+    return backends.Plan(plan.backend, plan.kernel, product, plan.choices)
+
+
+def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
+    """The backend that will run A · B, once everything about the operands has been checked."""
+    if not isinstance(A, SparseMatrix):
+        raise ValueError(f"A is {_describe(A)}; allowed: an encoded matrix, encode(dense, format)")
+    if not isinstance(B, Tensor) or B.layout != torch.strided or B.ndim != 2:
+        raise ValueError(f"B is {_describe(B)}; allowed: a strided torch.Tensor [K, N]")
+    if B.shape[0] != A.shape[1] or B.shape[1] < 1:
+        raise ValueError(
+            f"B has shape {tuple(B.shape)}; A is {tuple(A.shape)}, so [{A.shape[1]}, N >= 1]"
+        )
+    if B.dtype != A.dtype:
+        raise ValueError(f"B is {B.dtype}; allowed: {A.dtype}, the dtype of A")
+    if B.device != A.device:
+        raise ValueError(f"B is on {B.device}; allowed: {A.device}, where A is")
+    module = backends.for_device(B.device) if backend is None else backends.by_name(backend)
+    if B.device.type not in module.devices:
+        raise ValueError(
+            f"B is on {B.device}; backend {module.name!r} takes {' or '.join(module.devices)}"
+        )
+    if not torch.compiler.is_compiling():  # encodings are checked when they are made
+        A.ensure_valid()
+    return module
+
+
+def _check_out(A: SparseMatrix, B: Tensor, out: Tensor) -> None:
+    shape = (A.shape[0], B.shape[1])
+    if not isinstance(out, Tensor) or out.layout != torch.strided or tuple(out.shape) != shape:
+        raise ValueError(f"out is {_describe(out)}; allowed: a strided torch.Tensor {shape}")
+    if out.dtype != A.dtype or out.device != B.device:
+        raise ValueError(f"out is {out.dtype} on {out.device}; allowed: {A.dtype} on {B.device}")
+    if any(stride == 0 and size > 1 for stride, size in zip(out.stride(), shape, strict=True)):
+        raise ValueError(f"out has strides {out.stride()}: its elements share memory")
+    storages = {array.untyped_storage().data_ptr() for array in (B, *A.arrays.values())}
+    if out.untyped_storage().data_ptr() in storages:
+        raise ValueError("out shares memory with A or B; allowed: memory of its own")
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"a {value.dtype} tensor of shape {tuple(value.shape)}, layout {value.layout}"
+    return f"a {type(value).__name__}"
+
+
+# --- the torch boundary: tensors only, so that torch.compile and tracing see one opaque op ------
+
+
+def _new_result(M: int, B: Tensor) -> Tensor:
+    """Empty C [M, N] in the memory order of B, so that xᵀ in gives yᵀ out."""
+    N = B.shape[1]
+    if B.stride(0) == 1 and N > 1:
+        return B.new_empty(N, M).T
+    return B.new_empty(M, N)
+
+
+@torch.library.custom_op("lscd::spmm", mutates_args=())
+def _spmm(arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str) -> Tensor:
+    C = _new_result(M, B)
+    _launch(arrays, format, M, K, B, backend, C)
+    return C
+
+
+@_spmm.register_fake
+def _(arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str) -> Tensor:
+    return _new_result(M, B)
+
+
+@torch.library.custom_op("lscd::spmm_out", mutates_args=("out",))
+def _spmm_out(
+    arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str, out: Tensor
+) -> None:
+    _launch(arrays, format, M, K, B, backend, out)
+
+
+@_spmm_out.register_fake
+def _(
+    arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str, out: Tensor
+) -> None:
+    return None
+
+
+def _launch(
+    arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str, C: Tensor
+) -> None:
+    cls = FORMATS[format]
+    A = cls.of_valid((M, K), B.dtype, dict(zip(cls.ARRAYS, arrays, strict=True)))
+    backends.by_name(backend).spmm(A, B, C)
