@@ -166,7 +166,7 @@ def test_readme_tree_is_the_real_one():
 
 def commands() -> list[str]:
     lines = [line.strip().removeprefix("$ ") for block in fences() for line in block.splitlines()]
-    return [line.split(" #")[0] for line in lines if re.match(r"(make|lab) ", line)]
+    return [line.split(" #")[0].strip() for line in lines if re.match(r"(make|lab) ", line)]
 
 
 @if_readme

@@ -200,7 +200,7 @@ def test_ctrl_c_leaves_a_true_index(fixtures, tmp_path):
     assert "Traceback" not in printed
     told = json.loads((tmp_path / "out" / "latest" / "run.json").read_text())
     assert [r["status"] for r in told["results"]] == ["interrupted", "not run"]
-    assert "1 interrupted" in (tmp_path / "out" / "latest" / "index.html").read_text()
+    assert "stopped by Ctrl-C" in (tmp_path / "out" / "latest" / "index.html").read_text()
 
 
 def test_command_hands_parameters_over(fixtures, tmp_path):

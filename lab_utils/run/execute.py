@@ -136,7 +136,7 @@ def _execute_all(made: RunReport) -> None:
             result.status = "running"
             report.publish(made)
             _execute(result, made.folder, f"[{number}/{len(made.results)}] {result.name}")
-            report.page(result, made)
+            _write_page(result, made)
             print(f"{result.status:>7}  {result.name}  {result.seconds:.1f} s", flush=True)
     except KeyboardInterrupt:
         made.interrupt()
@@ -168,6 +168,15 @@ def _execute(result: Result, folder: Path, label: str) -> None:
         result.status, result.error = "failed", f"{type(error).__name__}: {error}"
     finally:
         result.seconds = time.monotonic() - begin
+
+
+def _write_page(result: Result, made: RunReport) -> None:
+    """The HTML of a notebook; one that cannot be written fails its notebook only."""
+    try:
+        report.page(result, made)
+    except Exception as error:
+        result.status = "failed"
+        result.error += f"the page could not be written: {type(error).__name__}: {error}"
 
 
 def _point_latest(folder: Path) -> None:

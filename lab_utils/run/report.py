@@ -71,8 +71,11 @@ def title(notebook: NotebookNode, otherwise: str) -> str:
 
 
 def _executed(result: Result, folder: Path) -> NotebookNode | None:
-    path = folder / f"{result.name}.ipynb"
-    return nbformat.read(path, as_version=4) if path.is_file() else None
+    """The notebook with its outputs; None before it has any, or if Ctrl-C cut its writing."""
+    try:
+        return nbformat.read(folder / f"{result.name}.ipynb", as_version=4)
+    except (FileNotFoundError, nbformat.reader.NotJSONError):
+        return None
 
 
 def _environment() -> Environment:

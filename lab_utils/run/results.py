@@ -33,6 +33,7 @@ class RunReport:
     machine: dict[str, str]
     started: datetime
     results: list[Result] = field(default_factory=list)
+    interrupted: bool = False
 
     def count(self, status: Status) -> int:
         """How many notebooks have this status."""
@@ -46,19 +47,18 @@ class RunReport:
     @property
     def exit_code(self) -> int:
         """0 if every notebook passed, 130 after Ctrl-C, else 1."""
-        if self.count("interrupted"):
+        if self.interrupted:
             return 130
         return 0 if self.count("passed") == len(self.results) else 1
 
     def interrupt(self) -> None:
         """Say the truth after Ctrl-C: what ran was interrupted, what waited did not run."""
+        self.interrupted = True
         for result in self.results:
             if result.status == "running":
                 result.status = "interrupted"
             elif result.status == "waiting":
                 result.status = "not run"
-        if not self.count("interrupted"):
-            self.results[-1].status = "interrupted"
 
     def save(self) -> None:
         """Write run.json, whole or not at all."""
