@@ -4,12 +4,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab_utils import catalog
 from lab_utils.analysis import compression as c
 from lab_utils.analysis import roofline as r
+from lab_utils.formats import encode
+from lab_utils.patterns import random_sparse
 
 SQUARE = (8192, 8192)
 shapes = st.tuples(st.integers(1, 5000), st.integers(1, 5000))
@@ -121,6 +124,14 @@ def test_tile_sizes() -> None:
 def test_ragged_shapes_round_up_to_whole_tiles() -> None:
     assert c.tiled_csl_bytes(129, 65, 1.0) == 4 * 4
     assert c.tca_bme_bytes(9, 1, 1.0) == 4 * 2 + 8 * 2
+
+
+@pytest.mark.parametrize("format", ["tiled_csl", "tca_bme"])
+@pytest.mark.parametrize("sparsity", [0.5, 0.8])
+def test_extra_bytes_explain_real_encodings(format: str, sparsity: float) -> None:
+    matrix = encode(random_sparse(1024, 1024, sparsity, dtype=torch.float16, seed=1), format)
+    beyond = matrix.nbytes - c.format_bytes(format, 1024, 1024, matrix.sparsity)
+    assert beyond == pytest.approx(c.stored_extra_bytes(format, 1024, 1024), rel=0.1)
 
 
 @pytest.mark.parametrize(

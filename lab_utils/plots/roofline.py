@@ -37,7 +37,9 @@ def skinny_roofline(
 
     `published` (columns N, sparsity, tensor_core_percent) adds open markers at the same intensity.
     """
-    fig = go.Figure(_roof(machine, 4, 600))
+    low = 0.5 * min(batches)
+    high = max(600, 1.5 * r.optimal_intensity(M, max(batches), sparsity))
+    fig = go.Figure(_roof(machine, low, high))
     series = ((0.0, DENSE, "square", "dense"), (sparsity, SPARSE, "star", f"{sparsity:.0%} sparse"))
     for s, colour, symbol, label in series:
         ci = r.optimal_intensity(M, batches, s)
@@ -54,11 +56,11 @@ def skinny_roofline(
         )
     if published is not None:
         fig.add_trace(_published_on_roof(machine, M, published))
-    _log_axes(fig, machine, x=(4, 600), low=machine.peak_tflops * 0.018)
+    _log_axes(fig, machine, x=(low, high), low=0.7 * r.attainable_tflops(machine, low))
     _mark_ridge(fig, machine)
     return titled(
         fig,
-        "Skinny products stay on the memory slope",
+        "Skinny products under the roof",
         f"{name}M = {M}, K = {K}; percentages are shares of the tensor-core peak",
         legend={"x": 0.98, "xanchor": "right", "y": 0.04, "yanchor": "bottom"},
     )
@@ -204,7 +206,7 @@ def _label_batches(
 
 
 def _log_axes(fig: go.Figure, machine: r.Machine, x: tuple[float, float], low: float) -> None:
-    ticks = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    ticks = [2**i for i in range(-1, 13)]
     fig.update_xaxes(title=INTENSITY, type="log", range=list(np.log10(x)), tickvals=ticks)
     high = np.log10(machine.peak_tflops * 1.7)
     fig.update_yaxes(
@@ -221,6 +223,10 @@ def _mark_ridge(fig: go.Figure, machine: r.Machine) -> None:
         y=np.log10(machine.peak_tflops),
         text=f"ridge {r.ridge(machine):.0f} FLOP/B<br>{machine.peak_tflops:g} TFLOP/s",
         showarrow=False,
-        yshift=20,
+        align="left",
+        xanchor="left",
+        xshift=14,
+        yanchor="top",
+        yshift=-6,
         font={"size": 12, "color": MUTED},
     )
