@@ -73,9 +73,9 @@ struct Tile {
     }
 
     // Calls visit(location, word) for the words of value 0 that fill up the last vector. Each goes
-    // to the bank with the fewest words (ties: the lowest); `in_bank` counts them and is updated.
+    // to the bank with the fewest words (ties: the lowest) by `in_bank`, which `visit` keeps up.
     template <class Visit>
-    void pad(i32* in_bank, Visit visit) {
+    void pad(const i32* in_bank, Visit visit) {
         for (; count % VECTOR; count++) {
             i64 bank = std::min_element(in_bank, in_bank + BANKS) - in_bank;
             i64 location = take_free(bank);
@@ -130,11 +130,12 @@ void pack_reordered(Tile& tile, u32* out) {
 
 void pack_in_order(Tile& tile, u32* out) {
     i32 in_bank[BANKS] = {};
-    tile.for_each_word([&](i64 location, u32 word) {
+    auto append = [&](i64 location, u32 word) {
         in_bank[bank_of(location)]++;
         *out++ = word;
-    });
-    tile.pad(in_bank, [&](i64, u32 word) { *out++ = word; });
+    };
+    tile.for_each_word(append);
+    tile.pad(in_bank, append);
 }
 
 }  // namespace
