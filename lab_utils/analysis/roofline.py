@@ -97,6 +97,15 @@ def ridge_batch(machine: Machine, M: int, weight_fraction: float = 1.0) -> float
     return r * M * weight_fraction / (M - r) if r < M else float("inf")
 
 
+def ridge_range(intensity: float, percent: float, digits: int = 1) -> tuple[float, float]:
+    """Ridges (low, high) at which `intensity` gives `percent` of the peak, printed to `digits`.
+
+    Tells which machine a published percentage was calculated for, and whether one can be.
+    """
+    half = 0.5 * 10.0**-digits
+    return 100 * intensity / (percent + half), 100 * intensity / (percent - half)
+
+
 def byte_limit_us(machine: Machine, nbytes: ArrayLike) -> Number:
     """Time in µs to read `nbytes` once at full bandwidth; no kernel can be faster."""
     return _plain(np.asarray(nbytes, dtype=np.float64) / (machine.bandwidth_gb_s * 1e3))
