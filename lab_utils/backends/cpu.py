@@ -137,6 +137,15 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:
     build.load("cpu").lscd_spmm(ISAS.index(isa), ctypes.byref(_Problem(*operands)))
 
 
+def read_all(data: Tensor) -> None:
+    """Read every byte of a contiguous host tensor (whole 64-byte lines) with all threads."""
+    build.load("cpu").lscd_read_all(
+        ctypes.c_void_p(data.data_ptr()),
+        ctypes.c_int64(data.nbytes // 64 * 64),
+        ctypes.c_int64(torch.get_num_threads()),
+    )
+
+
 def _check_isa(isa: str, argument: str) -> str:
     if isa not in supported():
         raise ValueError(f"{argument}={isa!r}: not on this CPU; allowed: {', '.join(supported())}")

@@ -125,6 +125,12 @@ class SparseMatrix(ABC):
             return self
         return self.of_valid(self.shape, self.dtype, moved)
 
+    def clone(self) -> Self:
+        """The same encoding in memory of its own."""
+        self.ensure_valid()
+        copies = {name: array.clone() for name, array in self.arrays.items()}
+        return self.of_valid(self.shape, self.dtype, copies)
+
     def save(self, path: str | Path) -> None:
         """Write the encoding as safetensors, with format, version, shape, dtype and checksums.
 

@@ -1,0 +1,158 @@
+"""What this machine is: for `lab info`, for the roofline of this CPU, and for rows of results."""
+
+import functools
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import torch
+
+from lab_utils import backends, build
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The first entry whose vendor and features a CPU has names its microarchitecture.
+MICROARCHITECTURES = (
+    ("zen5", "AuthenticAMD", {"avx512_vp2intersect", "avx512_bf16"}),
+    ("zen4", "AuthenticAMD", {"avx512_bf16"}),
+    ("zen", "AuthenticAMD", {"avx2"}),
+    ("granite-rapids", "GenuineIntel", {"amx_bf16", "amx_fp16"}),
+    ("sapphire-rapids", "GenuineIntel", {"amx_bf16"}),
+    ("ice-lake", "GenuineIntel", {"avx512_vbmi2"}),
+    ("skylake-x", "GenuineIntel", {"avx512f"}),
+    ("haswell", "GenuineIntel", {"avx2"}),
+)
+
+
+@dataclass(frozen=True)
+class MeasuredCpu:
+    """This CPU as a roofline sees it, measured here with torch's number of threads.
+
+    `peak_tflops` is torch's best rate of a square bf16 or fp32 matrix product, `bandwidth_gb_s` the
+    rate at which all threads together read memory that no cache holds.
+    """
+
+    name: str
+    title: str
+    peak_tflops: float
+    bandwidth_gb_s: float
+    measured_on: str
+
+
+@functools.cache
+def _cpuinfo() -> dict[str, str]:
+    """First processor of /proc/cpuinfo; empty where there is none."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().split("\n\n")[0].splitlines() if path.exists() else []
+    pairs = (line.partition(":") for line in lines)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def cpu_name() -> str:
+    """Model name of the CPU, as the system tells it."""
+    return _cpuinfo().get("model name") or platform.processor() or platform.machine()
+
+
+def microarchitecture() -> str:
+    """Family of the CPU (zen4, sapphire-rapids, …), judged by vendor and features."""
+    vendor, flags = _cpuinfo().get("vendor_id"), set(_cpuinfo().get("flags", "").split())
+    for name, its_vendor, features in MICROARCHITECTURES:
+        if vendor == its_vendor and features <= flags:
+            return name
+    return platform.machine()
+
+
+def device_name(device: torch.device | str = "cpu") -> str:
+    """The device's folder under data/measured and its name in rows: h200, cpu-zen4, …"""
+    if torch.device(device).type == "cpu":
+        return f"cpu-{microarchitecture()}"
+    words = torch.cuda.get_device_name(device).removeprefix("NVIDIA ").removeprefix("GeForce ")
+    return words.lower().replace(" ", "-")
+
+
+def commit() -> str:
+    """Short hash of the checkout, with -dirty where it has changes; unknown without git."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    if shutil.which("git") is None:
+        return "unknown"
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
+def read_bandwidth(nbytes: int = 1 << 29, repeats: int = 5) -> float:
+    """GB/s (1e9 bytes) at which all of torch's threads together read `nbytes`: median of runs."""
+    data = torch.ones(nbytes // 64 * 64, dtype=torch.uint8)
+    times = _seconds(lambda: backends.cpu.read_all(data), repeats)
+    return data.numel() / statistics.median(times) / 1e9
+
+
+def measured_cpu() -> MeasuredCpu:
+    """Measure this CPU's two ceilings; takes about two seconds."""
+    return MeasuredCpu(
+        name=device_name(),
+        title=f"{cpu_name()} ({microarchitecture()}, {torch.get_num_threads()} threads)",
+        peak_tflops=max(_matmul_tflops(torch.bfloat16), _matmul_tflops(torch.float32)),
+        bandwidth_gb_s=read_bandwidth(),
+        measured_on=date.today().isoformat(),
+    )
+
+
+def _matmul_tflops(dtype: torch.dtype, n: int = 2048) -> float:
+    a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
+    return 2 * n**3 / min(_seconds(lambda: a @ b, 4)) / 1e12
+
+
+def _seconds(function: Callable[[], object], repeats: int) -> list[float]:
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def describe() -> dict[str, str]:
+    """One line for everything that decides what works here, for `lab info`."""
+    reasons = backends.status()
+    lines = {
+        "cpu": f"{cpu_name()} ({microarchitecture()}), {os.cpu_count()} cores",
+        "memory": f"{_memory_gb():.0f} GB",
+        "gpu": _gpus(),
+        "python": f"{platform.python_version()}, torch {torch.__version__}",
+        "compiler": _or_reason(build.compiler),
+        "cache": str(build.cache_folder()),
+        "commit": commit(),
+        **{f"backend {n}": "works" if r is None else f"no: {r}" for n, r in reasons.items()},
+    }
+    if reasons["cpu"] is None:
+        cpu = measured_cpu()
+        lines["cpu kernels"] = ", ".join(backends.cpu.supported())
+        lines["measured"] = (
+            f"reads {cpu.bandwidth_gb_s:.1f} GB/s, multiplies {cpu.peak_tflops:.2f} TFLOP/s "
+            f"with {torch.get_num_threads()} threads"
+        )
+    return lines
+
+
+def _gpus() -> str:
+    if not torch.cuda.is_available():
+        return "none that torch can use"
+    return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+
+
+def _memory_gb() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+
+
+def _or_reason(function: Callable[[], str]) -> str:
+    try:
+        return function()
+    except RuntimeError as error:
+        return f"no: {error}"
