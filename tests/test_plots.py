@@ -1,5 +1,7 @@
 """Figures hold the data they claim to show, labels keep apart, the renderer says its limits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -178,3 +180,11 @@ def test_with_a_browser_figures_carry_a_png() -> None:
     assert style.use() == "plotly_mimetype+png"
     image = go.Figure(go.Scatter(y=[1, 2])).to_image("png", width=200, height=100)
     assert image.startswith(b"\x89PNG")
+
+
+def test_a_measured_cpu_has_a_roof_among_the_devices() -> None:
+    cpu = SimpleNamespace(name="cpu", title="this CPU", peak_tflops=1.2, bandwidth_gb_s=20.0)
+    fig = plots.device_roofs([*catalog.devices().values(), cpu])
+    assert max(traces(fig, "this CPU")[0].y) == 1.2
+    under = plots.skinny_roofline(cpu, 4096, 4096, [1, 8], 0.5)
+    assert list(under.data[1].text) == ["1.7%", "13.3%"]

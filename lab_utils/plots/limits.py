@@ -58,7 +58,7 @@ def byte_limit_times(
         textposition="outside",
         cliponaxis=False,
     )
-    fig.update_xaxes(title="time to read the weights (µs)", range=[0, 1.16 * max(times.values())])
+    fig.update_xaxes(title="time to read the weights (µs)", range=[0, 1.2 * max(times.values())])
     fig.update_yaxes(showgrid=False, ticks="")
     return titled(
         fig,

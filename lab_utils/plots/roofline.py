@@ -61,7 +61,7 @@ def skinny_roofline(
     return titled(
         fig,
         "Skinny products under the roof",
-        f"{name}M = {M}, K = {K}; percentages are shares of the tensor-core peak",
+        f"{name}M = {M}, K = {K}; percentages are shares of the peak",
         legend={"x": 0.98, "xanchor": "right", "y": 0.04, "yanchor": "bottom"},
     )
 
@@ -113,18 +113,25 @@ def formats_under_roof(
     )
 
 
-def device_roofs(devices: Iterable[Device], batches: Sequence[int] = (1, 8, 32, 128)) -> go.Figure:
-    """Roofs of several devices, datasheet solid and measured dashed, with batch sizes marked."""
+def device_roofs(
+    devices: Iterable[r.Machine], batches: Sequence[int] = (1, 8, 32, 128)
+) -> go.Figure:
+    """Roofs of several devices, datasheet solid and measured dashed, with batch sizes marked.
+
+    Each has a name and a title beside what the roofline needs: a `Device` or a measured CPU.
+    """
     devices = list(devices)
     fig = go.Figure()
     for i, device in enumerate(devices):
         colour = SERIES_COLOURS[i % len(SERIES_COLOURS)]
         fig.add_trace(_roof(device, 0.5, 2000, colour, device.title))
-        if device.measured:
+        if isinstance(device, Device) and device.measured:
             fig.add_trace(_roof(device.as_measured(), 0.5, 2000, colour, "measured", dash="dash"))
+    top = np.log10(2.2 * max(d.peak_tflops for d in devices))
+    low = np.log10(0.4 * min(d.bandwidth_gb_s for d in devices) / 1e3)
     peaks = [float(np.log10(d.peak_tflops)) for d in devices]
     # The same chip with other memory has the same peak: one height, two labels.
-    for i, height in enumerate(spread(peaks, gap=0.19)):
+    for i, height in enumerate(spread(peaks, gap=0.05 * (top - low))):
         colour = SERIES_COLOURS[i % len(SERIES_COLOURS)]
         label = f"<b>{devices[i].name}</b>"
         fig.add_annotation(x=1, xref="paper", y=height, text=label, font_color=colour)
@@ -135,16 +142,14 @@ def device_roofs(devices: Iterable[Device], batches: Sequence[int] = (1, 8, 32, 
         fig.layout.annotations[-1].update(showarrow=False, yanchor="bottom")
         fig.layout.annotations[-1].font = {"size": 11, "color": MUTED}
     fig.update_xaxes(title=INTENSITY, type="log", range=[np.log10(0.5), np.log10(2000)], dtick=1)
-    top = np.log10(2.2 * max(d.peak_tflops for d in devices))
-    low = np.log10(0.4 * min(d.bandwidth_gb_s for d in devices) / 1e3)
     fig.update_yaxes(title="attainable TFLOP/s", type="log", dtick=1, range=[low, top])
     return titled(
         fig,
         "The roofs of the devices",
-        "fp16 tensor cores, fp32 accumulation; dense intensity ≈ N; dashed: our measurement",
+        "16-bit inputs, fp32 accumulation; dense intensity ≈ N; dashed: our measurement",
         showlegend=False,
         height=540,
-        margin={"r": 110, "t": 100},
+        margin={"r": 20 + 9 * max(len(d.name) for d in devices), "t": 100},
     )
 
 
@@ -213,7 +218,8 @@ def _log_axes(fig: go.Figure, machine: r.Machine, x: tuple[float, float], low: f
         title="attainable TFLOP/s",
         type="log",
         range=[np.log10(low), high],
-        tickvals=[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+        tickvals=[digit * 10.0**power for power in range(-3, 4) for digit in (1, 2, 5)],
+        tickformat="~g",
     )
 
 
@@ -221,7 +227,7 @@ def _mark_ridge(fig: go.Figure, machine: r.Machine) -> None:
     fig.add_annotation(
         x=np.log10(r.ridge(machine)),
         y=np.log10(machine.peak_tflops),
-        text=f"ridge {r.ridge(machine):.0f} FLOP/B<br>{machine.peak_tflops:g} TFLOP/s",
+        text=f"ridge {r.ridge(machine):.0f} FLOP/B<br>{machine.peak_tflops:.4g} TFLOP/s",
         showarrow=False,
         align="left",
         xanchor="left",
