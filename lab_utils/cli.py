@@ -45,7 +45,7 @@ def info() -> None:
     from lab_utils import machine
 
     for name, value in machine.describe().items():
-        click.echo(f"{name:<12}  {value}")
+        click.echo(f"{name:<18}  {value}")
 
 
 @main.command()

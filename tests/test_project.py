@@ -28,7 +28,7 @@ LAYERS = {
     "machine": 5, "ops": 5,
     "backends": 4, "patterns": 4,
     "formats": 3,
-    "analysis": 2,
+    "analysis": 2, "accuracy": 2,
     "build": 1, "catalog": 1,
 }  # fmt: skip
 CONDA_NAMES = {

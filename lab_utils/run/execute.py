@@ -7,7 +7,6 @@ run ends, also by Ctrl-C.
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from papermill.exceptions import PapermillExecutionError
 from traitlets import default
 
+from lab_utils import machine
 from lab_utils.run import parameters as declared
 from lab_utils.run import profiles, report
 from lab_utils.run.results import Result, RunReport
@@ -58,15 +58,13 @@ def run(
     Raises ValueError before any kernel starts: unknown notebook, profile or parameter, a value
     of the wrong type, a notebook without a proper parameters cell.
     """
-    from lab_utils import machine  # takes torch along, which refusals need not wait for
-
     chosen = profiles.load(profile, folder)
     results = [
         Result(path.stem, path, _values(path, chosen, parameters or {}))
         for path in _find(notebooks, folder)
     ]
     started = datetime.now(UTC)
-    commit = _commit()
+    commit = machine.commit()
     made = RunReport(
         folder=_new_folder(output, f"{started:%Y%m%dT%H%M%SZ}-{commit}"),
         profile=chosen.name,
@@ -117,16 +115,6 @@ def _new_folder(output: Path, run_id: str) -> Path:
             return made.resolve()
         except FileExistsError:
             number += 1
-
-
-def _commit() -> str:
-    """The short commit of the source, with `-dirty` for changed files; `nogit` without git."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "nogit"
-    return answer.stdout.strip()
 
 
 def _execute_all(made: RunReport) -> None:

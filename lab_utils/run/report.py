@@ -15,14 +15,13 @@ import nbformat
 import plotly
 from jinja2 import Environment, FileSystemLoader
 from nbconvert import HTMLExporter
-from nbconvert.preprocessors import TagRemovePreprocessor
 from nbformat import NotebookNode
 
 from lab_utils.run import offline
 from lab_utils.run.results import Result, RunReport, write_whole
 
 TEMPLATES = files("lab_utils.run") / "templates"
-PAPERMILL_BANNER = "papermill-error-cell-tag"  # our pages show the traceback themselves
+BANNER = "papermill-error-cell-tag"  # papermill's; our pages show the traceback themselves
 
 
 def start(made: RunReport) -> None:
@@ -52,30 +51,30 @@ def page(result: Result, made: RunReport) -> None:
         extra_template_basedirs=[str(TEMPLATES)],
         filters={"markdown2html": offline.markdown, "seconds": _duration},
     )
-    exporter.register_preprocessor(
-        TagRemovePreprocessor(remove_cell_tags={PAPERMILL_BANNER}), enabled=True
-    )
     offline.convert(notebook)
-    resources = {"metadata": {"name": title(notebook, result.name)}, "result": result, "run": made}
+    title, _ = opening(notebook, result.name)
+    resources = {"metadata": {"name": title}, "result": result, "run": made}
     html, _ = exporter.from_notebook_node(notebook, resources)
     write_whole(made.folder / f"{result.name}.html", html)
 
 
-def title(notebook: NotebookNode, otherwise: str) -> str:
-    """The text of the first heading."""
-    for cell in notebook.cells:
-        for line in cell.source.splitlines() if cell.cell_type == "markdown" else []:
-            if line.startswith("# "):
-                return line[2:].strip()
-    return otherwise
+def opening(notebook: NotebookNode, otherwise: str) -> tuple[str, str]:
+    """Title and purpose: the first heading and, as HTML, the paragraph under it."""
+    first = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
+    heading, _, rest = first.partition("\n")
+    if not heading.startswith("# "):
+        return otherwise, ""
+    return heading[2:].strip(), offline.markdown(rest.strip().split("\n\n")[0])
 
 
 def _executed(result: Result, folder: Path) -> NotebookNode | None:
     """The notebook with its outputs; None before it has any, or if Ctrl-C cut its writing."""
     try:
-        return nbformat.read(folder / f"{result.name}.ipynb", as_version=4)
+        notebook = nbformat.read(folder / f"{result.name}.ipynb", as_version=4)
     except (FileNotFoundError, nbformat.reader.NotJSONError):
         return None
+    notebook.cells = [c for c in notebook.cells if BANNER not in c.metadata.get("tags", [])]
+    return notebook
 
 
 def _environment() -> Environment:
@@ -94,9 +93,11 @@ def _card(result: Result, folder: Path) -> dict[str, Any]:
     """What the index shows of one notebook."""
     executed = _executed(result, folder)
     source = executed or nbformat.read(result.notebook, as_version=4)
+    title, purpose = opening(source, result.name)
     return {
         "result": result,
-        "title": title(source, result.name),
+        "title": title,
+        "purpose": purpose,
         "thumbnail": _thumbnail(executed, result, folder) if executed else "",
         "page": f"{result.name}.html" if (folder / f"{result.name}.html").is_file() else "",
         "executed": f"{result.name}.ipynb" if executed else "",
