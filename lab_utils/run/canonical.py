@@ -14,7 +14,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from lab_utils.run import parameters
-from lab_utils.run.results import write_whole
+from lab_utils.run.outcome import write_whole
 
 MAX_LINES = 15
 OPENING = ("What you will do", "What you will learn", "What you need")

@@ -22,7 +22,7 @@ from traitlets import default
 from lab_utils import machine
 from lab_utils.run import parameters as declared
 from lab_utils.run import profiles, report
-from lab_utils.run.results import Result, RunReport
+from lab_utils.run.outcome import Result, RunReport
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"

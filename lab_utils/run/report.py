@@ -18,7 +18,7 @@ from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
 from lab_utils.run import offline
-from lab_utils.run.results import Result, RunReport, write_whole
+from lab_utils.run.outcome import Result, RunReport, write_whole
 
 TEMPLATES = files("lab_utils.run") / "templates"
 BANNER = "papermill-error-cell-tag"  # papermill's; our pages show the traceback themselves
