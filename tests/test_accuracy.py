@@ -1,0 +1,35 @@
+"""The judge of all kernels must itself tell right from wrong."""
+
+import pytest
+import torch
+
+from lab_utils import accuracy
+
+A = torch.randn(40, 300, generator=torch.Generator().manual_seed(0)).add_(0.3)
+B = torch.randn(300, 6, generator=torch.Generator().manual_seed(1)).add_(0.3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_tells_rounding_from_error(dtype: torch.dtype) -> None:
+    a, b = A.to(dtype), B.to(dtype)
+    right = (a.double() @ b.double()).to(dtype)
+    assert accuracy.check(right, a, b) < accuracy.ROUNDING[dtype]
+    for wrong in (right.view(torch.int16) + 2).view(dtype), right.fill_diagonal_(torch.nan):
+        with pytest.raises(AssertionError, match=r"elements are wrong; the first, C\[0, 0\]"):
+            accuracy.check(wrong, a, b)
+
+
+def test_infinities_must_match() -> None:
+    a, b = torch.tensor([[torch.inf, 1.0]]).half(), torch.ones(2, 1).half()
+    assert accuracy.check(torch.tensor([[torch.inf]]).half(), a, b) == 0
+    for wrong in (-torch.inf, torch.nan, 65504.0):
+        with pytest.raises(AssertionError):
+            accuracy.check(torch.tensor([[wrong]]).half(), a, b)
+
+
+def test_overflow_close_to_the_largest_number() -> None:
+    a, b = torch.tensor([[65504.0, 16.0]]).half(), torch.ones(2, 1).half()  # a tie: 65520
+    for allowed in (torch.inf, 65504.0):
+        accuracy.check(torch.tensor([[allowed]]).half(), a, b)
+    with pytest.raises(AssertionError):
+        accuracy.check(torch.tensor([[torch.inf]]).half(), a / 2, b)

@@ -1,0 +1,131 @@
+"""The operation's contract: what it refuses, what it honours, how it looks to torch."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from lab_utils import FORMATS, SparseMatrix, accuracy, backends, encode, explain, sparse_linear, spmm
+from lab_utils.backends import cpu
+from lab_utils.patterns import random_sparse
+
+W = random_sparse(96, 160, 0.6, mean=0.5)
+B = torch.randn(160, 8, generator=torch.Generator().manual_seed(0)).half()
+
+
+@pytest.fixture
+def A() -> SparseMatrix:
+    return encode(W, "tca_bme")
+
+
+@pytest.mark.parametrize("backend", [None, *backends.BACKENDS])
+def test_backends_agree_with_fp64(A: SparseMatrix, backend: str | None) -> None:
+    accuracy.check(spmm(A, B, backend=backend), W, B)
+
+
+@pytest.mark.parametrize(
+    ("operand", "said"),
+    [
+        (B.float(), "B is torch.float32; allowed: torch.float16"),
+        (B[:100], r"B has shape \(100, 8\); A is \(96, 160\), so \[160, N >= 1\]"),
+        (B[:, :0], r"B has shape \(160, 0\)"),
+        (B[:, 0], r"B is a torch.float16 tensor of shape \(160,\)"),
+        (B.to_sparse(), "layout torch.sparse_coo; allowed: a strided"),
+        (B.to("meta"), "B is on meta; allowed: cpu"),
+        (B.tolist(), "B is a list"),
+    ],
+)
+def test_refuses_activations_that_do_not_fit(A: SparseMatrix, operand: object, said: str) -> None:
+    for call in (spmm, explain):
+        with pytest.raises(ValueError, match=said):
+            call(A, operand)
+
+
+def test_refuses_other_arguments_that_do_not_fit(A: SparseMatrix) -> None:
+    with pytest.raises(ValueError, match="A is a torch.float16 tensor.*encode"):
+        spmm(W, B)
+    with pytest.raises(ValueError, match="backend='cuda': unknown; allowed: cpu, reference"):
+        spmm(A, B, backend="cuda")
+    with pytest.raises(ValueError, match="x is a NoneType"):
+        sparse_linear(None, A)
+    with pytest.raises(RuntimeError, match="no compiled backend for tensors on meta.*reference"):
+        backends.for_device(torch.device("meta"))
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        (torch.empty(96, 9).half(), r"allowed: a strided torch.Tensor \(96, 8\)"),
+        (torch.empty(96, 8), "out is torch.float32 on cpu; allowed: torch.float16"),
+        (torch.empty(96, 1).half().expand(96, 8), "its elements share memory"),
+        (B[:96], "out shares memory with A or B"),
+    ],
+)
+def test_refuses_results_that_do_not_fit(A: SparseMatrix, out: Tensor, said: str) -> None:
+    before = out.clone()
+    with pytest.raises(ValueError, match=said):
+        spmm(A, B, out=out)
+    assert torch.equal(out.nan_to_num(), before.nan_to_num())
+
+
+def test_a_corrupted_encoding_never_reaches_a_kernel(A: SparseMatrix) -> None:
+    A.arrays["gt_offset"][1] = 10**6
+    with pytest.raises(ValueError, match="invalid tca_bme encoding"):
+        spmm(A, B)
+    truncated = encode(W, "tca_bme")
+    truncated.arrays["values"] = truncated.arrays["values"][:-8]
+    with pytest.raises(ValueError, match="invalid tca_bme encoding"):
+        spmm(truncated, B)
+
+
+def test_out_is_written_and_returned(A: SparseMatrix) -> None:
+    out = torch.full((96, 8), torch.nan).half()
+    assert spmm(A, B, out=out) is out
+    accuracy.check(out, W, B)
+
+
+@pytest.mark.parametrize("shape", [(160,), (1, 160), (5, 160), (2, 3, 160)])
+def test_sparse_linear_is_torch_linear(A: SparseMatrix, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1)).half()
+    y = sparse_linear(x, A)
+    assert y.shape == (*shape[:-1], 96) and y.is_contiguous()
+    accuracy.check(y.reshape(-1, 96).T, W, x.reshape(-1, 160).T)
+
+
+def test_explain_names_the_kernel_and_launches_nothing(A: SparseMatrix, monkeypatch) -> None:
+    monkeypatch.setattr(cpu, "spmm", None)
+    with cpu.forced("portable"):
+        plan = explain(A, B)
+    assert (plan.backend, plan.kernel) == ("cpu", "tca_bme_portable")
+    assert "C[96, 8] = A[96, 160] · B[160, 8]" in str(plan) and "forced" in str(plan)
+    assert explain(A, B, backend="reference").kernel == "reference"
+
+
+def test_instruction_sets_can_be_forced(A: SparseMatrix, monkeypatch) -> None:
+    with pytest.raises(ValueError, match="isa='sse9'.*allowed: portable"), cpu.forced("sse9"):
+        pass
+    monkeypatch.setenv("LSCD_CPU_ISA", "portable")
+    assert explain(A, B).kernel == "tca_bme_portable"
+    monkeypatch.setenv("LSCD_CPU_ISA", "mmx")
+    with pytest.raises(ValueError, match="LSCD_CPU_ISA='mmx'"):
+        spmm(A, B)
+    if "amx" in cpu.supported():
+        with cpu.forced("amx"), pytest.raises(ValueError, match="multiplies bf16 only"):
+            spmm(A, B)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_torch_sees_a_well_formed_operator(format: str) -> None:
+    dense = torch.eye(96, 160).half()
+    A = encode(dense, format)
+    arguments = ([A.arrays[n] for n in A.ARRAYS], A.name, *A.shape, B, "cpu")
+    torch.library.opcheck(torch.ops.lscd.spmm.default, arguments)
+    torch.library.opcheck(torch.ops.lscd.spmm_out.default, (*arguments, torch.empty(96, 8).half()))
+
+
+def test_compiles_into_one_graph(A: SparseMatrix) -> None:
+    def layer(x: Tensor) -> Tensor:
+        return torch.relu(sparse_linear(x, A)) + 1
+
+    x = B.T.contiguous()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), layer(x))
