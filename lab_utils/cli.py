@@ -53,8 +53,8 @@ def build() -> None:
     """Compile kernels/ for this machine, or find it compiled already."""
     from lab_utils import build
 
-    libraries = build.build_all(partial(tqdm, desc="compiling", unit="file", leave=False))
-    for name, path in libraries.items():
+    progress = partial(tqdm, desc="compiling", unit="file", leave=False, disable=None)
+    for name, path in build.build_all(progress).items():
         click.echo(f"{name:<12}  {path}")
 
 
