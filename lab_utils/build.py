@@ -21,8 +21,10 @@ from pathlib import Path
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
-COMMON_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-Wall", "-Wextra",
-                "-Wno-uninitialized")  # gcc 12 warns inside its own AVX-512 headers
+COMMON_FLAGS = (
+    "-std=c++17", "-O3", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-Wall", "-Wextra",
+    "-Wno-uninitialized",  # gcc 12 warns inside its own AVX-512 headers
+)  # fmt: skip
 LINK_FLAGS = ("-shared", "-fopenmp")
 # A source named *_<isa>.cpp is compiled with the flags of that instruction set and called only
 # where the CPU has it (kernels/cpu/dispatch.cpp).

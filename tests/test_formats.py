@@ -166,10 +166,18 @@ def test_inference_mode(format, options):
 def test_copies_are_independent_and_valid(format):
     dense = fitting(random_sparse(40, 40, 0.5), format)
     A = encode(dense, format)
-    B = copy.deepcopy(A)
+    copies = [A.clone(), copy.deepcopy(A)]
     for array in A.arrays.values():
         array.zero_()
-    assert same_bits(B.decode(), dense)
+    assert all(same_bits(B.decode(), dense) for B in copies)
+
+
+def test_a_valid_encoding_is_not_validated_again(monkeypatch):
+    A = encode(random_sparse(40, 40, 0.5), "csr")
+    monkeypatch.setattr(Csr, "validate", lambda self: pytest.fail("validated again"))
+    A.ensure_valid()
+    A.decode()
+    assert A.to("cpu") is A
 
 
 def test_options_belong_to_their_format():

@@ -99,6 +99,28 @@ def test_another_format_or_version_is_refused(tmp_path, monkeypatch):
         load(tmp_path / "a")
 
 
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"dtype": "float64"}, "dtype is 'float64'; allowed"),
+        ({"format": "ellpack"}, "format='ellpack': unknown"),
+        ({"shape": [9, 8]}, "row 0 has a col_idx out of"),
+    ],
+)
+def test_a_file_of_another_make_is_refused(change, message, tmp_path):
+    A = encode(torch.ones(9, 9, dtype=torch.float16), "csr")
+    metadata = {"format": "csr", "version": 1, "shape": [9, 9], "dtype": "float16", **change}
+    storage.write(tmp_path / "a", metadata, A.arrays)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "a")
+
+
+def test_metadata_that_lacks_an_entry_is_refused(tmp_path):
+    storage.write(tmp_path / "a", {"format": "csr"}, {})
+    with pytest.raises(ValueError, match="its metadata has no version, shape, dtype"):
+        load(tmp_path / "a")
+
+
 # Root may write anywhere, so the unwritable folders are one that is absent and one that is a file.
 @pytest.mark.parametrize("folder", ["absent", "file"])
 def test_a_folder_that_cannot_be_written_is_named(folder, tmp_path):

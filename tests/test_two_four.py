@@ -79,6 +79,14 @@ def test_sparta_refuses_parts_that_share_a_place():
         SparTA((8, 8), dense.dtype, arrays)
 
 
+@pytest.mark.parametrize("name, part", [("two_four_indices", "2:4"), ("csr_col_idx", "csr")])
+def test_a_bad_part_of_sparta_is_named(name, part):
+    A = encode(torch.ones(4, 4, dtype=torch.float16), "sparta")
+    A.arrays[name].zero_()
+    with pytest.raises(ValueError, match=rf"its \w+_\* arrays: invalid {part} encoding"):
+        A.validate()
+
+
 @pytest.mark.parametrize("sparsity", [0.0, 0.5, 1.0])
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 def test_csr_is_what_torch_calls_csr(sparsity):

@@ -74,6 +74,17 @@ class SparseMatrix(ABC):
         """Bytes by the paper's formula, for a random mask of that sparsity (0 to 1)."""
         return float(format_bytes(cls.name, M, K, sparsity))
 
+    @classmethod
+    def of_valid(
+        cls, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]
+    ) -> Self:
+        """The constructor without its checks, for arrays taken from a valid encoding."""
+        matrix = cls.__new__(cls)
+        matrix.shape, matrix.dtype = shape, dtype
+        matrix.arrays = {name: _tracked(array) for name, array in arrays.items()}
+        matrix._mark_valid()
+        return matrix
+
     @property
     def device(self) -> torch.device:
         return next(iter(self.arrays.values())).device
@@ -152,6 +163,8 @@ class SparseMatrix(ABC):
         for key, mine in (("format", cls.name), ("version", cls.version)):
             if metadata[key] != mine:
                 raise ValueError(f"{path}: {key} is {metadata[key]!r}, this class reads {mine!r}")
+        if metadata["dtype"] not in DTYPES:
+            raise ValueError(f"{path}: dtype is {metadata['dtype']!r}; allowed: {list(DTYPES)}")
         return cls(tuple(metadata["shape"]), DTYPES[metadata["dtype"]], arrays)
 
     def require(self, condition: bool, message: str) -> None:
@@ -168,17 +181,6 @@ class SparseMatrix(ABC):
         )
 
     # --- inside ----------------------------------------------------------------------------
-
-    @classmethod
-    def of_valid(
-        cls, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]
-    ) -> Self:
-        """An instance of arrays that are known to be an encoding: the constructor, unchecked."""
-        matrix = cls.__new__(cls)
-        matrix.shape, matrix.dtype = shape, dtype
-        matrix.arrays = {name: _tracked(array) for name, array in arrays.items()}
-        matrix._mark_valid()
-        return matrix
 
     def _state(self) -> tuple:
         return tuple((n, id(a), a.data_ptr(), a._version) for n, a in self.arrays.items())

@@ -69,7 +69,10 @@ class SparTA(SparseMatrix):
 
     def _check(self) -> None:
         for prefix, part in PARTS.items():
-            part(self.shape, self.dtype, self._arrays_of(prefix))
+            try:
+                part(self.shape, self.dtype, self._arrays_of(prefix))
+            except ValueError as error:
+                self.require(False, f"its {prefix}* arrays: {error}")
         values, indices, row_ptr, col_idx, _ = (self.arrays[name] for name in self.ARRAYS)
         self._scan(
             "row", PROBLEMS, "lscd_sparta_check", values, indices, row_ptr, col_idx, *self.shape

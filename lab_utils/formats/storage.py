@@ -14,6 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+KEYS = ("format", "version", "shape", "dtype", "crc32")
+
 
 def write(path: Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
     """Write `arrays` and `metadata`; `path` is the whole file or what it was before.
@@ -63,10 +65,13 @@ def _read(path: Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]:
 
 
 def _checked(entries: dict[str, str]) -> dict:
-    """The metadata in the file's entries, if its checksum is right."""
+    """The metadata in the file's entries, if they are whole."""
     if entries["crc32"] != str(zlib.crc32(entries["lscd"].encode())):
         raise ValueError("the checksum of its metadata differs")
-    return json.loads(entries["lscd"])
+    metadata = json.loads(entries["lscd"])
+    if missing := [key for key in KEYS if key not in metadata]:
+        raise ValueError(f"its metadata has no {', '.join(missing)}")
+    return metadata
 
 
 def _crc32(array: Tensor) -> int:

@@ -5,7 +5,7 @@ using namespace lscd;
 
 // rest [M, K]: `dense` without what lscd_two_four_pack keeps.
 LSCD_EXPORT void lscd_sparta_rest(const u16* dense, i64 M, i64 K, u16* rest) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 m = 0; m < M; m++)
         for (i64 k = 0; k < K; k += CHUNK) {
             Chunk chunk(dense + m * K, k, K);
@@ -22,7 +22,7 @@ LSCD_EXPORT void lscd_sparta_rest(const u16* dense, i64 M, i64 K, u16* rest) {
 LSCD_EXPORT i64 lscd_sparta_check(const u16* values, const u8* indices, const i32* row_ptr,
                                   const i32* col_idx, i64 M, i64 K) {
     i64 groups = 2 * ceil_div(K, CHUNK);
-    return first_problem(M, [=](i64 m) {
+    return first_problem(M, M * K, [=](i64 m) {
         for (i64 at = row_ptr[m]; at < row_ptr[m + 1]; at++) {
             i64 column = col_idx[at], group = m * groups + column / 4;
             Slots slots(indices[group / 2] >> 4 * (group % 2) & 15);

@@ -56,7 +56,7 @@ inline void for_each_value(const u64* bitmap, i64 K, Visit visit) {
 
 // bitmap [64 * groups]: pass one, a row of eight tiles at a time.
 LSCD_EXPORT void lscd_tca_bme_mark(const u16* dense, i64 M, i64 K, u64* bitmap) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 g = 0; g < groups_of(M, K); g++) {
         Frame at(M, K, g);
         u64* out = bitmap + g * BITMAPS_PER_GROUP;
@@ -71,7 +71,7 @@ LSCD_EXPORT void lscd_tca_bme_mark(const u16* dense, i64 M, i64 K, u64* bitmap) 
 
 // nnz [strips]: non-zeros of each run of 16 bitmaps.
 LSCD_EXPORT void lscd_tca_bme_count(const u64* bitmap, i64 strips, i32* nnz) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(strips * 16 * GROUP))
     for (i64 s = 0; s < strips; s++) {
         nnz[s] = 0;
         for (i64 b = 0; b < BITMAPS_PER_STRIP; b++)
@@ -82,7 +82,7 @@ LSCD_EXPORT void lscd_tca_bme_count(const u64* bitmap, i64 strips, i32* nnz) {
 // values [gt_offset[groups]]: pass two.
 LSCD_EXPORT void lscd_tca_bme_pack(const u16* dense, i64 M, i64 K, const u64* bitmap,
                                    const i32* gt_offset, u16* values) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 g = 0; g < groups_of(M, K); g++) {
         Frame at(M, K, g);
         const u16* origin = dense + at.row * K + at.col;
@@ -92,14 +92,14 @@ LSCD_EXPORT void lscd_tca_bme_pack(const u16* dense, i64 M, i64 K, const u64* bi
             out[value] = origin[weight];
             nnz = value + 1;
         });
-        memset(out + nnz, 0, sizeof(u16) * (gt_offset[g + 1] - gt_offset[g] - nnz));
+        for (i64 i = nnz; i < gt_offset[g + 1] - gt_offset[g]; i++) out[i] = 0;
     }
 }
 
 // Writes the non-zeros, and nothing else, into dense [M, K].
 LSCD_EXPORT void lscd_tca_bme_unpack(const u64* bitmap, const i32* gt_offset, const u16* values,
                                      i64 M, i64 K, u16* dense) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 g = 0; g < groups_of(M, K); g++) {
         Frame at(M, K, g);
         u16* origin = dense + at.row * K + at.col;
@@ -113,7 +113,7 @@ LSCD_EXPORT void lscd_tca_bme_unpack(const u64* bitmap, const i32* gt_offset, co
 // matrix, 2 a stored +0, 3 a non-zero in the padding.
 LSCD_EXPORT i64 lscd_tca_bme_check(const u64* bitmap, const i32* gt_offset, const u16* values,
                                    i64 M, i64 K) {
-    return first_problem(groups_of(M, K), [=](i64 g) {
+    return first_problem(groups_of(M, K), M * K, [=](i64 g) {
         Frame at(M, K, g);
         i64 nnz = 0;
         bool outside = false;

@@ -142,7 +142,7 @@ void pack_in_order(Tile& tile, u32* out) {
 
 // vectors [tiles]: words of each tile, padded, in vectors; pass one.
 LSCD_EXPORT void lscd_tiled_csl_count(const u16* dense, i64 M, i64 K, i32* vectors) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 t = 0; t < tiles_of(M, K); t++)
         vectors[t] = i32(ceil_div(Tile(dense, M, K, t).count, VECTOR));
 }
@@ -150,7 +150,7 @@ LSCD_EXPORT void lscd_tiled_csl_count(const u16* dense, i64 M, i64 K, i32* vecto
 // words [4 * tile_offsets[tiles]]: pass two.
 LSCD_EXPORT void lscd_tiled_csl_pack(const u16* dense, i64 M, i64 K, const i32* tile_offsets,
                                      i64 reorder, u32* words) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 t = 0; t < tiles_of(M, K); t++) {
         Tile tile(dense, M, K, t);
         (reorder ? pack_reordered : pack_in_order)(tile, words + VECTOR * tile_offsets[t]);
@@ -160,7 +160,7 @@ LSCD_EXPORT void lscd_tiled_csl_pack(const u16* dense, i64 M, i64 K, const i32* 
 // Writes the non-zeros, and nothing else, into dense [M, K].
 LSCD_EXPORT void lscd_tiled_csl_unpack(const i32* tile_offsets, const u32* words, i64 M, i64 K,
                                        u16* dense) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 t = 0; t < tiles_of(M, K); t++) {
         Frame at(M, K, t);
         u16* origin = dense + at.row * K + at.col;
@@ -176,7 +176,7 @@ LSCD_EXPORT void lscd_tiled_csl_unpack(const i32* tile_offsets, const u32* words
 // outside of the matrix, 5 more words of value 0 than fill up a vector.
 LSCD_EXPORT i64 lscd_tiled_csl_check(const i32* tile_offsets, const u32* words, i64 M, i64 K,
                                      i64 vectors) {
-    return first_problem(tiles_of(M, K), [=](i64 t) {
+    return first_problem(tiles_of(M, K), M * K, [=](i64 t) {
         i64 start = tile_offsets[t], end = tile_offsets[t + 1], zeros = 0;
         if (start < 0 || end < start || end > vectors) return 1;
         Frame at(M, K, t);

@@ -18,7 +18,7 @@ inline int group_problem(const u16* values, u8 nibble, i64 k, i64 K) {
 // First group (row * ceil(K / 4) + group) with more than two non-zeros, -1 if there is none.
 LSCD_EXPORT i64 lscd_two_four_overfull(const u16* dense, i64 M, i64 K) {
     i64 first = LLONG_MAX, groups = ceil_div(K, 4);
-#pragma omp parallel for schedule(static) reduction(min : first)
+#pragma omp parallel for schedule(static) reduction(min : first) if (large(M * K))
     for (i64 m = 0; m < M; m++)
         for (i64 k = 0; k < K; k += CHUNK) {
             u64 mask = Chunk(dense + m * K, k, K).mask;
@@ -32,7 +32,7 @@ LSCD_EXPORT i64 lscd_two_four_overfull(const u16* dense, i64 M, i64 K) {
 // values [M, 4 * chunks], indices [M, chunks]: the first two non-zeros of every group.
 LSCD_EXPORT void lscd_two_four_pack(const u16* dense, i64 M, i64 K, u16* values, u8* indices) {
     i64 chunks = ceil_div(K, CHUNK);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 m = 0; m < M; m++)
         for (i64 i = 0; i < chunks; i++) {
             Chunk chunk(dense + m * K, i * CHUNK, K);
@@ -50,7 +50,7 @@ LSCD_EXPORT void lscd_two_four_pack(const u16* dense, i64 M, i64 K, u16* values,
 LSCD_EXPORT void lscd_two_four_unpack(const u16* values, const u8* indices, i64 M, i64 K,
                                       u16* dense) {
     i64 groups = 2 * ceil_div(K, CHUNK);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 m = 0; m < M; m++)
         for (i64 g = 0; g < groups; g++) {
             i64 group = m * groups + g;
@@ -65,7 +65,7 @@ LSCD_EXPORT void lscd_two_four_unpack(const u16* values, const u8* indices, i64 
 // encoder would not have written, 2 a non-zero right of column K.
 LSCD_EXPORT i64 lscd_two_four_check(const u16* values, const u8* indices, i64 M, i64 K) {
     i64 groups = 2 * ceil_div(K, CHUNK);
-    return first_problem(M * groups, [=](i64 group) {
+    return first_problem(M * groups, M * K, [=](i64 group) {
         u8 nibble = indices[group / 2] >> 4 * (group % 2) & 15;
         return group_problem(values + 2 * group, nibble, group % groups * 4, K);
     });
