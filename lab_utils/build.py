@@ -144,9 +144,9 @@ def build(name: str, progress: Callable[[Iterable], Iterable] = lambda steps: st
         raise ValueError(f"name={name!r}: no such library; allowed: {', '.join(LIBRARIES)}")
     library = LIBRARIES[name]
     target = cache_folder() / f"{name}-{cache_key(library)}" / f"lib{name}.so"
-    if target.exists():
-        return target
     try:
+        if target.exists():
+            return target
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="building-") as folder:
             compiled = _compile(library, Path(folder), progress)
@@ -154,7 +154,7 @@ def build(name: str, progress: Callable[[Iterable], Iterable] = lambda steps: st
             os.replace(compiled, target)
     except OSError as error:
         raise RuntimeError(
-            f"cannot write the build cache {cache_folder()} ({error.strerror or error}): "
+            f"cannot use the build cache {cache_folder()} ({error.strerror or error}): "
             "set LSCD_CACHE to a folder you can write to"
         ) from error
     return target

@@ -7,6 +7,7 @@ entry "crc32" guards that JSON. So a flipped bit anywhere in the file is found.
 import json
 import uuid
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -32,7 +33,8 @@ def write(path: Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
     except (OSError, SafetensorError) as error:
         raise RuntimeError(f"cannot write path={str(path)!r}: {error}") from error
     finally:
-        _remove(partial)
+        with suppress(OSError):  # where nothing could be written, there is nothing to remove
+            partial.unlink()
 
 
 def read_metadata(path: Path) -> dict:
@@ -76,9 +78,3 @@ def _checked(entries: dict[str, str]) -> dict:
 
 def _crc32(array: Tensor) -> int:
     return zlib.crc32(array.view(torch.uint8).numpy())
-
-
-def _remove(partial: Path) -> None:
-    """Remove what a failed write left, where there is a folder to look into."""
-    if partial.parent.is_dir():
-        partial.unlink(missing_ok=True)
