@@ -40,10 +40,9 @@ FIGURE = """(() => {
 
 
 @pytest.fixture(scope="module")
-def notebook(root: Path, fixtures: Path) -> Path:
+def notebook(root: Path) -> Path:
     """The notebook that a student would open first for its sliders."""
-    real = root / "notebooks" / "10_compression_ratio.ipynb"
-    return real if real.is_file() else fixtures / "good.ipynb"
+    return root / "notebooks" / "10_compression_ratio.ipynb"
 
 
 @pytest.fixture(scope="module")
