@@ -1,15 +1,17 @@
 """Measuring products, side by side with dense ones, and the rows that a measurement becomes.
 
 In one run of a case every contender is first checked against fp64, then all are timed in turns,
-so that whatever else happens on the machine happens to all of them. Operands rotate through copies
-that together are larger than the caches.
+so that whatever else happens on the machine happens to all of them. No launch finds its weights
+in a cache: each takes the next copy of them, and one turn of all ends with a read of memory.
 """
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -19,15 +21,18 @@ from torch import Tensor
 from lab_utils import accuracy, machine, ops
 from lab_utils.backends import cpu
 from lab_utils.formats import SparseMatrix, encode
-from lab_utils.patterns import random_sparse
+from lab_utils.patterns import PATTERNS, random_sparse
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
-ROTATE_BYTES = 1 << 28  # copies of a contender's weights together read at least this much
+PIECE_BYTES = 1 << 26  # what one turn reads of memory, to know the bandwidth of that moment
 
 
 @dataclass(frozen=True)
 class Case:
-    """One product to measure: A [M, K] with that sparsity and pattern, B [K, N]."""
+    """One product to measure: A [M, K] with that sparsity (0 to 1) and pattern, B [K, N].
+
+    Raises ValueError naming the argument that is out of range.
+    """
 
     M: int
     K: int
@@ -37,8 +42,20 @@ class Case:
     pattern: str = "random"
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ValueError(f"dtype={self.dtype!r}: unknown; allowed: {', '.join(DTYPES)}")
+        for name in ("M", "K", "N"):
+            size = getattr(self, name)
+            if not isinstance(size, Integral) or size < 1:
+                raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
+        if not 0 <= self.sparsity <= 1:
+            raise ValueError(f"sparsity={self.sparsity!r} must lie between 0 and 1")
+        for name, known in (("dtype", DTYPES), ("pattern", PATTERNS)):
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"{name}={value!r}: unknown; allowed: {', '.join(known)}")
+
+    @property
+    def weights(self) -> tuple:
+        """What decides A: cases that agree in it can share encodings."""
+        return self.M, self.K, self.sparsity, self.dtype, self.pattern
 
 
 @dataclass
@@ -47,7 +64,7 @@ class Contender:
 
     kernel: str
     backend: str
-    copies: list
+    copies: Iterator
     encoded_bytes: int
     run: Callable[[object], Tensor]
     dense: bool = False
@@ -55,70 +72,116 @@ class Contender:
     times_us: list[float] = field(default_factory=list)
 
 
+class Weights:
+    """A random A [M, K], its encodings, and copies of both that are handed out in turn."""
+
+    def __init__(self, case: Case, seed: int = 0):
+        self.key = case.weights
+        self.dense = random_sparse(case.M, case.K, case.sparsity, pattern=case.pattern,
+                                   dtype=DTYPES[case.dtype], seed=seed, mean=0.25)  # fmt: skip
+        self._copies: dict[str, list] = {}
+
+    def copies(self, format: str | None, launches: int) -> list:
+        """At least `launches` copies in a format (None: a tensor), or enough to fill the caches."""
+        copies = self._copies.setdefault(format, [])
+        if not copies:
+            copies.append(self.dense if format is None else encode(self.dense, format))
+        wanted = min(launches, -(-_cold_bytes() // copies[0].nbytes))
+        copies += [copies[0].clone() for _ in range(wanted - len(copies))]
+        return copies
+
+
 def measure(
-    case: Case, formats: Sequence[str], *, isas: Sequence[str] = (), repeats: int = 15, seed: int = 0
+    case: Case,
+    formats: Sequence[str],
+    *,
+    isas: Sequence[str] = (),
+    repeats: int = 15,
+    seed: int = 0,
+    weights: Weights | None = None,
 ) -> list[dict]:
     """Rows of one case on the CPU: torch's dense products, ours, and each of `formats`.
 
-    `isas` adds the named instruction sets to the one that is chosen anyway. Raises AssertionError
-    where a contender is wrong in any element, and ValueError for a format that A does not fit.
+    `isas` adds the named instruction sets to the one that is chosen anyway. `weights` are made
+    from `seed` unless given. Raises AssertionError where a contender is wrong in any element, and
+    ValueError for a format that A does not fit.
     """
-    W = random_sparse(case.M, case.K, case.sparsity, pattern=case.pattern,
-                      dtype=DTYPES[case.dtype], seed=seed, mean=0.25)  # fmt: skip
+    if repeats < 1:
+        raise ValueError(f"repeats={repeats!r} must be at least 1")
+    weights = weights or Weights(case, seed)
+    if weights.key != case.weights:
+        raise ValueError(f"weights are {weights.key}; this case needs {case.weights}")
     generator = torch.Generator().manual_seed(seed + 1)
-    B = torch.randn(case.K, case.N, generator=generator).add_(0.5).to(W.dtype)
-    contenders = [*_torch_dense(W, B), *_ours(W, B, ["dense", *formats], isas)]
+    B = torch.randn(case.K, case.N, generator=generator).add_(0.5).to(weights.dense.dtype)
+    contenders = list(_contenders(weights, B, formats, isas, repeats))
     for contender in contenders:
-        contender.relative_error = accuracy.check(contender.run(contender.copies[0]), W, B)
-    ceiling = _Ceiling()
-    _time_in_turns([*contenders, ceiling], repeats)
+        C = contender.run(next(contender.copies))
+        contender.relative_error = accuracy.check(C, weights.dense, B)
+    memory = _Memory()
+    _time_in_turns([*contenders, memory], repeats)
     best_dense = min(np.median(c.times_us) for c in contenders if c.dense)
     stamp = _stamp(case)
-    return [stamp | _row(case, c, ceiling.gb_per_s, best_dense) for c in contenders]
+    return [stamp | _row(case, c, memory.gb_per_s, best_dense) for c in contenders]
 
 
 def sweep(
     cases: Iterable[Case],
     formats: Sequence[str],
     *,
-    progress: Callable[[Iterable], Iterable] = iter,
+    progress: Callable[[list[Case]], Iterable[Case]] = iter,
+    keep: Callable[[list[dict]], object] = lambda rows: None,
+    seed: int = 0,
     **options,
 ) -> pd.DataFrame:
-    """`measure` for every case; one DataFrame with the columns of `results.COLUMNS["spmm"]`."""
-    rows = itertools.chain.from_iterable(
-        measure(case, formats, **options) for case in progress(list(cases))
-    )
+    """`measure` for every case; one DataFrame with the columns of `results.COLUMNS["spmm"]`.
+
+    `keep` takes the rows of each case as soon as they are measured, so that an interrupted sweep
+    loses one case. Cases that follow each other and differ in N alone share their weights.
+    """
+    rows: list[dict] = []
+    for _, group in itertools.groupby(progress(list(cases)), lambda case: case.weights):
+        weights = None
+        for case in group:
+            weights = weights or Weights(case, seed)
+            measured = measure(case, formats, weights=weights, seed=seed, **options)
+            keep(measured)
+            rows += measured
     return pd.DataFrame(rows)
 
 
 def grid(
     shapes: Iterable[tuple[int, int]], Ns: Sequence[int], sparsities: Sequence[float], **fixed
 ) -> Iterator[Case]:
-    """Every combination of shape, sparsity and N, as cases."""
+    """Every combination of shape, sparsity and N, as cases; N changes fastest."""
     for (M, K), sparsity, N in itertools.product(shapes, sparsities, Ns):
         yield Case(M, K, N, sparsity, **fixed)
 
 
-def _torch_dense(W: Tensor, B: Tensor) -> list[Contender]:
-    """Torch's two ways to the dense product; which is faster depends on N, dtype and CPU."""
-    copies, x = _copies(W, W.nbytes), B.T.contiguous()
-    linear = torch.nn.functional.linear
-    return [
-        Contender("torch_mm", "torch", copies, W.nbytes, lambda w: w @ B, dense=True),
-        Contender("torch_linear", "torch", copies, W.nbytes, lambda w: linear(x, w).T, dense=True),
-    ]
+def shape(text: str) -> tuple[int, int]:
+    """(M, K) of a text like 4096x1024. Raises ValueError for anything else."""
+    M, x, K = text.lower().partition("x")
+    if not (x and M.isdecimal() and K.isdecimal() and int(M) and int(K)):
+        raise ValueError(f"shape={text!r}; allowed: MxK, for example 4096x4096")
+    return int(M), int(K)
 
 
-def _ours(W: Tensor, B: Tensor, formats: Sequence[str], isas: Sequence[str]) -> Iterator[Contender]:
-    """Each format with each instruction set of this CPU that was asked for."""
-    chosen = dict.fromkeys([cpu.choose_isa(W.dtype)[0], *isas])
-    for format in formats:
-        A = encode(W, format)
-        copies = _copies(A, A.nbytes)
+def _contenders(
+    weights: Weights, B: Tensor, formats: Sequence[str], isas: Sequence[str], repeats: int
+) -> Iterator[Contender]:
+    """Torch's two ways to the dense product (which is faster depends), then ours."""
+    linear, x = torch.nn.functional.linear, B.T.contiguous()
+    copies = weights.copies(None, 2 * repeats)
+    turns, nbytes = itertools.cycle(copies), weights.dense.nbytes
+    yield Contender("torch_mm", "torch", turns, nbytes, lambda w: w @ B, dense=True)
+    yield Contender("torch_linear", "torch", turns, nbytes, lambda w: linear(x, w).T, dense=True)
+    chosen = dict.fromkeys([cpu.choose_isa(B.dtype)[0], *isas])
+    for format in dict.fromkeys(["dense", *formats]):
+        copies = weights.copies(format, len(chosen) * repeats)
+        turns, nbytes = itertools.cycle(copies), copies[0].nbytes
         for isa in chosen:
             with cpu.forced(isa):
-                kernel = ops.explain(A, B, backend="cpu").kernel
-            yield Contender(kernel, "cpu", copies, A.nbytes, _forced(isa, B), format == "dense")
+                kernel = ops.explain(copies[0], B, backend="cpu").kernel
+            yield Contender(kernel, "cpu", turns, nbytes, _forced(isa, B), format == "dense")
 
 
 def _forced(isa: str, B: Tensor) -> Callable[[SparseMatrix], Tensor]:
@@ -129,31 +192,36 @@ def _forced(isa: str, B: Tensor) -> Callable[[SparseMatrix], Tensor]:
     return run
 
 
-def _copies(weights, nbytes: int) -> list:
-    """`weights` and copies of it that together exceed ROTATE_BYTES."""
-    count = -(-ROTATE_BYTES // nbytes)
-    return [weights, *(weights.clone() for _ in range(count - 1))]
+@functools.cache
+def _cold_bytes() -> int:
+    """After reading that much, nothing older is left in the caches."""
+    return max(1 << 28, machine.cache_bytes() * 5 // 4)
 
 
-class _Ceiling:
-    """Reads memory in the same turns: the byte limit of this very run."""
+@functools.cache
+def _cold_buffer() -> Tensor:
+    """uint8 [pieces, PIECE_BYTES]: reading it drives everything else out of the caches."""
+    return torch.ones(-(-_cold_bytes() // PIECE_BYTES), PIECE_BYTES, dtype=torch.uint8)
+
+
+class _Memory:
+    """Reads memory in the same turns, a piece each: the byte limit of this very run."""
 
     def __init__(self) -> None:
-        self.copies = [torch.ones(ROTATE_BYTES, dtype=torch.uint8)]
+        cpu.read_all(_cold_buffer())
+        self.copies = itertools.cycle(_cold_buffer())
         self.run = cpu.read_all
         self.times_us: list[float] = []
 
     @property
     def gb_per_s(self) -> float:
-        return ROTATE_BYTES / float(np.median(self.times_us)) / 1e3
+        return PIECE_BYTES / float(np.median(self.times_us)) / 1e3
 
 
 def _time_in_turns(contenders: Sequence, repeats: int) -> None:
-    for contender in contenders:
-        contender.run(contender.copies[0])
-    for turn in range(repeats):
+    for _ in range(repeats):
         for contender in contenders:
-            weights = contender.copies[turn % len(contender.copies)]
+            weights = next(contender.copies)
             start = time.perf_counter()
             contender.run(weights)
             contender.times_us.append(1e6 * (time.perf_counter() - start))
@@ -171,7 +239,7 @@ def _stamp(case: Case) -> dict:
     }
 
 
-def _row(case: Case, contender: Contender, ceiling_gb_per_s: float, best_dense_us: float) -> dict:
+def _row(case: Case, contender: Contender, memory_gb_per_s: float, best_dense_us: float) -> dict:
     p10, median, p90 = np.percentile(contender.times_us, [10, 50, 90])
     gb_per_s = contender.encoded_bytes / median / 1e3
     return {
@@ -183,10 +251,8 @@ def _row(case: Case, contender: Contender, ceiling_gb_per_s: float, best_dense_u
         "encoded_bytes": contender.encoded_bytes,
         "gb_per_s": round(gb_per_s, 2),
         "tflops": round(2 * case.M * case.K * case.N / median / 1e6, 4),
-        "byte_limit_fraction": round(gb_per_s / ceiling_gb_per_s, 4),
+        "byte_limit_fraction": round(gb_per_s / memory_gb_per_s, 4),
         "relative_error": float(f"{contender.relative_error:.3g}"),
         "dense_us": round(best_dense_us, 2),
         "speedup": round(best_dense_us / median, 4),
     }
-
-

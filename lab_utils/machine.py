@@ -69,6 +69,20 @@ def microarchitecture() -> str:
     return platform.machine()
 
 
+def cache_bytes(folder: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Bytes of all last-level caches together, as the system tells it; 0 where it does not."""
+    found: dict[int, dict[str, int]] = {}  # level -> processors that share a cache -> bytes
+    for index in folder.glob("cpu[0-9]*/cache/index[0-9]*"):
+        try:
+            level, shared, size = (
+                (index / name).read_text().strip() for name in ("level", "shared_cpu_list", "size")
+            )
+        except OSError:  # virtual machines leave files out
+            continue
+        found.setdefault(int(level), {})[shared] = int(size.removesuffix("K")) * 1024
+    return sum(found[max(found)].values()) if found else 0
+
+
 def device_name(device: torch.device | str = "cpu") -> str:
     """The device's folder under data/measured and its name in rows: h200, cpu-zen4, …"""
     if torch.device(device).type == "cpu":
@@ -85,9 +99,12 @@ def commit() -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
-def read_bandwidth(nbytes: int = 1 << 29, repeats: int = 5) -> float:
-    """GB/s (1e9 bytes) at which all of torch's threads together read `nbytes`: median of runs."""
-    data = torch.ones(nbytes // 64 * 64, dtype=torch.uint8)
+def read_bandwidth(repeats: int = 5) -> float:
+    """GB/s (1e9 bytes) at which all of torch's threads together read memory: median of runs.
+
+    Reads twice what the last-level caches hold, and at least half a gigabyte.
+    """
+    data = torch.ones(max(1 << 29, 2 * cache_bytes()), dtype=torch.uint8)
     times = _seconds(lambda: backends.cpu.read_all(data), repeats)
     return data.numel() / statistics.median(times) / 1e9
 

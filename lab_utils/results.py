@@ -1,6 +1,7 @@
 """Rows of measurements: tidy CSV files under data/measured/<device>/, appended by commands."""
 
 import csv
+import fcntl
 import io
 import os
 from collections.abc import Iterable, Mapping
@@ -19,38 +20,46 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "gb_per_s", "tflops", "byte_limit_fraction", "relative_error", "dense_us", "speedup",
     ),
 }  # fmt: skip
+TEXT = ("commit", "driver", "cuda")  # columns that could be taken for numbers, or are empty
 
 
-def append(table: str, rows: Iterable[Mapping], folder: Path = MEASURED) -> list[Path]:
+def append(table: str, rows: Iterable[Mapping], folder: Path | None = None) -> list[Path]:
     """Append rows to `folder`/<device>/<table>.csv, a file for each device that they name.
 
-    All rows of a device are written in one piece, or none. Raises ValueError where a row does not
-    have exactly the columns of the table, or a file's header is another one.
+    `folder` is data/measured unless given. All rows of a device are written in one piece, or none.
+    Raises ValueError where a row does not have exactly the columns of the table, or a file is not
+    such a table; RuntimeError where a file cannot be written.
     """
     columns = _columns(table)
     by_device: dict[str, list[Mapping]] = {}
     for row in rows:
-        if set(row) != set(columns):
-            raise ValueError(f"row has columns {sorted(row)}; {table}.csv needs {sorted(columns)}")
+        _check_row(table, row)
         by_device.setdefault(row["device"], []).append(row)
-    paths = [folder / device / f"{table}.csv" for device in by_device]
+    paths = [(folder or MEASURED) / device / f"{table}.csv" for device in by_device]
     for path in paths:
-        _check_header(path, columns)
+        _check_file(path, columns)
     for path, device_rows in zip(paths, by_device.values(), strict=True):
-        _append(path, columns, device_rows)
+        try:
+            _append(path, columns, device_rows)
+        except OSError as error:
+            raise RuntimeError(f"{path}: cannot be written: {error.strerror or error}") from error
     return paths
 
 
-def measured(table: str, folder: Path = MEASURED) -> pd.DataFrame:
-    """All stored rows of a table, every device, oldest first; empty with its columns if none."""
+def measured(table: str, folder: Path | None = None) -> pd.DataFrame:
+    """All stored rows of a table, every device, oldest first; empty with its columns if none.
+
+    Raises ValueError where a file has other columns.
+    """
     columns = _columns(table)
-    files = sorted(folder.glob(f"*/{table}.csv"))
+    files = sorted((folder or MEASURED).glob(f"*/{table}.csv"))
     for file in files:
-        _check_header(file, columns)
-    frames = [pd.read_csv(file, dtype={"commit": str, "driver": str, "cuda": str}) for file in files]
+        _check_file(file, columns)
+    frames = [pd.read_csv(file, dtype=dict.fromkeys(TEXT, str)) for file in files]
     if not frames:
         return pd.DataFrame(columns=columns)
-    return pd.concat(frames, ignore_index=True).sort_values("date", kind="stable")
+    rows = pd.concat(frames, ignore_index=True).fillna(dict.fromkeys(TEXT, ""))
+    return rows.sort_values("date", kind="stable", ignore_index=True)
 
 
 def latest(rows: pd.DataFrame, keys: Iterable[str]) -> pd.DataFrame:
@@ -64,25 +73,49 @@ def _columns(table: str) -> tuple[str, ...]:
     return COLUMNS[table]
 
 
-def _check_header(path: Path, columns: tuple[str, ...]) -> None:
-    if not path.exists():
+def _check_row(table: str, row: Mapping) -> None:
+    columns = _columns(table)
+    if missing := [name for name in columns if name not in row]:
+        raise ValueError(f"a row lacks {', '.join(missing)}; {table}.csv needs {','.join(columns)}")
+    if unknown := [name for name in row if name not in columns]:
+        raise ValueError(f"a row has {', '.join(unknown)}; {table}.csv has {','.join(columns)}")
+
+
+def _check_file(path: Path, columns: tuple[str, ...]) -> None:
+    """A table with these columns, and whole lines: or else nothing is read or added."""
+    if not path.exists() or path.stat().st_size == 0:
         return
-    with path.open(newline="", encoding="utf-8") as file:
-        header = tuple(next(csv.reader(file), ()))
+    text = path.read_text(encoding="utf-8")
+    header = tuple(next(csv.reader(io.StringIO(text)), ()))
     if header != columns:
         raise ValueError(f"{path}: columns are {','.join(header)}; needs {','.join(columns)}")
+    if not text.endswith("\n"):
+        raise ValueError(f"{path}: the last line is cut; restore the file before adding rows")
 
 
 def _append(path: Path, columns: tuple[str, ...], rows: list[Mapping]) -> None:
-    """One write of whole lines to a file opened for appending: nothing is interleaved or cut."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    """One write under a lock: runs at the same time do not interleave, nor write two headers."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        writer.writeheader()
-    writer.writerows(rows)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.write(descriptor, text.getvalue().encode())
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        _write_all(descriptor, _lines(columns, rows, header=size == 0), size)
     finally:
         os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes, size: int) -> None:
+    """Write everything, or leave the file at the `size` that it had."""
+    if os.write(descriptor, data) < len(data):
+        os.ftruncate(descriptor, size)
+        raise OSError("no space left for the rows")
+
+
+def _lines(columns: tuple[str, ...], rows: list[Mapping], header: bool) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    if header:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
