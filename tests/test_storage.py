@@ -1,6 +1,7 @@
 """Stored encodings: all that was written comes back, and any damage to the file is found."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -134,11 +135,11 @@ def test_a_failed_write_leaves_the_older_file_and_nothing_else(tmp_path, monkeyp
     A = encode(random_sparse(9, 9, 0.5), "csr")
     A.save(tmp_path / "a")
 
-    def runs_out_of_space(arrays, partial, metadata):
-        partial.write_bytes(b"half")
+    def runs_out_of_space(path, content):
+        path.write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "save_file", runs_out_of_space)
+    monkeypatch.setattr(Path, "write_bytes", runs_out_of_space)
     with pytest.raises(RuntimeError, match="No space left"):
         encode(random_sparse(9, 9, 0.9), "csr").save(tmp_path / "a")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 KEYS = ("format", "version", "shape", "dtype", "crc32")
@@ -28,10 +28,11 @@ def write(path: Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
     entries = {"lscd": text, "crc32": str(zlib.crc32(text.encode()))}
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
-        save_file(arrays, partial, metadata=entries)
+        # Not safetensors' own save_file, which makes files that nobody else may read.
+        partial.write_bytes(save(arrays, metadata=entries))
         partial.replace(path)
-    except (OSError, SafetensorError) as error:
-        raise RuntimeError(f"cannot write path={str(path)!r}: {error}") from error
+    except OSError as error:
+        raise RuntimeError(f"cannot write path={str(path)!r}: {error.strerror}") from error
     finally:
         with suppress(OSError):  # where nothing could be written, there is nothing to remove
             partial.unlink()
