@@ -41,7 +41,7 @@ def main() -> None:
 
 @main.command()
 def info() -> None:
-    """Tell what this machine is, and which backends work on it."""
+    """Tell what this machine is and what works on it."""
     from lab_utils import machine
 
     for name, value in machine.describe().items():
@@ -50,7 +50,7 @@ def info() -> None:
 
 @main.command()
 def build() -> None:
-    """Compile kernels/ for this machine, or find it compiled already."""
+    """Compile kernels/, or find it compiled already."""
     from lab_utils import build
 
     progress = partial(tqdm, desc="compiling", unit="file", leave=False, disable=None)
@@ -81,7 +81,10 @@ def _assignments(ctx: click.Context, option: click.Parameter, texts: tuple[str, 
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False),
               help="Folder for the run's own folder.  [default: outputs]")
 def run(notebooks: tuple[str, ...], profile: str, parameters: dict, output: Path | None) -> None:
-    """Execute notebooks headlessly (all of them if none is named) and write an HTML report."""
+    """Execute notebooks and write a report.
+
+    NOTEBOOK is a name in notebooks/ or a path; without any, all of notebooks/ run.
+    """
     from lab_utils.run import OUTPUTS
     from lab_utils.run import run as execute
 
@@ -91,10 +94,14 @@ def run(notebooks: tuple[str, ...], profile: str, parameters: dict, output: Path
 
 
 @main.command()
-@click.argument("notebooks", nargs=-1, type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("notebooks", nargs=-1, metavar="[NOTEBOOK]...",
+                type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 def format(notebooks: tuple[Path, ...], check: bool) -> None:
-    """Bring notebooks (all of them if none is named) into their canonical form."""
+    """Bring notebooks into canonical form.
+
+    Without a NOTEBOOK, all of notebooks/. What needs a person is printed.
+    """
     from lab_utils.run import NOTEBOOKS
     from lab_utils.run.canonical import format_notebooks
 
