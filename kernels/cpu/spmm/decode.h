@@ -37,18 +37,29 @@ struct TcaBmeDecoder final : Decoder {
     const i32* gt_offset;
     const u16* all_values;
     i64 groups_k, total;
+    const u64* tiles = nullptr;   // of the block in hand, advanced by step
+    const u16* values = nullptr;
     PaddedTail tail;
 
     explicit TcaBmeDecoder(const Problem& p)
         : Decoder(64), bitmap((const u64*)p.A[0]), gt_offset((const i32*)p.A[1]),
           all_values((const u16*)p.A[2]), groups_k(ceil_div(p.K, BLOCK_K)), total(p.A_values) {}
 
-    void block(i64 row_block, i64 k_block, u16* strips) override {
+    void open(i64 row_block, i64 k_block) {
         i64 g = row_block * groups_k + k_block;
-        const u16* values = tail.values(all_values, gt_offset[g], gt_offset[g + 1], total);
-        const u64* tiles = bitmap + g * 64;
-        for (i64 step = 0; step < 32; step++)  // 4 strips of 8 steps: both arrays are sequential
-            values = Step::step(tiles + 2 * step, values, strips + step * 4 * 32);
+        values = tail.values(all_values, gt_offset[g], gt_offset[g + 1], total);
+        tiles = bitmap + g * 64;
+    }
+
+    // The next 16 rows x 8 columns: 8 steps to a strip, 4 strips to a block.
+    void step(u16* lines) {
+        values = Step::step(tiles, values, lines);
+        tiles += 2;
+    }
+
+    void block(i64 row_block, i64 k_block, u16* strips) override {
+        open(row_block, k_block);
+        for (i64 i = 0; i < 32; i++) step(strips + i * 4 * 32);
     }
 };
 

@@ -68,23 +68,42 @@ struct Product {
                 Multiplier::pack(p, k_block * BLOCK_K, j * NB, activations(j, k_block));
     }
 
-    void run(Decoder& decoder) {  // in each thread
-        const i64 rows = decoder.rows;
+    // In each thread; one_block(multiplier, row block, k block, acc) adds 64 columns of A times B.
+    template <class OneBlock>
+    void run(i64 rows, OneBlock one_block) {
         Multiplier multiplier(rows / STRIP_ROWS, n_blocks);
-        Buffer<u16> strips(rows * BLOCK_K);
         Buffer<float> acc(n_blocks * rows * NB);
 #pragma omp for schedule(dynamic)
         for (i64 block = 0; block < ceil_div(p.M, rows); block++) {
             multiplier.begin(acc.data);
-            for (i64 k_block = 0; k_block < k_blocks; k_block++) {
-                decoder.block(block, k_block, strips.data);
-                multiplier.prepare(strips.data);
-                for (i64 j = 0; j < n_blocks; j++)
-                    multiplier.multiply(activations(j, k_block), acc.data + j * rows * NB);
-            }
+            for (i64 k_block = 0; k_block < k_blocks; k_block++)
+                one_block(multiplier, block, k_block, acc.data);
             multiplier.end(acc.data);
             store_rows<D, NB>(p, block * rows, rows, acc.data);
         }
+    }
+
+    void through_strips(Decoder& decoder) {
+        Buffer<u16> strips(decoder.rows * BLOCK_K);
+        run(decoder.rows, [&](Multiplier& multiplier, i64 block, i64 k_block, float* acc) {
+            decoder.block(block, k_block, strips.data);
+            multiplier.prepare(strips.data);
+            for (i64 j = 0; j < n_blocks; j++)
+                multiplier.multiply(activations(j, k_block), acc + j * decoder.rows * NB);
+        });
+    }
+
+    void start(Decoder& decoder) { through_strips(decoder); }
+
+    template <class Step>
+    void start(TcaBmeDecoder<Step>& decoder) {
+        if constexpr (Multiplier::FUSES)
+            if (n_blocks == 1)
+                return run(decoder.rows, [&](Multiplier& multiplier, i64 block, i64 k_block, float* acc) {
+                    decoder.open(block, k_block);
+                    multiplier.multiply_decoded(decoder, activations(0, k_block), acc);
+                });
+        through_strips(decoder);
     }
 };
 
@@ -94,17 +113,16 @@ void spmm(const Problem& p) {
 #pragma omp parallel num_threads(p.threads)
     {
         product.pack();
-        with_decoder<Isa>(p, [&](Decoder& decoder) { product.run(decoder); });
+        with_decoder<Isa>(p, [&](auto& decoder) { product.start(decoder); });
     }
 }
 
-// The narrowest block of columns that holds N, of those the instruction set has registers for.
-template <class Isa, Dtype D>
+// The narrowest block of columns that holds N, up to the widest with registers for its sums.
+template <class Isa, Dtype D, i64 NB = 1>
 void spmm_any_N(const Problem& p) {
-    if (p.N == 1) return spmm<Isa, D, typename Isa::template Multiplier<1, D>>(p);
-    if (p.N <= 4 || Isa::MAX_NB == 4) return spmm<Isa, D, typename Isa::template Multiplier<4, D>>(p);
-    if (p.N <= 8) return spmm<Isa, D, typename Isa::template Multiplier<8, D>>(p);
-    return spmm<Isa, D, typename Isa::template Multiplier<16, D>>(p);
+    if constexpr (NB < Isa::MAX_NB)
+        if (p.N > NB) return spmm_any_N<Isa, D, 2 * NB>(p);
+    spmm<Isa, D, typename Isa::template Multiplier<NB, D>>(p);
 }
 
 template <class Isa>

@@ -7,11 +7,12 @@ namespace lscd {
 namespace {
 
 template <i64 COLUMNS>
-struct DotMultiplier : MemoryAccumulator<COLUMNS> {
-    using Base = MemoryAccumulator<COLUMNS>;
+struct DotMultiplier : MemoryAccumulator<DotMultiplier<COLUMNS>, COLUMNS, 8> {
+    using Base = MemoryAccumulator<DotMultiplier, COLUMNS, 8>;
     using Base::Base, Base::CHAINS, Base::NB;
     using Element = u32;  // a pair of activations, rows k and k+1 of B
     static constexpr i64 PACKED = PAIRS * NB;
+    const u16* strips = nullptr;
 
     static void pack(const Problem& p, i64 k0, i64 n0, u32* out) {  // [pair][NB]
         for (i64 k = k0; k < k0 + BLOCK_K; k += 2)
@@ -19,21 +20,33 @@ struct DotMultiplier : MemoryAccumulator<COLUMNS> {
                 *out++ = activation(p, k, n) | u32(activation(p, k + 1, n)) << 16;
     }
 
+    void prepare(const u16* decoded) { strips = decoded; }
+
     void multiply(const u32* packed, float* acc) {
-        for (i64 s = 0; s < Base::strip_count; s++) {
-            __m512 sum[CHAINS][NB] = {};
-            const u16* strip = Base::strips + s * STRIP;
-            for (i64 pair = 0; pair < PAIRS; pair += CHAINS)
-#pragma GCC unroll 8
-                for (i64 c = 0; c < CHAINS; c++) {
-                    __m512bh a = (__m512bh)_mm512_load_si512(strip + (pair + c) * 32);
+        const u16* line = strips;
+        Base::accumulate([&] { return (line += 4 * 32) - 4 * 32; }, packed, acc);
+    }
+
+    template <class BitmapDecoder>
+    void multiply_decoded(BitmapDecoder& decoder, const u32* packed, float* acc) {
+        alignas(64) u16 lines[4 * 32];
+        auto decode = [&] {
+            decoder.step(lines);
+            return (const u16*)lines;
+        };
+        Base::accumulate(decode, packed, acc);
+    }
+
+    static void step(const u16* line, const u32* b, Lanes sum[CHAINS][NB]) {
+#pragma GCC unroll 4
+        for (i64 pair = 0; pair < 4; pair++) {
+            __m512bh a = (__m512bh)_mm512_load_si512(line + pair * 32);
 #pragma GCC unroll 16
-                    for (i64 n = 0; n < NB; n++) {
-                        __m512i b = _mm512_set1_epi32(i32(packed[(pair + c) * NB + n]));
-                        sum[c][n] = _mm512_dpbf16_ps(sum[c][n], a, (__m512bh)b);
-                    }
-                }
-            Base::add(acc + s * NB * STRIP_ROWS, (lanes(*)[NB])sum);
+            for (i64 n = 0; n < NB; n++) {
+                __m512bh both = (__m512bh)_mm512_set1_epi32(i32(b[pair * NB + n]));
+                Vector& to = sum[pair % CHAINS][n].part[0];
+                to = _mm512_dpbf16_ps(to, a, both);
+            }
         }
     }
 };

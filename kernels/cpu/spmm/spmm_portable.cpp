@@ -4,11 +4,11 @@
 namespace lscd {
 namespace {
 struct Portable {
-    static constexpr i64 MAX_NB = 4;
+    static constexpr i64 MAX_NB = 2;
     using BitmapStep = PortableBitmapStep;
     using DenseStep = PortableDenseStep;
     template <i64 NB, Dtype D>
-    using Multiplier = Fp32Multiplier<NB, D, PortableWiden<D>>;
+    using Multiplier = Fp32Multiplier<NB, 2, D, PortableWiden<D>>;
 };
 }  // namespace
 
