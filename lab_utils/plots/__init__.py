@@ -1,5 +1,11 @@
 """One function per figure; `use()` sets template and renderer once per session."""
 
+from lab_utils.plots.benchmark import (
+    fractions_of_byte_limit,
+    speedup_heatmap,
+    speedups,
+    time_bars,
+)
 from lab_utils.plots.compression import (
     break_evens,
     bytes_per_weight,
@@ -19,8 +25,12 @@ __all__ = [
     "device_roofs",
     "encoded_against_formula",
     "formats_under_roof",
+    "fractions_of_byte_limit",
     "skinny_roofline",
+    "speedup_heatmap",
+    "speedups",
     "tile_overheads",
+    "time_bars",
     "use",
     "utilisation_bars",
 ]

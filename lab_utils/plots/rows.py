@@ -1,0 +1,60 @@
+"""Rows of measurements as the figures of notebook 30 need them."""
+
+import pandas as pd
+
+from lab_utils.plots.style import FORMAT_COLOURS
+
+CASE = ["M", "K", "N", "sparsity", "pattern", "dtype"]  # what makes rows comparable
+
+
+def with_format(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` and the format that each kernel's name starts with; None for the baselines."""
+    return rows.assign(format=[_format_of(kernel) for kernel in rows.kernel])
+
+
+def _format_of(kernel: str) -> str | None:
+    fitting = (name for name in FORMAT_COLOURS if f"{kernel}_".startswith(f"{name}_"))
+    return max(fitting, key=len, default=None)
+
+
+def of_sparse_formats(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the sparse formats; of several kernels for one case and format, the fastest.
+
+    Raises ValueError where there are none.
+    """
+    rows = with_format(rows)
+    rows = rows[rows.format.notna() & (rows.format != "dense")].sort_values("time_us")
+    if rows.empty:
+        raise ValueError("rows hold no kernel of a sparse format")
+    rows = rows.drop_duplicates(["device", "format", *CASE])
+    return rows.sort_values("format", key=lambda names: names.map(list(FORMAT_COLOURS).index))
+
+
+def single_case(rows: pd.DataFrame) -> pd.Series:
+    """The case that all rows share; raises ValueError where they hold several."""
+    cases = rows[CASE].drop_duplicates()
+    if len(cases) != 1:
+        raise ValueError(f"rows hold {len(cases)} cases ({', '.join(CASE)}); allowed: one")
+    return cases.iloc[0]
+
+
+def origin(rows: pd.DataFrame) -> str:
+    """Device, dates, shapes and dtypes of the rows; raises ValueError for several devices."""
+    if rows.device.nunique() != 1:
+        raise ValueError(f"rows of the devices {sorted(rows.device.unique())}; allowed: one device")
+    days = sorted({str(date)[:10] for date in rows.date})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    names = shapes(rows).unique()
+    what = names[0] if len(names) == 1 else f"{len(names)} shapes"
+    values = [*sorted(rows.dtype.unique()), *sorted(set(rows.pattern) - {"random"})]
+    return ", ".join([rows.device.iloc[0], when, what, *values])
+
+
+def shapes(rows: pd.DataFrame) -> pd.Series:
+    """M×K of each row, as text."""
+    return rows.M.astype(str) + "×" + rows.K.astype(str)
+
+
+def dense_bytes(rows: pd.DataFrame) -> pd.Series:
+    """Dense ÷ encoded bytes of each row."""
+    return 2 * rows.M * rows.K / rows.encoded_bytes
