@@ -28,15 +28,21 @@ struct Avx512BitmapStep {
         const u16* v1 = values + _mm_popcnt_u32(u32(top));
         const u16* v2 = values + _mm_popcnt_u64(top);
         const u16* v3 = v2 + _mm_popcnt_u32(u32(bottom));
-        const __m512i quad[4] = {
-            _mm512_maskz_expand_epi16(__mmask32(top), _mm512_loadu_si512(values)),
-            _mm512_maskz_expand_epi16(__mmask32(top >> 32), _mm512_loadu_si512(v1)),
-            _mm512_maskz_expand_epi16(__mmask32(bottom), _mm512_loadu_si512(v2)),
-            _mm512_maskz_expand_epi16(__mmask32(bottom >> 32), _mm512_loadu_si512(v3)),
-        };
+        const __m512i quad[4] = {expand(u32(top), values), expand(u32(top >> 32), v1),
+                                 expand(u32(bottom), v2), expand(u32(bottom >> 32), v3)};
         transpose_quads(quad, lines);
         return v2 + _mm_popcnt_u64(bottom);
     }
+
+    // 4 rows x 8 columns. Zen 4 and 5 make a zero-masked expansion wait for the last writer of its
+    // result (llvm/llvm-project issue 206849); merging into a zero of its own avoids that, and the
+    // compiler must not see through it. They are also slower to expand straight from memory.
+    static __m512i expand(u32 mask, const u16* values) {
+        __m512i zero = _mm512_setzero_si512(), packed = _mm512_loadu_si512(values);
+        __asm__("" : "+v"(zero), "+v"(packed));
+        return _mm512_mask_expand_epi16(zero, mask, packed);
+    }
+
     static constexpr i64 AHEAD = 4096;  // elements: about two GroupTiles
 };
 
