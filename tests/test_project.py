@@ -168,7 +168,9 @@ def test_readme_tree_is_the_real_one():
 
 
 def commands() -> list[str]:
+    """The make and lab commands of the README, in fenced blocks and in `inline code`."""
     lines = [line.strip().removeprefix("$ ") for block in fences() for line in block.splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", README.read_text())
     return [line.split(" #")[0].strip() for line in lines if re.match(r"(make|lab) ", line)]
 
 
