@@ -18,9 +18,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from lab_utils import accuracy, machine, ops
+from lab_utils import accuracy, catalog, machine, ops
 from lab_utils.backends import cpu
-from lab_utils.formats import SparseMatrix, encode
+from lab_utils.formats import FORMATS, SparseMatrix, encode
 from lab_utils.patterns import PATTERNS, random_sparse
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -106,8 +106,7 @@ def measure(
     from `seed` unless given. Raises AssertionError where a contender is wrong in any element, and
     ValueError for a format that A does not fit.
     """
-    if repeats < 1:
-        raise ValueError(f"repeats={repeats!r} must be at least 1")
+    _check(formats, repeats)
     weights = weights or Weights(case, seed)
     if weights.key != case.weights:
         raise ValueError(f"weights are {weights.key}; this case needs {case.weights}")
@@ -115,8 +114,7 @@ def measure(
     B = torch.randn(case.K, case.N, generator=generator).add_(0.5).to(weights.dense.dtype)
     contenders = list(_contenders(weights, B, formats, isas, repeats))
     for contender in contenders:
-        C = contender.run(next(contender.copies))
-        contender.relative_error = accuracy.check(C, weights.dense, B)
+        contender.relative_error = _relative_error(contender, weights.dense, B)
     memory = _Memory()
     _time_in_turns([*contenders, memory], repeats)
     best_dense = min(np.median(c.times_us) for c in contenders if c.dense)
@@ -157,12 +155,28 @@ def grid(
         yield Case(M, K, N, sparsity, **fixed)
 
 
-def shape(text: str) -> tuple[int, int]:
-    """(M, K) of a text like 4096x1024. Raises ValueError for anything else."""
+def shapes(texts: Iterable[str] = (), models: Iterable[str] = ()) -> list[tuple[int, int]]:
+    """(M, K) of texts like 4096x1024 and of all layers of models like OPT-30B, each once.
+
+    Raises ValueError for a text that is no shape and for a model not in data/models.yaml.
+    """
+    names = {name.lower(): name for name in catalog.models()}
+    layers = (catalog.layer_shapes(names.get(name.lower(), name)).values() for name in models)
+    return list(dict.fromkeys([*map(_shape, texts), *itertools.chain.from_iterable(layers)]))
+
+
+def _shape(text: str) -> tuple[int, int]:
     M, x, K = text.lower().partition("x")
     if not (x and M.isdecimal() and K.isdecimal() and int(M) and int(K)):
-        raise ValueError(f"shape={text!r}; allowed: MxK, for example 4096x4096")
+        raise ValueError(f"shape={text!r}; allowed: MxK, for example 4096x1024")
     return int(M), int(K)
+
+
+def _check(formats: Sequence[str], repeats: int) -> None:
+    if unknown := [format for format in formats if format not in FORMATS]:
+        raise ValueError(f"format={unknown[0]!r}: unknown; allowed: {', '.join(FORMATS)}")
+    if repeats < 1:
+        raise ValueError(f"repeats={repeats!r} must be at least 1")
 
 
 def _contenders(
@@ -182,6 +196,13 @@ def _contenders(
             with cpu.forced(isa):
                 kernel = ops.explain(copies[0], B, backend="cpu").kernel
             yield Contender(kernel, "cpu", turns, nbytes, _forced(isa, B), format == "dense")
+
+
+def _relative_error(contender: Contender, W: Tensor, B: Tensor) -> float:
+    try:
+        return accuracy.check(contender.run(next(contender.copies)), W, B)
+    except AssertionError as error:
+        raise AssertionError(f"kernel {contender.kernel} is wrong: {error}") from error
 
 
 def _forced(isa: str, B: Tensor) -> Callable[[SparseMatrix], Tensor]:

@@ -5,6 +5,7 @@ Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted.
 """
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,64 @@ def format(notebooks: tuple[Path, ...], check: bool) -> None:
     for problem in problems:
         click.echo(problem, err=True)
     sys.exit(1 if problems else 0)
+
+
+def _list_of(kind: type) -> Callable:
+    """Reads an option that takes several values with commas, or is repeated; each value once."""
+
+    def read(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list:
+        values = {}
+        for part in ",".join(texts).split(",") if texts else []:
+            try:
+                values[kind(part)] = None
+            except ValueError as error:
+                wanted = f"{kind.__name__}s with commas between them"
+                raise click.BadParameter(f"{part!r}; allowed: {wanted}", ctx, option) from error
+        return list(values)
+
+    return read
+
+
+@main.command()
+@click.option("--shape", "shapes", multiple=True, metavar="MxK", callback=_list_of(str),
+              help="Shape of the weights; may be repeated.  [default: 4096x4096]")
+@click.option("--model", "models", multiple=True, metavar="NAME", callback=_list_of(str),
+              help="Shapes of a model's layers, such as OPT-30B; may be repeated.")
+@click.option("--N", "Ns", multiple=True, default=["1,8,16"], callback=_list_of(int),
+              metavar="INTS", show_default=True, help="Columns of the activations.")
+@click.option("--sparsity", "sparsities", multiple=True, default=["0.5,0.7"], metavar="FLOATS",
+              callback=_list_of(float), show_default=True, help="Fractions of zeros, 0 to 1.")
+@click.option("--format", "formats", multiple=True, default=["tca_bme"], metavar="NAMES",
+              callback=_list_of(str), show_default=True, help="Sparse formats.")
+@click.option("--dtype", default="bf16", show_default=True, help="bf16 or fp16.")
+@click.option("--pattern", default="random", show_default=True, help="How the zeros lie.")
+@click.option("--isa", "isas", multiple=True, metavar="NAMES", callback=_list_of(str),
+              help="Instruction sets beside the one that is chosen anyway.")
+@click.option("--repeats", default=15, type=click.IntRange(min=1), show_default=True,
+              help="Timed launches of each kernel.")
+@click.option("--save/--no-save", default=True, show_default=True,
+              help="Append the rows to data/measured/<device>/spmm.csv.")
+def bench(shapes: list[str], models: list[str], save: bool, formats: list[str], isas: list[str],
+          repeats: int, **cases: Any) -> None:  # fmt: skip
+    """Measure sparse products beside dense ones; each is checked before it is timed.
+
+    Where an option takes several values, they are joined by commas, or the option is repeated.
+    """
+    from lab_utils import bench, results
+
+    files: set[Path] = set()
+    found = bench.shapes(shapes, models) if shapes or models else [(4096, 4096)]
+    rows = bench.sweep(
+        bench.grid(found, **cases),
+        formats,
+        isas=isas,
+        repeats=repeats,
+        progress=partial(tqdm, desc="measuring", unit="case", leave=False, disable=None),
+        keep=lambda measured: files.update(results.append("spmm", measured) if save else ()),
+    )
+    click.echo(results.summary(rows))
+    for file in files:
+        click.echo(f"\nrows added to {file}")
 
 
 if __name__ == "__main__":

@@ -67,6 +67,26 @@ def latest(rows: pd.DataFrame, keys: Iterable[str]) -> pd.DataFrame:
     return rows.drop_duplicates(subset=list(keys), keep="last")
 
 
+def summary(rows: pd.DataFrame) -> str:
+    """Rows of `spmm` as a table for a terminal, the fastest kernel first in each case."""
+    rows = rows.sort_values(["M", "K", "sparsity", "N", "time_us"], kind="stable")
+    memory = (rows.gb_per_s / rows.byte_limit_fraction).median()
+    columns = {
+        "shape": rows.M.astype(str) + "x" + rows.K.astype(str),
+        "zeros": rows.sparsity.map("{:.0%}".format),
+        "N": rows.N,
+        "kernel": rows.kernel,
+        "µs": rows.time_us.map("{:.0f}".format),
+        "p10-p90": rows.p10_us.map("{:.0f}-".format) + rows.p90_us.map("{:.0f}".format),
+        "speed-up": rows.speedup.map("{:.2f}".format),
+        "of limit": rows.byte_limit_fraction.map("{:.0%}".format),
+        "error": rows.relative_error.map("{:.0e}".format),
+    }
+    what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
+    table = pd.DataFrame(columns).to_string(index=False)
+    return f"{what}, memory reads {memory:.1f} GB/s\n{table}"
+
+
 def _columns(table: str) -> tuple[str, ...]:
     if table not in COLUMNS:
         raise ValueError(f"table={table!r}: unknown; allowed: {', '.join(COLUMNS)}")
