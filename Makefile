@@ -28,7 +28,7 @@ No NVIDIA GPU found. The default torch brings gigabytes of CUDA packages with it
 endef
 export OTHER_PYTHON NO_VENV CPU_TORCH
 
-.PHONY: help setup build run test lab format clean
+.PHONY: help setup build run test lab format gallery clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' Makefile | expand -t 10
@@ -68,6 +68,9 @@ lab: build  ## open JupyterLab on the notebooks
 format: $(READY)  ## bring notebooks and Python into their canonical form
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m lab_utils.cli format
+
+gallery: build  ## draw the README's pictures again, from data/measured
+	@$(PY) -m lab_utils.plots.gallery
 
 clean:  ## remove .venv and caches; outputs/ stays
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

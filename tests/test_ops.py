@@ -4,7 +4,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab_utils import FORMATS, SparseMatrix, accuracy, backends, encode, explain, sparse_linear, spmm
+from lab_utils import (
+    FORMATS,
+    SparseMatrix,
+    accuracy,
+    backends,
+    encode,
+    explain,
+    sparse_linear,
+    spmm,
+)
 from lab_utils.backends import cpu
 from lab_utils.patterns import random_sparse
 

@@ -32,7 +32,8 @@ WHAT = {
     "amx": "vpexpandw spreads 32 weights; tdpbf16ps tiles",
 }
 
-# Arrays that each format's decoder takes, in the order of kernels/cpu/spmm/decode*.h.
+# Arrays that each format's decoder takes, in the order of kernels/cpu/spmm/decode*.h; the last one
+# is its values.
 ARRAYS = {
     "dense": ("values",),
     "csr": ("row_ptr", "col_idx", "values"),
@@ -129,12 +130,14 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:
     isa, _ = choose_isa(A.dtype)
     arrays = [A.arrays[array] for array in ARRAYS[A.name]]
     pointers = (ctypes.c_void_p * 5)(*(array.data_ptr() for array in arrays))
-    operands = (
-        (FORMAT_NUMBER[A.name], int(A.dtype == torch.bfloat16), *A.shape, B.shape[1])
-        + (pointers, arrays[-1].numel())
-        + (B.data_ptr(), *B.stride(), C.data_ptr(), *C.stride(), torch.get_num_threads())
-    )
-    build.load("cpu").lscd_spmm(ISAS.index(isa), ctypes.byref(_Problem(*operands)))
+    problem = _Problem(
+        FORMAT_NUMBER[A.name], int(A.dtype == torch.bfloat16), *A.shape, B.shape[1],
+        pointers, arrays[-1].numel(),
+        B.data_ptr(), *B.stride(),
+        C.data_ptr(), *C.stride(),
+        torch.get_num_threads(),
+    )  # fmt: skip
+    build.load("cpu").lscd_spmm(ISAS.index(isa), ctypes.byref(problem))
 
 
 def read_all(data: Tensor) -> None:
