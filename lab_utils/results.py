@@ -20,6 +20,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "gb_per_s", "tflops", "byte_limit_fraction", "relative_error", "dense_us", "speedup",
     ),
 }  # fmt: skip
+CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows of spmm comparable
 TEXT = ("commit", "driver", "cuda")  # columns that could be taken for numbers, or are empty
 
 
@@ -62,9 +63,10 @@ def measured(table: str, folder: Path | None = None) -> pd.DataFrame:
     return rows.sort_values("date", kind="stable", ignore_index=True)
 
 
-def latest(rows: pd.DataFrame, keys: Iterable[str]) -> pd.DataFrame:
-    """The last measured of the rows that agree in all `keys`."""
-    return rows.drop_duplicates(subset=list(keys), keep="last")
+def latest(rows: pd.DataFrame) -> pd.DataFrame:
+    """The last run of each case on each device, whole: its rows share their dense baseline."""
+    run = rows.groupby(["device", *CASE])["date"].transform("max")
+    return rows[rows.date.eq(run)].reset_index(drop=True)
 
 
 def summary(rows: pd.DataFrame) -> str:

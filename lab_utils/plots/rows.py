@@ -3,8 +3,7 @@
 import pandas as pd
 
 from lab_utils.plots.style import FORMAT_COLOURS
-
-CASE = ["M", "K", "N", "sparsity", "pattern", "dtype"]  # what makes rows comparable
+from lab_utils.results import CASE
 
 
 def with_format(rows: pd.DataFrame) -> pd.DataFrame:
@@ -32,7 +31,7 @@ def of_sparse_formats(rows: pd.DataFrame) -> pd.DataFrame:
 
 def single_case(rows: pd.DataFrame) -> pd.Series:
     """The case that all rows share; raises ValueError where they hold several."""
-    cases = rows[CASE].drop_duplicates()
+    cases = rows[list(CASE)].drop_duplicates()
     if len(cases) != 1:
         raise ValueError(f"rows hold {len(cases)} cases ({', '.join(CASE)}); allowed: one")
     return cases.iloc[0]
