@@ -263,17 +263,20 @@ def _stamp(case: Case) -> dict:
 def _row(case: Case, contender: Contender, memory_gb_per_s: float, best_dense_us: float) -> dict:
     p10, median, p90 = np.percentile(contender.times_us, [10, 50, 90])
     gb_per_s = contender.encoded_bytes / median / 1e3
+    numbers = {
+        "time_us": median,
+        "p10_us": p10,
+        "p90_us": p90,
+        "gb_per_s": gb_per_s,
+        "tflops": 2 * case.M * case.K * case.N / median / 1e6,
+        "byte_limit_fraction": gb_per_s / memory_gb_per_s,
+        "relative_error": contender.relative_error,
+        "dense_us": best_dense_us,
+        "speedup": best_dense_us / median,
+    }
     return {
         "kernel": contender.kernel,
         "backend": contender.backend,
-        "time_us": round(median, 2),
-        "p10_us": round(p10, 2),
-        "p90_us": round(p90, 2),
         "encoded_bytes": contender.encoded_bytes,
-        "gb_per_s": round(gb_per_s, 2),
-        "tflops": round(2 * case.M * case.K * case.N / median / 1e6, 4),
-        "byte_limit_fraction": round(gb_per_s / memory_gb_per_s, 4),
-        "relative_error": float(f"{contender.relative_error:.3g}"),
-        "dense_us": round(best_dense_us, 2),
-        "speedup": round(best_dense_us / median, 4),
+        **{name: float(f"{number:.5g}") for name, number in numbers.items()},
     }

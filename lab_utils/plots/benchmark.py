@@ -52,7 +52,7 @@ def speedups(rows: pd.DataFrame) -> go.Figure:
     low, high = np.log10(ratios.min() * 0.85), np.log10(ratios.max() * 1.15)
     labels = [f"{tick:g}×" for tick in RATIO_TICKS]
     fig.update_yaxes(type="log", range=[low, high], tickvals=RATIO_TICKS, ticktext=labels)
-    _label_lines(fig, rows, "speedup", lambda y: float(np.log10(y)), high - low)
+    _label_lines(fig, rows, "speedup", lambda y: (np.log10(y) - low) / (high - low))
     return titled(
         fig,
         "Speed-up over dense",
@@ -78,7 +78,7 @@ def fractions_of_byte_limit(rows: pd.DataFrame) -> go.Figure:
             _add_points(fig, of_format, format, column, "%{y:.0%}", x, **where)
     top = max(1.08, 1.08 * float(rows.byte_limit_fraction.max()))
     fig.update_yaxes(range=[0, top], tickformat=".0%")
-    _label_lines(fig, rows, "byte_limit_fraction", float, top)
+    _label_lines(fig, rows, "byte_limit_fraction", lambda y: y / top)
     return titled(
         fig,
         "How close to the byte limit",
@@ -242,24 +242,28 @@ def _add_points(
 
 
 def _label_lines(
-    fig: go.Figure, rows: pd.DataFrame, column: str, height: Callable[[float], float], span: float
+    fig: go.Figure, rows: pd.DataFrame, column: str, height: Callable[[float], float]
 ) -> None:
-    """Write each format's name beside the end of its line, in the last panel of the first line."""
+    """Write each format's name beside the end of its line, in the last panel of the first line.
+
+    `height` of a value is its place on the y axis, from 0 to 1.
+    """
     x, (_, last) = _x_axis(rows), _grid(rows)
     part = rows if x == "N" else rows[rows.N.eq(sorted(rows.N.unique())[last - 1])]
     groups = part.groupby("format", sort=False)
     ends = {format: height(_mean(one, x, column).iloc[-1]) for format, one in groups}
-    for format, y in zip(ends, spread(list(ends.values()), gap=0.065 * span), strict=True):
+    for format, y in zip(ends, spread(list(ends.values()), gap=0.065), strict=True):
         text, colour = f"<b>{FORMAT_LABELS[format]}</b>", FORMAT_COLOURS[format]
         fig.add_annotation(x=1, y=y, text=text, font_color=colour, row=1, col=last)
         label = fig.layout.annotations[-1]
-        label.update(xref=f"{label.xref} domain", xanchor="left", xshift=6, showarrow=False)
+        label.update(xref=f"{label.xref} domain", yref=f"{label.yref} domain")
+        label.update(xanchor="left", xshift=6, showarrow=False)
 
 
 def _size(rows: pd.DataFrame) -> dict:
     lines, columns = _grid(rows)
     return {
-        "width": 760 if columns == 1 else 330 + 210 * columns,
+        "width": 700 + 60 * columns,
         "height": 160 + 290 * lines,
         "margin": {"t": 110, "r": 95},
     }

@@ -1,0 +1,123 @@
+"""What the machine says of itself, on faked and on real hardware."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lab_utils import backends, machine
+from lab_utils.backends import cpu
+from lab_utils.cli import main
+
+ZEN4 = "avx2 avx512f avx512_vbmi2 avx512_bf16"
+SAPPHIRE = f"{ZEN4} amx_tile amx_bf16"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "name"),
+    [
+        ("AuthenticAMD", f"{ZEN4} avx512_vp2intersect", "zen5"),
+        ("AuthenticAMD", ZEN4, "zen4"),
+        ("AuthenticAMD", "sse2 avx2", "zen"),
+        ("GenuineIntel", f"{SAPPHIRE} amx_fp16", "granite-rapids"),
+        ("GenuineIntel", SAPPHIRE, "sapphire-rapids"),
+        ("GenuineIntel", "avx2 avx512f avx512_vbmi2", "ice-lake"),
+        ("GenuineIntel", "avx2 avx512f", "skylake-x"),
+        ("GenuineIntel", "avx2", "haswell"),
+        ("GenuineIntel", "sse2", "riscv128"),
+        ("", "", "riscv128"),
+    ],
+)
+def test_microarchitecture(monkeypatch, vendor: str, flags: str, name: str) -> None:
+    monkeypatch.setattr(machine, "_cpuinfo", lambda: {"vendor_id": vendor, "flags": flags})
+    monkeypatch.setattr("platform.machine", lambda: "riscv128")
+    assert machine.microarchitecture() == name
+    assert machine.device_name() == f"cpu-{name}"
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
+    ],
+)
+def test_names_of_gpus(monkeypatch, title: str, name: str) -> None:
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: title)
+    assert machine.device_name("cuda") == name
+
+
+def fake_cache(folder: Path, processor: int, index: int, level: int, shared: str, size: str):
+    where = folder / f"cpu{processor}" / "cache" / f"index{index}"
+    where.mkdir(parents=True)
+    for file, text in (("level", str(level)), ("shared_cpu_list", shared), ("size", size)):
+        (where / file).write_text(f"{text}\n")
+
+
+def test_caches_of_all_processors_count_once(tmp_path: Path) -> None:
+    for processor in range(4):
+        pair = "0-1" if processor < 2 else "2-3"
+        fake_cache(tmp_path, processor, 2, 2, str(processor), "1024K")
+        fake_cache(tmp_path, processor, 3, 3, pair, "32768K")
+    assert machine.cache_bytes(tmp_path) == 2 * 32 * 2**20
+
+
+def test_unknown_caches(tmp_path: Path) -> None:
+    assert machine.cache_bytes(tmp_path) == 0
+    (tmp_path / "cpu0" / "cache" / "index0").mkdir(parents=True)  # as some virtual machines do
+    assert machine.cache_bytes(tmp_path) == 0
+
+
+def test_commit_says_when_the_checkout_has_changes(tmp_path: Path, monkeypatch) -> None:
+    def git(*arguments: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True)
+
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    assert machine.commit() == "unknown"
+    git("init", "--quiet")
+    (tmp_path / "file").write_text("1")
+    git("add", "file")
+    git("commit", "--quiet", "-m", "one")
+    clean = machine.commit()
+    assert len(clean) >= 7 and "-" not in clean
+    (tmp_path / "file").write_text("2")
+    assert machine.commit() == f"{clean}-dirty"
+
+
+def test_commit_without_git(monkeypatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert machine.commit() == "unknown"
+
+
+@pytest.fixture
+def quick(monkeypatch) -> None:
+    """No measuring: a machine that reads 20 GB/s and multiplies 1 TFLOP/s."""
+    monkeypatch.setattr(machine, "read_bandwidth", lambda: 20.0)
+    monkeypatch.setattr(machine, "_matmul_tflops", lambda dtype: 1.0)
+
+
+def test_measured_cpu_fits_under_a_roof(quick) -> None:
+    this = machine.measured_cpu()
+    assert (this.peak_tflops, this.bandwidth_gb_s) == (1.0, 20.0)
+    assert this.name == machine.device_name() and machine.cpu_name() in this.title
+
+
+def test_lab_info_tells_backends_and_kernels(quick) -> None:
+    done = CliRunner().invoke(main, ["info"])
+    assert done.exit_code == 0
+    lines = {line[:18].strip(): line[20:] for line in done.output.splitlines()}
+    assert {f"backend {name}" for name in backends.BACKENDS} <= set(lines)
+    assert lines["backend cpu"] == "works"
+    assert lines["cpu kernels"] == ", ".join(cpu.supported())
+    assert "reads 20.0 GB/s, multiplies 1.00 TFLOP/s" in lines["measured"]
+
+
+def test_lab_info_tells_why_not(quick, monkeypatch) -> None:
+    monkeypatch.setattr(cpu, "problem", lambda: "no C++17 compiler found")
+    done = CliRunner().invoke(main, ["info"])
+    assert done.exit_code == 0
+    assert "no: no C++17 compiler found" in done.output
+    assert "measured" not in done.output

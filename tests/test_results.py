@@ -1,0 +1,169 @@
+"""Stored rows: exact columns, whole pieces or nothing, one file per device."""
+
+import csv
+import errno
+import multiprocessing
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from lab_utils import results
+
+COLUMNS = results.COLUMNS["spmm"]
+NUMBERS = {"M": 64, "K": 64, "N": 8, "sparsity": 0.5, "split_k": 1, "time_us": 10.0, "p10_us": 9.0,
+           "p90_us": 12.0, "encoded_bytes": 4096, "gb_per_s": 0.41, "tflops": 0.01,
+           "byte_limit_fraction": 0.2, "relative_error": 0.001, "dense_us": 15.0,
+           "speedup": 1.5}  # fmt: skip
+
+
+def row(**changes) -> dict:
+    """A legal row of spmm.csv."""
+    text = {"date": "2026-01-01T00:00:00+00:00", "commit": "12e4567", "device": "cpu-a"}
+    more = {"driver": "", "cuda": "", "kernel": "csr_avx2", "backend": "cpu"}
+    return text | more | {"pattern": "random", "dtype": "bf16"} | NUMBERS | changes
+
+
+def lines(path: Path) -> list[list[str]]:
+    return list(csv.reader(path.read_text().splitlines()))
+
+
+def test_header_and_rows_in_the_order_of_the_table(tmp_path: Path) -> None:
+    shuffled = dict(sorted(row().items()))
+    assert results.append("spmm", [shuffled], tmp_path) == [tmp_path / "cpu-a" / "spmm.csv"]
+    results.append("spmm", [row(N=16)], tmp_path)
+    header, first, second = lines(tmp_path / "cpu-a" / "spmm.csv")
+    assert tuple(header) == COLUMNS
+    assert first == [str(row()[name]) for name in COLUMNS]
+    assert second[COLUMNS.index("N")] == "16"
+
+
+def test_a_file_for_each_device(tmp_path: Path) -> None:
+    rows = [row(device="h200", cuda="13.0", driver="580.95"), row(), row(device="h200", N=1)]
+    assert len(results.append("spmm", rows, tmp_path)) == 2
+    assert len(lines(tmp_path / "h200" / "spmm.csv")) == 3
+    assert len(lines(tmp_path / "cpu-a" / "spmm.csv")) == 2
+
+
+def test_rows_survive_the_round_trip(tmp_path: Path) -> None:
+    rows = [row(), row(device="h200", cuda="13.0", driver="580", date="2025-06-01T00:00:00+00:00")]
+    results.append("spmm", rows, tmp_path)
+    stored = results.measured("spmm", tmp_path)
+    assert tuple(stored.columns) == COLUMNS
+    assert stored.to_dict("records") == rows[::-1]  # oldest first
+
+
+def test_no_rows_yet(tmp_path: Path) -> None:
+    empty = results.measured("spmm", tmp_path / "missing")
+    assert empty.empty and tuple(empty.columns) == COLUMNS
+    assert results.append("spmm", [], tmp_path) == []
+    assert results.latest(empty).empty
+
+
+def test_latest_takes_whole_runs() -> None:
+    def at(day: int, **changes) -> dict:
+        return row(date=f"2026-01-0{day}T00:00:00+00:00", **changes)
+
+    rows = [at(1, kernel="old"), at(1), at(2), at(2, kernel="torch_mm"), at(1, N=16)]
+    rows += [at(1, device="h200")]
+    kept = results.latest(pd.DataFrame(rows))
+    assert sorted(zip(kept.device, kept.N, kept.kernel, strict=True)) == [
+        ("cpu-a", 8, "csr_avx2"), ("cpu-a", 8, "torch_mm"), ("cpu-a", 16, "csr_avx2"),
+        ("h200", 8, "csr_avx2"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({k: v for k, v in row(device="b").items() if k != "speedup"}, "a row lacks speedup"),
+        (row(device="b", colour="red"), "a row has colour"),
+    ],
+)
+def test_one_bad_row_and_nothing_is_written(tmp_path: Path, bad: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        results.append("spmm", [row(), bad], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("date,time\n1,2\n", "columns are date,time; needs date,commit"),
+        (",".join(COLUMNS) + "\n2026,abc", "the last line is cut"),
+    ],
+)
+def test_another_table_is_left_alone(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "cpu-b" / "spmm.csv"
+    file.parent.mkdir()
+    file.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        results.append("spmm", [row(), row(device="cpu-b")], tmp_path)
+    assert file.read_text() == content
+    assert not (tmp_path / "cpu-a").exists()
+    with pytest.raises(ValueError, match=message):
+        results.measured("spmm", tmp_path)
+
+
+def test_unknown_table(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="table='gemm': unknown; allowed: spmm"):
+        results.append("gemm", [row()], tmp_path)
+    with pytest.raises(ValueError, match="table='gemm'"):
+        results.measured("gemm", tmp_path)
+
+
+def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    with pytest.raises(RuntimeError, match=r"spmm\.csv: cannot be written: "):
+        results.append("spmm", [row()], in_the_way)
+
+
+def test_read_only_folder(tmp_path: Path, monkeypatch) -> None:
+    def refuse(path, *_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refuse)  # root, in a container, may write everywhere
+    with pytest.raises(RuntimeError, match=r"spmm\.csv: cannot be written: Permission denied"):
+        results.append("spmm", [row()], tmp_path)
+    monkeypatch.undo()
+    assert list(tmp_path.rglob("*.csv")) == []
+
+
+def test_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch) -> None:
+    (file,) = results.append("spmm", [row()], tmp_path)
+    before, write = file.read_text(), os.write
+    monkeypatch.setattr(os, "write", lambda where, data: write(where, data[:10]))
+    with pytest.raises(RuntimeError, match="cannot be written: no space left"):
+        results.append("spmm", [row(N=16)], tmp_path)
+    monkeypatch.undo()
+    assert file.read_text() == before
+
+
+def _append_many(folder: Path) -> None:
+    for n in range(1, 21):
+        results.append("spmm", [row(N=n), row(N=n, kernel="torch_mm")], folder)
+
+
+def test_runs_at_the_same_time_do_not_interleave(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    runs = [context.Process(target=_append_many, args=(tmp_path,)) for _ in range(3)]
+    for process in runs:
+        process.start()
+    for process in runs:
+        process.join()
+    assert [process.exitcode for process in runs] == [0, 0, 0]
+    found = lines(tmp_path / "cpu-a" / "spmm.csv")
+    assert len(found) == 1 + 3 * 40 and {len(line) for line in found} == {len(COLUMNS)}
+    assert sum(tuple(line) == COLUMNS for line in found) == 1
+
+
+def test_summary_puts_the_fastest_first() -> None:
+    rows = [row(), row(kernel="torch_mm", time_us=20.0, speedup=0.75), row(N=1)]
+    head, titles, *body = results.summary(pd.DataFrame(rows)).splitlines()
+    assert head.startswith("cpu-a, bf16, random zeros, memory reads 2.0 GB/s")
+    assert titles.split()[:4] == ["shape", "zeros", "N", "kernel"]
+    assert [line.split()[2:4] for line in body] == [
+        ["1", "csr_avx2"], ["8", "csr_avx2"], ["8", "torch_mm"]
+    ]  # fmt: skip
