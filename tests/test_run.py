@@ -1,5 +1,6 @@
 """The runner: what it refuses before a kernel starts, what it leaves, what it never touches."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -8,13 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from queue import Empty
+from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
 from playwright.sync_api import sync_playwright
 
 from lab_utils.cli import main
-from lab_utils.run import RunReport, execute, run
+from lab_utils.run import RunReport, execute, kernel, run
 from lab_utils.run.parameters import Written, check, declared
 
 MIXED = ("fails", "dies", "good")
@@ -229,3 +232,25 @@ def test_command_tells_bad_input_in_one_message(arguments, words, fixtures):
     assert "Traceback" not in done.output
     for word in words:
         assert word in done.output
+
+
+def test_a_reply_is_seen_even_where_its_wake_up_was_lost(monkeypatch):
+    """An endless poll would wait for ever; slices look again."""
+
+    class Socket:
+        waits: ClassVar[list[float]] = []
+
+        async def poll(self, milliseconds: float) -> bool:
+            self.waits.append(milliseconds)
+            return len(self.waits) == 3
+
+    async def receive(channel: object) -> dict:
+        return {"content": "reply"}
+
+    monkeypatch.setattr(kernel._SlicedChannel, "_recv", receive)
+    channel = kernel._SlicedChannel.__new__(kernel._SlicedChannel)
+    channel.socket = Socket()
+    assert asyncio.run(channel.get_msg()) == {"content": "reply"}
+    assert max(Socket.waits) <= 1000 * kernel.SLICE_S
+    with pytest.raises(Empty):
+        asyncio.run(channel.get_msg(timeout=0.0))

@@ -14,32 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import papermill
-from jupyter_client import AsyncKernelManager
-from jupyter_client.kernelspec import KernelSpecManager
 from papermill.exceptions import PapermillExecutionError
-from traitlets import default
 
 from lab_utils import machine
 from lab_utils.run import parameters as declared
 from lab_utils.run import profiles, report
+from lab_utils.run.kernel import ThisInterpreter
 from lab_utils.run.outcome import Result, RunReport
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 OUTPUTS = ROOT / "outputs"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-
-class ThisInterpreter(AsyncKernelManager):
-    """Starts `python3` kernels with this interpreter, whatever kernels the user has installed."""
-
-    @default("kernel_spec_manager")
-    def _no_installed_kernels(self) -> KernelSpecManager:
-        return KernelSpecManager(kernel_dirs=[], parent=self)
-
-    @default("transport_encryption")
-    def _encrypt_if_possible(self) -> str:
-        return "auto"
 
 
 def run(

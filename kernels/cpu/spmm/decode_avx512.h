@@ -21,9 +21,9 @@ inline void transpose_quads(const __m512i quad[4], u16* lines) {
 
 struct Avx512BitmapStep {
     static const u16* step(const u64* bitmap, const u16* values, u16* lines) {
-        _mm_prefetch((const char*)(values + AHEAD), _MM_HINT_T1);
-        _mm_prefetch((const char*)(values + AHEAD + 32), _MM_HINT_T1);
-        _mm_prefetch((const char*)(bitmap + AHEAD / 8), _MM_HINT_T1);
+        _mm_prefetch((const char*)(values + AHEAD), _MM_HINT_T0);
+        _mm_prefetch((const char*)(values + AHEAD + 32), _MM_HINT_T0);
+        _mm_prefetch((const char*)(bitmap + AHEAD / 8), _MM_HINT_T0);
         u64 top = bitmap[0], bottom = bitmap[1];
         const u16* v1 = values + _mm_popcnt_u32(u32(top));
         const u16* v2 = values + _mm_popcnt_u64(top);
@@ -43,7 +43,7 @@ struct Avx512BitmapStep {
         return _mm512_mask_expand_epi16(zero, mask, packed);
     }
 
-    static constexpr i64 AHEAD = 4096;  // elements: about two GroupTiles
+    static constexpr i64 AHEAD = 1024;  // elements: half a GroupTile
 };
 
 struct Avx512DenseStep {
@@ -52,7 +52,7 @@ struct Avx512DenseStep {
             alignas(64) u16 staged[16 * 32];
             for (i64 r = 0; r < 16; r++) {
                 const u16* line = rows + r * stride + half;
-                _mm_prefetch((const char*)(line + AHEAD), _MM_HINT_T1);
+                _mm_prefetch((const char*)(line + AHEAD), _MM_HINT_T0);
                 _mm512_store_si512(staged + r * 32, _mm512_loadu_si512(line));
             }
             for (i64 k = 0; k < 32; k += 8) {
@@ -63,7 +63,7 @@ struct Avx512DenseStep {
         }
     }
 
-    static constexpr i64 AHEAD = 512;  // elements of each row
+    static constexpr i64 AHEAD = 128;  // elements of each row
 
     // 8 columns of 4 consecutive staged rows, one 128-bit part each.
     static __m512i gather4(const u16* staged) {
