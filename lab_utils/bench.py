@@ -58,13 +58,24 @@ class Case:
         return self.M, self.K, self.sparsity, self.dtype, self.pattern
 
 
+class Turns:
+    """Copies of an operand, handed out in turn for ever."""
+
+    def __init__(self, copies: Sequence):
+        self.count = len(copies)
+        self._endless = itertools.cycle(copies)
+
+    def next(self) -> object:
+        return next(self._endless)
+
+
 @dataclass
 class Contender:
     """A way to compute the product: `run(weights)` for any of its rotating `copies` of A."""
 
     kernel: str
     backend: str
-    copies: Iterator
+    copies: Turns
     encoded_bytes: int
     run: Callable[[object], Tensor]
     dense: bool = False
@@ -185,13 +196,13 @@ def _contenders(
     """Torch's two ways to the dense product (which is faster depends), then ours."""
     linear, x = torch.nn.functional.linear, B.T.contiguous()
     copies = weights.copies(None, 2 * repeats)
-    turns, nbytes = itertools.cycle(copies), weights.dense.nbytes
+    turns, nbytes = Turns(copies), weights.dense.nbytes
     yield Contender("torch_mm", "torch", turns, nbytes, lambda w: w @ B, dense=True)
     yield Contender("torch_linear", "torch", turns, nbytes, lambda w: linear(x, w).T, dense=True)
     chosen = dict.fromkeys([cpu.choose_isa(B.dtype)[0], *isas])
     for format in dict.fromkeys(["dense", *formats]):
         copies = weights.copies(format, len(chosen) * repeats)
-        turns, nbytes = itertools.cycle(copies), copies[0].nbytes
+        turns, nbytes = Turns(copies), copies[0].nbytes
         for isa in chosen:
             with cpu.forced(isa):
                 kernel = ops.explain(copies[0], B, backend="cpu").kernel
@@ -200,7 +211,7 @@ def _contenders(
 
 def _relative_error(contender: Contender, W: Tensor, B: Tensor) -> float:
     try:
-        return accuracy.check(contender.run(next(contender.copies)), W, B)
+        return accuracy.check(contender.run(contender.copies.next()), W, B)
     except AssertionError as error:
         raise AssertionError(f"kernel {contender.kernel} is wrong: {error}") from error
 
@@ -229,8 +240,7 @@ class _Memory:
     """Reads memory in the same turns, a piece each: the byte limit of this very run."""
 
     def __init__(self) -> None:
-        cpu.read_all(_cold_buffer())
-        self.copies = itertools.cycle(_cold_buffer())
+        self.copies = Turns(_cold_buffer())
         self.run = cpu.read_all
         self.times_us: list[float] = []
 
@@ -240,9 +250,12 @@ class _Memory:
 
 
 def _time_in_turns(contenders: Sequence, repeats: int) -> None:
+    for contender in contenders:  # the first reading of freshly written memory is slower
+        for _ in range(contender.copies.count):
+            contender.run(contender.copies.next())
     for _ in range(repeats):
         for contender in contenders:
-            weights = next(contender.copies)
+            weights = contender.copies.next()
             start = time.perf_counter()
             contender.run(weights)
             contender.times_us.append(1e6 * (time.perf_counter() - start))

@@ -14,12 +14,12 @@ SHAPE = (8192, 8192)
 def speedups() -> go.Figure:
     """Stored bf16 products of `SHAPE` on the CPU measured last, against dense."""
     rows = results.measured("spmm")
-    fits = (rows.M == SHAPE[0]) & (rows.K == SHAPE[1]) & (rows.dtype == "bf16")
-    rows = rows[fits & rows.device.str.startswith("cpu-")]
+    M, K = SHAPE
+    rows = rows[rows.M.eq(M) & rows.K.eq(K) & rows.dtype.eq("bf16")]
+    rows = rows[rows.device.str.startswith("cpu-")]
     if rows.empty:
-        raise ValueError(f"no stored rows of a {SHAPE} bf16 product on a CPU; run `lab bench`")
-    rows = rows[rows.device == rows.device.iloc[-1]]
-    return benchmark.speedups(results.latest(rows, ["kernel", *results.CASE]))
+        raise ValueError(f"no stored rows of a {M}x{K} bf16 product on a CPU; run `lab bench`")
+    return benchmark.speedups(results.latest(rows[rows.device == rows.device.iloc[-1]]))
 
 
 FIGURES = {"speedups": speedups}

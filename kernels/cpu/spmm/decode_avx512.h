@@ -63,7 +63,7 @@ struct Avx512DenseStep {
         }
     }
 
-    static constexpr i64 AHEAD = 128;  // elements of each row
+    static constexpr i64 AHEAD = 192;  // elements of each row
 
     // 8 columns of 4 consecutive staged rows, one 128-bit part each.
     static __m512i gather4(const u16* staged) {

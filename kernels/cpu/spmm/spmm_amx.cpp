@@ -11,8 +11,6 @@ namespace {
 
 // Tile registers 0-3 are the sums of four strips, 4 and 5 the activations of 32 columns each, 6 and 7
 // their weights. (Literals throughout, since gcc pastes them into the instructions.)
-constexpr i64 STRIPS_AT_ONCE = 4;
-
 struct alignas(64) TileConfig {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
     u16 bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -35,9 +33,9 @@ struct AmxMultiplier {
     const bool resident;  // the sums stay in the tile registers for the whole K loop
     const u16* strips = nullptr;
 
-    AmxMultiplier(i64 strip_count, i64 n_blocks)
+    AmxMultiplier(i64 strip_count, i64 n_blocks)  // of 1, 4 or 8 strips
         : strip_count(strip_count), n_blocks(n_blocks),
-          resident(n_blocks == 1 && strip_count == STRIPS_AT_ONCE) {
+          resident(n_blocks == 1 && strip_count <= 4) {
         TileConfig config(NB);
         memory_is_read();
         _tile_loadconfig(&config);
@@ -52,57 +50,64 @@ struct AmxMultiplier {
 
     void begin(float* acc) {
         memset(acc, 0, n_blocks * strip_count * SUM * sizeof(float));
-        if (resident) load(acc);
+        if (resident) strip_count == 1 ? load<1>(acc) : load<4>(acc);
     }
     void prepare(const u16* decoded) { strips = decoded; }
     void end(float* acc) {
-        if (resident) store(acc);
+        if (resident) strip_count == 1 ? store<1>(acc) : store<4>(acc);
     }
 
     void multiply(const u16* packed, float* acc) {
         memory_is_read();
         _tile_loadd(4, packed, 64);
         _tile_loadd(5, packed + 32 * NB, 64);
-        if (resident) return multiply_four(strips);
-        for (i64 s = 0; s < strip_count; s += STRIPS_AT_ONCE) {
-            load(acc + s * SUM);
-            multiply_four(strips + s * STRIP);
-            store(acc + s * SUM);
-        }
+        if (strip_count == 1) return multiply_some<1>(strips, acc);
+        for (i64 s = 0; s < strip_count; s += 4) multiply_some<4>(strips + s * STRIP, acc + s * SUM);
     }
 
-    static void multiply_four(const u16* strip) {
+    template <i64 COUNT>
+    void multiply_some(const u16* strip, float* acc) {
+        if (!resident) load<COUNT>(acc);
         _tile_loadd(6, strip, 64);
         _tile_dpbf16ps(0, 4, 6);
         _tile_loadd(7, strip + STRIP / 2, 64);
         _tile_dpbf16ps(0, 5, 7);
-        _tile_loadd(6, strip + STRIP, 64);
-        _tile_dpbf16ps(1, 4, 6);
-        _tile_loadd(7, strip + STRIP * 3 / 2, 64);
-        _tile_dpbf16ps(1, 5, 7);
-        _tile_loadd(6, strip + STRIP * 2, 64);
-        _tile_dpbf16ps(2, 4, 6);
-        _tile_loadd(7, strip + STRIP * 5 / 2, 64);
-        _tile_dpbf16ps(2, 5, 7);
-        _tile_loadd(6, strip + STRIP * 3, 64);
-        _tile_dpbf16ps(3, 4, 6);
-        _tile_loadd(7, strip + STRIP * 7 / 2, 64);
-        _tile_dpbf16ps(3, 5, 7);
+        if constexpr (COUNT == 4) {
+            _tile_loadd(6, strip + STRIP, 64);
+            _tile_dpbf16ps(1, 4, 6);
+            _tile_loadd(7, strip + STRIP * 3 / 2, 64);
+            _tile_dpbf16ps(1, 5, 7);
+            _tile_loadd(6, strip + STRIP * 2, 64);
+            _tile_dpbf16ps(2, 4, 6);
+            _tile_loadd(7, strip + STRIP * 5 / 2, 64);
+            _tile_dpbf16ps(2, 5, 7);
+            _tile_loadd(6, strip + STRIP * 3, 64);
+            _tile_dpbf16ps(3, 4, 6);
+            _tile_loadd(7, strip + STRIP * 7 / 2, 64);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+        if (!resident) store<COUNT>(acc);
     }
 
+    template <i64 COUNT>
     static void load(const float* acc) {
         memory_is_read();
         _tile_loadd(0, acc, 64);
-        _tile_loadd(1, acc + SUM, 64);
-        _tile_loadd(2, acc + 2 * SUM, 64);
-        _tile_loadd(3, acc + 3 * SUM, 64);
+        if constexpr (COUNT == 4) {
+            _tile_loadd(1, acc + SUM, 64);
+            _tile_loadd(2, acc + 2 * SUM, 64);
+            _tile_loadd(3, acc + 3 * SUM, 64);
+        }
     }
 
+    template <i64 COUNT>
     static void store(float* acc) {
         _tile_stored(0, acc, 64);
-        _tile_stored(1, acc + SUM, 64);
-        _tile_stored(2, acc + 2 * SUM, 64);
-        _tile_stored(3, acc + 3 * SUM, 64);
+        if constexpr (COUNT == 4) {
+            _tile_stored(1, acc + SUM, 64);
+            _tile_stored(2, acc + 2 * SUM, 64);
+            _tile_stored(3, acc + 3 * SUM, 64);
+        }
     }
 };
 
