@@ -27,11 +27,13 @@ inline void memory_is_read() { __asm__ volatile("" ::: "memory"); }
 template <i64 COLUMNS>
 struct AmxMultiplier {
     static constexpr i64 NB = COLUMNS, PACKED = BLOCK_K * NB, SUM = NB * STRIP_ROWS;
-    static constexpr bool FUSES = false;
+    static constexpr bool FUSES = true;
     using Element = u16;
     const i64 strip_count, n_blocks;
     const bool resident;  // the sums stay in the tile registers for the whole K loop
     const u16* strips = nullptr;
+    alignas(64) u16 decoded[4 * STRIP];
+    bool last_strip_waits = false;
 
     AmxMultiplier(i64 strip_count, i64 n_blocks)  // of 1, 4 or 8 strips
         : strip_count(strip_count), n_blocks(n_blocks),
@@ -54,13 +56,32 @@ struct AmxMultiplier {
     }
     void prepare(const u16* decoded) { strips = decoded; }
     void end(float* acc) {
+        if (last_strip_waits) multiply_strip<3>(decoded + 3 * STRIP);
+        last_strip_waits = false;
         if (resident) strip_count == 1 ? store<1>(acc) : store<4>(acc);
     }
 
+    // Each strip is multiplied after the next one has been decoded (the last, in the next call): by
+    // then its stores have reached the cache, which tile loads would otherwise wait for.
+    template <class BitmapDecoder>
+    void multiply_decoded(BitmapDecoder& decoder, const u16* packed, float*) {
+        auto decode = [&](i64 s) {
+            for (i64 step = 0; step < 8; step++) decoder.step(decoded + s * STRIP + step * 4 * 32);
+        };
+        decode(0);
+        if (last_strip_waits) multiply_strip<3>(decoded + 3 * STRIP);
+        load_activations(packed);
+        decode(1);
+        multiply_strip<0>(decoded);
+        decode(2);
+        multiply_strip<1>(decoded + STRIP);
+        decode(3);
+        multiply_strip<2>(decoded + 2 * STRIP);
+        last_strip_waits = true;
+    }
+
     void multiply(const u16* packed, float* acc) {
-        memory_is_read();
-        _tile_loadd(4, packed, 64);
-        _tile_loadd(5, packed + 32 * NB, 64);
+        load_activations(packed);
         if (strip_count == 1) return multiply_some<1>(strips, acc);
         for (i64 s = 0; s < strip_count; s += 4) multiply_some<4>(strips + s * STRIP, acc + s * SUM);
     }
@@ -68,25 +89,39 @@ struct AmxMultiplier {
     template <i64 COUNT>
     void multiply_some(const u16* strip, float* acc) {
         if (!resident) load<COUNT>(acc);
-        _tile_loadd(6, strip, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, strip + STRIP / 2, 64);
-        _tile_dpbf16ps(0, 5, 7);
+        multiply_strip<0>(strip);
         if constexpr (COUNT == 4) {
-            _tile_loadd(6, strip + STRIP, 64);
-            _tile_dpbf16ps(1, 4, 6);
-            _tile_loadd(7, strip + STRIP * 3 / 2, 64);
-            _tile_dpbf16ps(1, 5, 7);
-            _tile_loadd(6, strip + STRIP * 2, 64);
-            _tile_dpbf16ps(2, 4, 6);
-            _tile_loadd(7, strip + STRIP * 5 / 2, 64);
-            _tile_dpbf16ps(2, 5, 7);
-            _tile_loadd(6, strip + STRIP * 3, 64);
-            _tile_dpbf16ps(3, 4, 6);
-            _tile_loadd(7, strip + STRIP * 7 / 2, 64);
-            _tile_dpbf16ps(3, 5, 7);
+            multiply_strip<1>(strip + STRIP);
+            multiply_strip<2>(strip + 2 * STRIP);
+            multiply_strip<3>(strip + 3 * STRIP);
         }
         if (!resident) store<COUNT>(acc);
+    }
+
+    static void load_activations(const u16* packed) {
+        memory_is_read();
+        _tile_loadd(4, packed, 64);
+        _tile_loadd(5, packed + 32 * NB, 64);
+    }
+
+    template <i64 SUM_TILE>
+    static void multiply_strip(const u16* strip) {
+        memory_is_read();
+        _tile_loadd(6, strip, 64);
+        _tile_loadd(7, strip + STRIP / 2, 64);
+        if constexpr (SUM_TILE == 0) {
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(0, 5, 7);
+        } else if constexpr (SUM_TILE == 1) {
+            _tile_dpbf16ps(1, 4, 6);
+            _tile_dpbf16ps(1, 5, 7);
+        } else if constexpr (SUM_TILE == 2) {
+            _tile_dpbf16ps(2, 4, 6);
+            _tile_dpbf16ps(2, 5, 7);
+        } else {
+            _tile_dpbf16ps(3, 4, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
     }
 
     template <i64 COUNT>
