@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from lab_utils import backends, build
+from lab_utils import backends, build, toolchains
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -143,7 +143,8 @@ def describe() -> dict[str, str]:
         "memory": f"{_memory_gb():.0f} GB",
         "gpu": _gpus(),
         "python": f"{platform.python_version()}, torch {torch.__version__}",
-        "compiler": _or_reason(build.compiler),
+        "compiler": _or_reason(toolchains.Cxx().compiler),
+        "nvcc": _or_reason(toolchains.Nvcc().compiler),
         "cache": str(build.cache_folder()),
         "commit": commit(),
         **{f"backend {n}": "works" if r is None else f"no: {r}" for n, r in reasons.items()},

@@ -15,16 +15,16 @@ def spmm(
     """C[M, N] = A[M, K] · B[K, N], with fp32 sums rounded once to the dtype of A and B.
 
     A: encoded weights, fp16 or bf16. B: [K, N], same dtype and device, any strides.
-    `backend`: one of `backends.BACKENDS`; None takes `cpu` for host tensors.
+    `backend`: one of `backends.BACKENDS`; None takes `cuda` for GPU and `cpu` for host tensors.
     `out`: [M, N], written and returned; without it, C takes the memory order of B.
     Raises ValueError for operands that do not fit, and RuntimeError where the backend cannot run.
     """
     module = _checked(A, B, backend)
-    arrays = [A.arrays[name] for name in A.ARRAYS]
+    encoding = ([A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape)
     if out is None:
-        return torch.ops.lscd.spmm(arrays, A.name, *A.shape, B, module.name)
+        return torch.ops.lscd.spmm(*encoding, B, module.name)
     _check_out(A, B, out)
-    torch.ops.lscd.spmm_out(arrays, A.name, *A.shape, B, module.name, out)
+    torch.ops.lscd.spmm_out(*encoding, B, module.name, out)
     return out
 
 
@@ -61,6 +61,11 @@ def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
     if B.device != A.device:
         raise ValueError(f"B is on {B.device}; allowed: {A.device}, where A is")
     module = backends.for_device(B.device) if backend is None else backends.by_name(backend)
+    if A.name not in module.formats:
+        raise ValueError(
+            f"A is {A.name}; backend {module.name!r} multiplies {', '.join(module.formats)}; "
+            "backend 'reference' takes every format"
+        )
     if B.device.type not in module.devices:
         raise ValueError(
             f"B is on {B.device}; backend {module.name!r} takes {' or '.join(module.devices)}"
@@ -101,34 +106,38 @@ def _new_result(M: int, B: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("lscd::spmm", mutates_args=())
-def _spmm(arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str) -> Tensor:
+def _spmm(
+    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
+    B: Tensor, backend: str,
+) -> Tensor:  # fmt: skip
     C = _new_result(M, B)
-    _launch(arrays, format, M, K, B, backend, C)
+    _launch(arrays, constants, format, M, K, B, backend, C)
     return C
 
 
 @_spmm.register_fake
-def _(arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str) -> Tensor:
+def _(arrays, constants, format, M, K, B, backend) -> Tensor:
     return _new_result(M, B)
 
 
 @torch.library.custom_op("lscd::spmm_out", mutates_args=("out",))
 def _spmm_out(
-    arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str, out: Tensor
-) -> None:
-    _launch(arrays, format, M, K, B, backend, out)
+    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
+    B: Tensor, backend: str, out: Tensor,
+) -> None:  # fmt: skip
+    _launch(arrays, constants, format, M, K, B, backend, out)
 
 
 @_spmm_out.register_fake
-def _(
-    arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str, out: Tensor
-) -> None:
+def _(arrays, constants, format, M, K, B, backend, out) -> None:
     return None
 
 
 def _launch(
-    arrays: list[Tensor], format: str, M: int, K: int, B: Tensor, backend: str, C: Tensor
-) -> None:
+    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
+    B: Tensor, backend: str, C: Tensor,
+) -> None:  # fmt: skip
     cls = FORMATS[format]
-    A = cls.of_valid((M, K), B.dtype, dict(zip(cls.ARRAYS, arrays, strict=True)))
+    named = dict(zip(cls.ARRAYS, arrays, strict=True))
+    A = cls.of_valid((M, K), B.dtype, named, constants)
     backends.by_name(backend).spmm(A, B, C)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab_utils import build
+from lab_utils.toolchains import Cxx
 
 EXPORT = 'extern "C" __attribute__((visibility("default"))) int '
 
@@ -49,9 +50,9 @@ def test_whatever_the_library_depends_on_changes_its_key(kernels, monkeypatch, c
     before = build.cache_key(library)
     assert build.cache_key(library) == before
     if changed == "flags":
-        monkeypatch.setattr(build, "COMMON_FLAGS", (*build.COMMON_FLAGS, "-DX"))
+        monkeypatch.setattr(Cxx, "COMMON", (*Cxx.COMMON, "-DX"))
     elif changed == "link flags":
-        monkeypatch.setattr(build, "LINK_FLAGS", (*build.LINK_FLAGS, "-lm"))
+        monkeypatch.setattr(Cxx, "link_flags", lambda _: ("-shared", "-lm"))
     else:
         (kernels / changed).write_text((kernels / changed).read_text() + "// changed\n")
     assert build.cache_key(library) != before
@@ -105,7 +106,7 @@ def test_a_compile_error_shows_the_compilers_words_and_leaves_nothing(kernels, t
 
 
 def test_a_link_error_leaves_nothing(kernels, tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "LINK_FLAGS", (*build.LINK_FLAGS, "-lno_such_library"))
+    monkeypatch.setattr(Cxx, "link_flags", lambda _: ("-shared", "-lno_such_library"))
     with pytest.raises(RuntimeError, match="no_such_library"):
         build.build("cpu")
     assert cached(tmp_path) == []
@@ -123,7 +124,7 @@ def test_an_unknown_library_and_an_empty_folder_are_named(kernels):
     with pytest.raises(ValueError, match="name='gpu': no such library; allowed: cpu"):
         build.build("gpu")
     (kernels / "answer.cpp").unlink()
-    with pytest.raises(RuntimeError, match=r"no C\+\+ sources under .*cpu"):
+    with pytest.raises(RuntimeError, match=r"no sources under .*cpu"):
         build.build("cpu")
 
 

@@ -26,7 +26,7 @@ def A() -> SparseMatrix:
     return encode(W, "tca_bme")
 
 
-@pytest.mark.parametrize("backend", [None, *backends.BACKENDS])
+@pytest.mark.parametrize("backend", [None, "cpu", "reference"])
 def test_backends_agree_with_fp64(A: SparseMatrix, backend: str | None) -> None:
     accuracy.check(spmm(A, B, backend=backend), W, B)
 
@@ -52,8 +52,8 @@ def test_refuses_activations_that_do_not_fit(A: SparseMatrix, operand: object, s
 def test_refuses_other_arguments_that_do_not_fit(A: SparseMatrix) -> None:
     with pytest.raises(ValueError, match="A is a torch.float16 tensor.*encode"):
         spmm(W, B)
-    with pytest.raises(ValueError, match="backend='cuda': unknown; allowed: cpu, reference"):
-        spmm(A, B, backend="cuda")
+    with pytest.raises(ValueError, match="backend='tpu': unknown; allowed: cuda, cpu, reference"):
+        spmm(A, B, backend="tpu")
     with pytest.raises(ValueError, match="x is a NoneType"):
         sparse_linear(None, A)
     with pytest.raises(RuntimeError, match="no compiled backend for tensors on meta.*reference"):
@@ -126,7 +126,7 @@ def test_instruction_sets_can_be_forced(A: SparseMatrix, monkeypatch) -> None:
 def test_torch_sees_a_well_formed_operator(format: str) -> None:
     dense = torch.eye(96, 160).half()
     A = encode(dense, format)
-    arguments = ([A.arrays[n] for n in A.ARRAYS], A.name, *A.shape, B, "cpu")
+    arguments = ([A.arrays[n] for n in A.ARRAYS], A.constants, A.name, *A.shape, B, "cpu")
     torch.library.opcheck(torch.ops.lscd.spmm.default, arguments)
     torch.library.opcheck(torch.ops.lscd.spmm_out.default, (*arguments, torch.empty(96, 8).half()))
 

@@ -7,12 +7,12 @@ from types import ModuleType
 
 import torch
 
-from lab_utils.backends import cpu, reference
+from lab_utils.backends import cpu, cuda, reference
 from lab_utils.backends.plan import Plan
 
 __all__ = ["BACKENDS", "Plan", "by_name", "for_device", "status"]
 
-BACKENDS: dict[str, ModuleType] = {backend.name: backend for backend in (cpu, reference)}
+BACKENDS: dict[str, ModuleType] = {backend.name: backend for backend in (cuda, cpu, reference)}
 
 
 def by_name(name: str) -> ModuleType:
@@ -24,10 +24,11 @@ def by_name(name: str) -> ModuleType:
 
 def for_device(device: torch.device) -> ModuleType:
     """The backend that `backend=None` takes for tensors on `device`; never a silent fallback."""
-    if device.type == "cpu":
-        return cpu
+    compiled = {"cpu": cpu, "cuda": cuda}
+    if device.type in compiled:
+        return compiled[device.type]
     raise RuntimeError(
-        f"no compiled backend for tensors on {device} yet; move A and B to the CPU, "
+        f"no compiled backend for tensors on {device}; move A and B to the CPU, "
         "or name backend='reference'"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -35,6 +36,7 @@ class SparseMatrix(ABC):
         self.dtype = dtype
         self.arrays = {name: _tracked(array) for name, array in arrays.items()}
         self._validated: tuple | None = None
+        self._constants: tuple[int, ...] | None = None
         self.ensure_valid()
 
     # --- what a format defines -------------------------------------------------------------
@@ -76,14 +78,32 @@ class SparseMatrix(ABC):
 
     @classmethod
     def of_valid(
-        cls, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]
+        cls,
+        shape: tuple[int, int],
+        dtype: torch.dtype,
+        arrays: dict[str, Tensor],
+        constants: Sequence[int] | None = None,
     ) -> Self:
-        """The constructor without its checks, for arrays taken from a valid encoding."""
+        """The constructor without its checks, for arrays (and constants) of a valid encoding."""
         matrix = cls.__new__(cls)
         matrix.shape, matrix.dtype = shape, dtype
         matrix.arrays = {name: _tracked(array) for name, array in arrays.items()}
         matrix._mark_valid()
+        matrix._constants = None if constants is None else tuple(constants)
         return matrix
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """Numbers in the arrays that a launch needs on the host; read once, kept with the arrays.
+
+        So that a launch never waits for the GPU, and can be captured in a CUDA graph.
+        """
+        if self._constants is None:
+            self._constants = self._read_constants()
+        return self._constants
+
+    def _read_constants(self) -> tuple[int, ...]:
+        return ()
 
     @property
     def device(self) -> torch.device:
@@ -134,13 +154,13 @@ class SparseMatrix(ABC):
         moved = {name: array.to(device) for name, array in self.arrays.items()}
         if all(moved[name] is array for name, array in self.arrays.items()):
             return self
-        return self.of_valid(self.shape, self.dtype, moved)
+        return self.of_valid(self.shape, self.dtype, moved, self.constants)
 
     def clone(self) -> Self:
         """The same encoding in memory of its own."""
         self.ensure_valid()
         copies = {name: array.clone() for name, array in self.arrays.items()}
-        return self.of_valid(self.shape, self.dtype, copies)
+        return self.of_valid(self.shape, self.dtype, copies, self.constants)
 
     def save(self, path: str | Path) -> None:
         """Write the encoding as safetensors, with format, version, shape, dtype and checksums.
@@ -188,6 +208,7 @@ class SparseMatrix(ABC):
     def _mark_valid(self) -> None:
         # The tensors are kept so that no other one can appear under the same id and address.
         self._validated = (self._state(), tuple(self.arrays.values()))
+        self._constants = None
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:
         """Run a compiled check; raises ValueError naming the `unit` (row, tile) and the problem."""

@@ -63,6 +63,9 @@ class TcaBme(SparseMatrix):
         M, K = self.shape
         return -(-M // GROUP) * -(-K // GROUP)
 
+    def _read_constants(self) -> tuple[int, ...]:
+        return (int(self.arrays["max_nnz"]),)
+
     def _unpack(self, dense: Tensor) -> None:
         a = self.arrays
         arguments = (a["bitmap"], a["gt_offset"], a["values"], *self.shape)

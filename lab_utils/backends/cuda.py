@@ -1,0 +1,179 @@
+"""Backend `cuda`: the compiled kernels of kernels/spmm, on tensors of an NVIDIA GPU.
+
+Each launch goes to torch's current stream. The K loop is split over blocks where C alone has too
+few to fill the GPU; `plan` says how often, and why.
+"""
+
+import ctypes
+import functools
+
+import torch
+from torch import Tensor
+
+from lab_utils import build
+from lab_utils.backends.plan import Plan
+from lab_utils.formats import SparseMatrix
+
+name = "cuda"
+devices = ("cuda",)
+
+OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
+TILE_K = 64  # columns of A that a block decodes at a time
+ALIGN = 8  # elements: 16-byte loads of B
+MAX_SPLIT = 32
+START_STEPS = 4.0  # filling and draining the pipeline, in steps of one K tile
+SUM_STEPS = 0.25  # writing and adding one more partial C
+
+# Arrays that each kernel takes, in the order of kernels/spmm/kernels.cuh.
+ARRAYS = {
+    "tiled_csl": ("words", "tile_offsets"),
+    "tca_bme": ("bitmap", "values", "gt_offset", "strip_offset"),
+}
+FORMAT_NUMBER = {format: number for number, format in enumerate(ARRAYS)}
+formats = tuple(ARRAYS)
+
+
+class _Problem(ctypes.Structure):
+    """`Problem` of kernels/common/problem.cuh."""
+
+    _fields_ = (
+        ("dtype", ctypes.c_int32),
+        ("M", ctypes.c_int32),
+        ("K", ctypes.c_int32),
+        ("N", ctypes.c_int32),
+        ("A", ctypes.c_void_p * 5),
+        ("B", ctypes.c_void_p),
+        ("ldb", ctypes.c_int64),
+        ("C", ctypes.c_void_p),
+        ("ldc", ctypes.c_int64),
+        ("partial", ctypes.c_void_p),
+        ("split_k", ctypes.c_int32),
+        ("max_nnz", ctypes.c_int32),
+    )
+
+
+class Shape(ctypes.Structure):
+    """Blocks of a launch (`Shape` of kernels/spmm/launch.cu)."""
+
+    _fields_ = tuple(
+        (field, ctypes.c_int32)
+        for field in ("block_m", "block_n", "threads", "shared_bytes", "blocks_per_sm")
+    )
+
+
+def problem() -> str | None:
+    """Why this backend does not work here, or None if it does."""
+    if not torch.cuda.is_available():
+        return "torch sees no CUDA device"
+    if (capability := torch.cuda.get_device_capability()) < OLDEST:
+        return f"{torch.cuda.get_device_name()} is sm_{capability[0]}{capability[1]}; needs sm_80"
+    try:
+        build.load("cuda")
+    except (RuntimeError, OSError) as error:
+        return str(error)
+    return None
+
+
+def plan(A: SparseMatrix, B: Tensor) -> Plan:
+    """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
+    shape = _shape(A, B.shape[1])
+    splits, why = _split_k(A, B.shape[1], shape)
+    choices = {
+        "blocks": f"{shape.block_m} x {shape.block_n} of C, {shape.threads} threads, "
+        f"{shape.shared_bytes / 1024:.0f} KB shared memory, {shape.blocks_per_sm} per SM",
+        "split_k": f"{splits} ({why})",
+        "reads": f"{A.nbytes / 1e6:.2f} MB of weights, of {2 * A.shape[0] * A.shape[1] / 1e6:.2f}",
+    }
+    return Plan(name, f"{A.name}_mma", "", choices)
+
+
+def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: int | None = None) -> None:
+    """C[M, N] = A[M, K] · B[K, N] on torch's current stream; sums in fp32, in a fixed order.
+
+    `split_k` overrides the plan's number of parts that the K loop is split in.
+    """
+    M, N = C.shape
+    columns = _aligned_columns(B)  # [N, K]
+    in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
+    result = C.T if in_place else C.new_empty(N, M)  # [N, M]
+    splits = split_k or _split_k(A, N, _shape(A, N))[0]
+    partial = C.new_empty(splits if splits > 1 else 0, N, M, dtype=torch.float32)
+    launch = _problem(A, N)
+    launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
+    launch.C, launch.ldc = result.data_ptr(), M if N == 1 else result.stride(0)
+    launch.partial, launch.split_k = partial.data_ptr(), splits
+    stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
+    with torch.cuda.device(C.device):
+        _call("lscd_cuda_spmm", FORMAT_NUMBER[A.name], ctypes.byref(launch), stream)
+    if not in_place:
+        C.copy_(result.T)
+
+
+def _aligned_columns(B: Tensor) -> Tensor:
+    """Bᵀ as [N, K] with 16-byte rows: a view where B allows it (activations do), else a copy."""
+    columns = B.T
+    N, K = columns.shape
+    pitched = columns.stride(1) == 1 and (N == 1 or columns.stride(0) % ALIGN == 0)
+    if pitched and columns.data_ptr() % 16 == 0 and (N > 1 or K % ALIGN == 0):
+        return columns
+    padded = B.new_empty(N, -(-K // ALIGN) * ALIGN)
+    padded[:, :K] = columns
+    return padded
+
+
+def _problem(A: SparseMatrix, N: int) -> _Problem:
+    arrays = [A.arrays[array].data_ptr() for array in ARRAYS[A.name]]
+    return _Problem(
+        dtype=int(A.dtype == torch.bfloat16),
+        M=A.shape[0],
+        K=A.shape[1],
+        N=N,
+        A=(ctypes.c_void_p * 5)(*arrays),
+        split_k=1,
+        max_nnz=next(iter(A.constants), 0),
+    )
+
+
+def _shape(A: SparseMatrix, N: int) -> Shape:
+    """The blocks that the kernel cuts C [M, N] into on A's device."""
+    return _shape_of(A.device, A.name, A.dtype, min(N, 128), _problem(A, N).max_nnz)
+
+
+@functools.cache
+def _shape_of(
+    device: torch.device, format: str, dtype: torch.dtype, N: int, max_nnz: int
+) -> Shape:
+    shape = Shape()
+    asked = _Problem(dtype=int(dtype == torch.bfloat16), M=1, K=1, N=N, split_k=1, max_nnz=max_nnz)
+    with torch.cuda.device(device):
+        _call("lscd_cuda_shape", FORMAT_NUMBER[format], ctypes.byref(asked), ctypes.byref(shape))
+    return shape
+
+
+def _split_k(A: SparseMatrix, N: int, shape: Shape) -> tuple[int, str]:
+    """Parts of the K loop that keep every SM busy for the fewest steps, and why."""
+    M, K = A.shape
+    blocks = -(-M // shape.block_m) * -(-N // shape.block_n)
+    slots = _multiprocessors(A.device) * shape.blocks_per_sm
+    tiles = -(-K // TILE_K)
+    splits = min(range(1, min(tiles, MAX_SPLIT) + 1), key=lambda s: _steps(blocks, slots, tiles, s))
+    waves = blocks * splits / slots
+    return splits, f"{blocks} blocks of C, {slots} fit at once: {waves:.2f} waves"
+
+
+def _steps(blocks: int, slots: int, tiles: int, splits: int) -> float:
+    """K tiles that the busiest slot goes through, with a block's start and the final sum."""
+    waves = -(-blocks * splits // slots)
+    return waves * (-(-tiles // splits) + START_STEPS) + SUM_STEPS * splits * (splits > 1)
+
+
+@functools.cache
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def _call(function: str, *arguments: object) -> None:
+    library = build.load("cuda")
+    if error := getattr(library, function)(*arguments):
+        library.lscd_cuda_error.restype = ctypes.c_char_p
+        raise RuntimeError(f"{function} failed: {library.lscd_cuda_error(error).decode()}")

@@ -1,0 +1,148 @@
+"""The compilers: which sources they take on this machine, with which flags, where they are."""
+
+import functools
+import os
+import platform
+import shutil
+import subprocess
+import sysconfig
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
+class Toolchain(ABC):
+    """One compiler and what it builds; every command is a list of words for subprocess."""
+
+    sources: ClassVar[str]  # glob of what is compiled, in a library's folder
+    headers: ClassVar[tuple[str, ...]]  # globs of what that includes, in kernels/
+
+    @abstractmethod
+    def compiler(self) -> str:
+        """Path of the compiler. Raises RuntimeError where there is none."""
+
+    @abstractmethod
+    def flags(self, source: Path) -> tuple[str, ...]:
+        """Flags that a source is compiled with."""
+
+    @abstractmethod
+    def link_flags(self) -> tuple[str, ...]:
+        """Flags that objects are linked into a shared library with."""
+
+    def takes(self, source: Path) -> bool:
+        """Whether a source is for this machine."""
+        return True
+
+    def compile_command(self, source: Path, target: Path) -> list[str]:
+        return [self.compiler(), *self.flags(source), "-c", str(source), "-o", str(target)]
+
+    def link_command(self, objects: list[str], target: Path) -> list[str]:
+        return [self.compiler(), *self.link_flags(), "-o", str(target), *objects]
+
+    def identity(self) -> str:
+        """What the result depends on, beside sources and flags: the compiler's version."""
+        return _version(self.compiler())
+
+
+class Cxx(Toolchain):
+    """g++ (or $CXX) for kernels/cpu."""
+
+    sources = "*.cpp"
+    headers = ("cpu/**/*.h",)
+
+    COMMON = (
+        "-std=c++17", "-O3", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-Wall", "-Wextra",
+        "-Wno-uninitialized",  # gcc 12 warns inside its own AVX-512 headers
+    )  # fmt: skip
+    AVX512 = (
+        "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vbmi2", "-mavx2", "-mfma",
+        "-mf16c", "-mbmi2", "-mpopcnt", "-mprefer-vector-width=512",
+    )  # fmt: skip
+    # A source named *_<isa>.cpp is compiled with the flags of that instruction set and called only
+    # where the CPU has it (kernels/cpu/dispatch.cpp).
+    ISA: ClassVar[dict[str, tuple[str, ...]]] = {
+        "avx2": ("-mavx2", "-mfma", "-mf16c", "-mbmi2", "-mpopcnt"),
+        "avx512": AVX512,
+        "avx512bf16": (*AVX512, "-mavx512bf16"),
+        "amx": (*AVX512, "-mamx-tile", "-mamx-bf16"),
+    }
+
+    def compiler(self) -> str:
+        name = os.environ.get("CXX") or "g++"
+        path = shutil.which(name)
+        if path is None:
+            raise RuntimeError(
+                f"C++ compiler {name!r} not found: install g++ (Debian/Ubuntu: apt install g++), "
+                "or set CXX to a C++17 compiler"
+            )
+        return path
+
+    def isa_of(self, source: Path) -> str | None:
+        """Instruction set that a source is written for, if its name ends in one."""
+        suffix = source.stem.rpartition("_")[2]
+        return suffix if suffix in self.ISA else None
+
+    def takes(self, source: Path) -> bool:
+        return X86 or self.isa_of(source) is None
+
+    def flags(self, source: Path) -> tuple[str, ...]:
+        return self.COMMON + self.ISA.get(self.isa_of(source) or "", ())
+
+    def link_flags(self) -> tuple[str, ...]:
+        return ("-shared", "-fopenmp")
+
+
+class Nvcc(Toolchain):
+    """nvcc for kernels/spmm: machine code for every GPU from sm_80 on, and PTX for later ones."""
+
+    sources = "*.cu"
+    headers = ("spmm/*.cuh", "common/*.cuh")
+
+    ARCHITECTURES = ("80", "86", "89", "90a", "100a", "120")
+    COMMON = (
+        "-std=c++17", "-O3", "--threads=0", "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra",
+    )  # fmt: skip
+
+    def compiler(self) -> str:
+        """$NVCC, a CUDA toolkit's nvcc, or the one of the wheel nvidia-cuda-nvcc."""
+        packages = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
+        homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+        places = [Path(home) / "bin" / "nvcc" for home in homes if home]
+        candidates = [os.environ.get("NVCC"), "nvcc", *places, *sorted(packages.glob("*/bin/nvcc"))]
+        found = (shutil.which(candidate) for candidate in candidates if candidate)
+        path = next(filter(None, found), None)
+        if path is None:
+            raise RuntimeError(
+                "CUDA compiler nvcc not found: install a CUDA toolkit, or pip install "
+                "nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl, or set NVCC"
+            )
+        return path
+
+    def flags(self, source: Path) -> tuple[str, ...]:
+        codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in self.ARCHITECTURES]
+        return (*self.COMMON, *codes, "-gencode=arch=compute_120,code=compute_120")
+
+    def link_flags(self) -> tuple[str, ...]:
+        return ("-shared", "-cudart=static")
+
+
+@functools.cache
+def _version(compiler: str) -> str:
+    return run([compiler, "--version"])
+
+
+def run(command: list[str], merged: bool = False) -> str:
+    """Output of a command, `merged` with what it wrote to stderr.
+
+    Raises RuntimeError, with what the command complained about, where it fails.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise RuntimeError(f"cannot run {command[0]}: {error.strerror}") from error
+    if done.returncode:
+        raise RuntimeError(f"compilation failed: {' '.join(command)}\n{done.stderr.strip()}")
+    return done.stdout + (done.stderr if merged else "")

@@ -1,0 +1,118 @@
+"""The GPU kernels against fp64 in every element, and what CUDA asks of an operator."""
+
+import pytest
+import torch
+from matrices import ODD_BITS
+from torch import Tensor
+
+from lab_utils import accuracy, encode, explain, sparse_linear, spmm
+from lab_utils.backends import cuda
+from lab_utils.patterns import PATTERNS, random_sparse
+
+pytestmark = pytest.mark.gpu
+
+DTYPES = [torch.float16, torch.bfloat16]
+# Nothing divides by a tile; single rows and columns; every width of block; several of the widest.
+SHAPES = [(1, 1, 1), (1, 8, 8), (64, 64, 3), (130, 200, 8), (500, 1000, 16), (256, 130, 17),
+          (300, 520, 33), (129, 65, 64), (70, 136, 65), (200, 1030, 300)]  # fmt: skip
+
+
+def activations(K: int, N: int, dtype: torch.dtype, seed: int = 1) -> Tensor:
+    """B [K, N] with a mean, its columns contiguous."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(N, K, generator=generator).add_(0.5).to(dtype).T
+
+
+def check(W: Tensor, B: Tensor, format: str, **options) -> None:
+    M, N = W.shape[0], B.shape[1]
+    A = encode(W, format).to("cuda")
+    C = torch.full((N, M), torch.nan, dtype=W.dtype, device="cuda").T
+    cuda.spmm(A, B.cuda(), C, **options)
+    accuracy.check(C.cpu(), W, B)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("sparsity", [0.0, 0.01, 0.3, 0.5, 0.9, 0.99, 1.0])
+def test_product_is_exact_to_rounding(format: str, sparsity: float, dtype: torch.dtype) -> None:
+    for seed, (M, K, N) in enumerate(SHAPES):
+        W = random_sparse(M, K, sparsity, dtype=dtype, seed=seed, mean=0.5)
+        for split_k in (None, 1, 3):
+            check(W, activations(K, N, dtype, seed), format, split_k=split_k)
+
+
+@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns(format: str, pattern: str) -> None:
+    W = random_sparse(700, 900, 0.6, pattern=pattern, mean=0.5)
+    W[128:256, 64:128] = 1.5  # one dense tile
+    check(W, activations(900, 24, W.dtype), format)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("format", cuda.formats)
+def test_odd_values(format: str, dtype: torch.dtype) -> None:
+    """Infinities, NaN, subnormals and -0 as weights do what they do in a dense product."""
+    W = random_sparse(48, 80, 0.7, dtype=dtype)
+    signed = torch.tensor([b - (1 << 16 if b >= 1 << 15 else 0) for b in ODD_BITS])
+    for row, pattern in enumerate(signed.to(torch.int16)):
+        W.view(torch.int16)[row, 3 * row] = pattern
+    check(W, activations(80, 3, dtype), format)
+
+
+@pytest.mark.parametrize("format", cuda.formats)
+def test_strides_of_operands_and_result(format: str) -> None:
+    W = random_sparse(100, 90, 0.5)
+    A, wide = encode(W, format).to("cuda"), activations(180, 40, W.dtype).cuda()
+    for B in (wide[:90, :10], wide[::2, 3:33:3], wide[:90, :1].expand(90, 10), wide[1:91, :7]):
+        canvas = torch.full((100, 3 * B.shape[1]), 7.0, dtype=W.dtype, device="cuda")
+        accuracy.check(spmm(A, B, out=canvas[:, ::3]).cpu(), W, B.cpu())
+        assert bool((canvas[:, 1::3] == 7).all()) and bool((canvas[:, 2::3] == 7).all())
+
+
+@pytest.mark.parametrize("format", cuda.formats)
+def test_runs_agree_in_every_bit(format: str) -> None:
+    W, B = random_sparse(1000, 2000, 0.5), activations(2000, 16, torch.float16).cuda()
+    A = encode(W, format).to("cuda")
+    first = spmm(A, B)
+    assert all(torch.equal(first, spmm(A, B)) for _ in range(5))
+
+
+@pytest.mark.parametrize("format", cuda.formats)
+def test_streams_and_graphs(format: str) -> None:
+    W, x = random_sparse(256, 512, 0.5), activations(512, 8, torch.float16).T.cuda()
+    A, stream = encode(W, format).to("cuda"), torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        on_stream = sparse_linear(x, A)
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = sparse_linear(x, A)
+    x.copy_(2 * x)
+    graph.replay()
+    accuracy.check(on_stream.T.cpu(), W, x.T.cpu() / 2)
+    accuracy.check(captured.T.cpu(), W, x.T.cpu())
+
+
+@pytest.mark.parametrize("format", cuda.formats)
+def test_torch_sees_a_well_formed_operator(format: str) -> None:
+    A, B = encode(torch.eye(96, 160).half(), format).to("cuda"), activations(160, 8, torch.float16)
+    arguments = ([A.arrays[n] for n in A.ARRAYS], A.constants, A.name, *A.shape, B.cuda(), "cuda")
+    torch.library.opcheck(torch.ops.lscd.spmm.default, arguments)
+
+
+def test_compiles_into_one_graph() -> None:
+    A = encode(random_sparse(96, 160, 0.6), "tca_bme").to("cuda")
+    x = activations(160, 8, torch.float16).T.cuda()
+    compiled = torch.compile(lambda x: torch.relu(sparse_linear(x, A)), fullgraph=True)
+    assert torch.equal(compiled(x), torch.relu(sparse_linear(x, A)))
+
+
+def test_explain_and_refusals() -> None:
+    W, B = random_sparse(1024, 4096, 0.5), activations(4096, 8, torch.float16).cuda()
+    plan = explain(encode(W, "tca_bme").to("cuda"), B)
+    assert plan.backend == "cuda" and "split_k" in plan.choices
+    with pytest.raises(ValueError, match=r"A is csr; backend 'cuda' multiplies tiled_csl, tca_bme"):
+        spmm(encode(W, "csr").to("cuda"), B)
+    with pytest.raises(ValueError, match="B is on cuda:0; allowed: cpu"):
+        spmm(encode(W, "tca_bme"), B)
