@@ -10,44 +10,48 @@ SMALLEST = {torch.float16: 2.0**-25, torch.bfloat16: 2.0**-126}
 FP32 = 2.0**-24
 
 
-def reference(A: Tensor, B: Tensor) -> Tensor:
-    """A · B in fp64 (A [M, K], B [K, N] of any dtype)."""
-    return torch.matmul(A.double(), B.double())
-
-
-def tolerance(A: Tensor, B: Tensor, expected: Tensor) -> Tensor:
-    """Largest error allowed in each element of C [M, N], fp64.
-
-    One rounding of the result, plus fp32 summation, whose rounding errors add up like √K for terms
-    no larger than |A|·|B|, plus what flushed subnormals can amount to.
-    """
-    summation = 2 * FP32 * (8 + A.shape[1] ** 0.5) * reference(A.abs(), B.abs())
-    flushed = SMALLEST[A.dtype] * (1 + _sum_abs(A, 1) + _sum_abs(B, 0))
-    return 1.01 * ROUNDING[A.dtype] * expected.abs() + summation + flushed
-
-
-def _sum_abs(X: Tensor, axis: int) -> Tensor | float:
-    return X.double().abs().sum(axis, keepdim=True) if X.dtype == torch.bfloat16 else 0.0
-
-
 def check(C: Tensor, A: Tensor, B: Tensor) -> float:
-    """Relative error ‖C − A·B‖ / ‖A·B‖; raises AssertionError naming an element beyond `tolerance`.
+    """Relative error of C [M, N] as a product of A [M, K] and B [K, N]: `Judge(A, B).check(C)`."""
+    return Judge(A, B).check(C)
 
-    NaN passes only where the reference is NaN; an infinity only where the reference is the same
-    one, or comes within `tolerance` of rounding to it.
+
+class Judge:
+    """What A · B is and how far from it a result may be, computed once for any number of results.
+
+    Attributes, fp64 [M, N]: `expected`, the product, and `allowed`, the largest error of each
+    element: one rounding of the result, plus fp32 summation, whose rounding errors add up like √K
+    for terms no larger than |A|·|B|, plus what flushed subnormals can amount to.
     """
-    expected = reference(A, B)
-    allowed = tolerance(A, B, expected)
-    error = (C.double() - expected).abs()
-    farthest = (expected + allowed * expected.sign()).to(C.dtype)  # infinite close to overflow
-    right = (expected.isfinite() & (error <= allowed)) | (farthest == C)
-    wrong = ~(right | (C.isnan() & expected.isnan()))
-    if wrong.any():
-        m, n = (int(i) for i in wrong.nonzero()[0])
-        raise AssertionError(
-            f"{int(wrong.sum())} of {C.numel()} elements are wrong; the first, C[{m}, {n}], is "
-            f"{C[m, n].item()}, expected {expected[m, n].item()} ± {allowed[m, n].item():.3g}"
-        )
-    finite = expected.isfinite() & C.isfinite()
-    norm = float(expected[finite].norm())
-    return float(error[finite].norm()) / norm if norm else 0.0
+
+    def __init__(self, A: Tensor, B: Tensor):
+        dtype, (_, K) = A.dtype, A.shape
+        A, B = A.double(), B.double()
+        self.expected = A @ B
+        A, B = A.abs(), B.abs()
+        summation = 2 * FP32 * (8 + K**0.5) * (A @ B)
+        # A flushed input is lost times all that it meets; no kernel flushes the inputs of fp16.
+        inputs = A.sum(1, keepdim=True) + B.sum(0) if dtype == torch.bfloat16 else 0.0
+        flushed = SMALLEST[dtype] * (1 + inputs)
+        self.allowed = 1.01 * ROUNDING[dtype] * self.expected.abs() + summation + flushed
+
+    def check(self, C: Tensor) -> float:
+        """Relative error ‖C − A·B‖ / ‖A·B‖ of a result C [M, N], fp16 or bf16.
+
+        Raises AssertionError naming the first element that is farther off than `allowed`. NaN
+        passes only where the product is NaN; an infinity only where the product is the same one,
+        or comes within `allowed` of rounding to it.
+        """
+        expected, allowed = self.expected, self.allowed
+        error = (C.double() - expected).abs()
+        farthest = (expected + allowed * expected.sign()).to(C.dtype)  # infinite close to overflow
+        right = (expected.isfinite() & (error <= allowed)) | (farthest == C)
+        wrong = ~(right | (C.isnan() & expected.isnan()))
+        if wrong.any():
+            m, n = (int(i) for i in wrong.nonzero()[0])
+            raise AssertionError(
+                f"{int(wrong.sum())} of {C.numel()} elements are wrong; the first, C[{m}, {n}], is "
+                f"{C[m, n].item()}, expected {expected[m, n].item()} ± {allowed[m, n].item():.3g}"
+            )
+        finite = expected.isfinite() & C.isfinite()
+        norm = float(expected[finite].norm())
+        return float(error[finite].norm()) / norm if norm else 0.0

@@ -124,8 +124,9 @@ def measure(
     generator = torch.Generator().manual_seed(seed + 1)
     B = torch.randn(case.K, case.N, generator=generator).add_(0.5).to(weights.dense.dtype)
     contenders = list(_contenders(weights, B, formats, isas, repeats))
+    judge = accuracy.Judge(weights.dense, B)
     for contender in contenders:
-        contender.relative_error = _relative_error(contender, weights.dense, B)
+        contender.relative_error = _relative_error(contender, judge)
     memory = _Memory()
     _time_in_turns([*contenders, memory], repeats)
     best_dense = min(np.median(c.times_us) for c in contenders if c.dense)
@@ -209,9 +210,9 @@ def _contenders(
             yield Contender(kernel, "cpu", turns, nbytes, _forced(isa, B), format == "dense")
 
 
-def _relative_error(contender: Contender, W: Tensor, B: Tensor) -> float:
+def _relative_error(contender: Contender, judge: accuracy.Judge) -> float:
     try:
-        return accuracy.check(contender.run(contender.copies.next()), W, B)
+        return judge.check(contender.run(contender.copies.next()))
     except AssertionError as error:
         raise AssertionError(f"kernel {contender.kernel} is wrong: {error}") from error
 
