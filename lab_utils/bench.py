@@ -21,7 +21,7 @@ from torch import Tensor
 from lab_utils import accuracy, catalog, machine, ops
 from lab_utils.backends import cpu
 from lab_utils.formats import FORMATS, SparseMatrix, encode
-from lab_utils.patterns import PATTERNS, random_sparse
+from lab_utils.patterns import check_places, random_sparse
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 PIECE_BYTES = 1 << 26  # what one turn reads of memory, to know the bandwidth of that moment
@@ -42,15 +42,11 @@ class Case:
     pattern: str = "random"
 
     def __post_init__(self) -> None:
-        for name in ("M", "K", "N"):
-            size = getattr(self, name)
-            if not isinstance(size, Integral) or size < 1:
-                raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
-        if not 0 <= self.sparsity <= 1:
-            raise ValueError(f"sparsity={self.sparsity!r} must lie between 0 and 1")
-        for name, known in (("dtype", DTYPES), ("pattern", PATTERNS)):
-            if (value := getattr(self, name)) not in known:
-                raise ValueError(f"{name}={value!r}: unknown; allowed: {', '.join(known)}")
+        check_places(self.M, self.K, self.sparsity, self.pattern)
+        if not isinstance(self.N, Integral) or self.N < 1:
+            raise ValueError(f"N={self.N!r} must be a whole number of at least 1")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype={self.dtype!r}: unknown; allowed: {', '.join(DTYPES)}")
 
     @property
     def weights(self) -> tuple:

@@ -11,6 +11,7 @@ from torch import Tensor
 from lab_utils.formats.checks import DTYPES
 
 BLOCK = 32  # rows and columns of a cluster
+GROUP = 4  # columns of which "two_four" leaves at most two non-zero
 
 
 def random_sparse(
@@ -32,9 +33,11 @@ def random_sparse(
     `pattern` is a name in `PATTERNS`. "random" has exactly round(sparsity · M · K) zeros; the
     others have about as many: each weight is drawn for itself, so that the count deviates by
     at most √(M · K) / 2 (one standard deviation), and is exact for sparsity 0 and 1.
+    "two_four" is what the 2:4 format can hold, and needs a sparsity of at least 0.5.
     Raises ValueError for arguments out of range.
     """
-    _check(M, K, sparsity, pattern, dtype, mean)
+    check_places(M, K, sparsity, pattern)
+    _check_values(dtype, mean)
     generator = torch.Generator().manual_seed(seed)
     values = torch.empty(M, K, dtype=dtype).normal_(mean, 1.0, generator=generator)
     values.masked_fill_(values == 0, torch.finfo(dtype).tiny)
@@ -54,18 +57,35 @@ def _row_skewed(M: int, K: int, sparsity: float, generator: torch.Generator) -> 
     return _by_block(M, K, sparsity, (1, K), 1.5, generator)
 
 
+def _two_four(M: int, K: int, sparsity: float, generator: torch.Generator) -> Tensor:
+    """Two zeros at random places of each group of four, and as many of the others as are missing.
+
+    Each of the others is zero with probability 2 · sparsity − 1.
+    """
+    pairs = torch.combinations(torch.arange(GROUP))  # all choices of two places
+    choices = torch.zeros(len(pairs), GROUP, dtype=torch.bool).scatter_(1, pairs, True)
+    picks = torch.randint(len(pairs), (M, -(-K // GROUP)), generator=generator)
+    zeros = choices[picks].view(M, -1)[:, :K]
+    return zeros | (torch.rand(M, K, generator=generator) < 2 * sparsity - 1)
+
+
 @dataclass(frozen=True)
 class Pattern:
-    """Where zeros lie; `zeros(M, K, sparsity, generator)` is a bool [M, K], true at each zero."""
+    """Where zeros lie; `zeros(M, K, sparsity, generator)` is a bool [M, K], true at each zero.
+
+    `least_sparsity` is the smallest that the pattern can have.
+    """
 
     description: str
     zeros: Callable[[int, int, float, torch.Generator], Tensor]
+    least_sparsity: float = 0.0
 
 
 PATTERNS: dict[str, Pattern] = {
     "random": Pattern("every weight alike: what the papers measure on", _uniform),
     "clustered": Pattern(f"{BLOCK}x{BLOCK} blocks, some dense and some almost empty", _clustered),
     "row_skewed": Pattern("rows of very different density: unequal work per row", _row_skewed),
+    "two_four": Pattern("two zeros or more in every group of four: fits 2:4", _two_four, 0.5),
 }
 
 
@@ -129,7 +149,8 @@ def _shift(logits: Tensor, weight: Tensor, mean: float) -> float:
     return high
 
 
-def _check(M: int, K: int, sparsity: float, pattern: str, dtype: torch.dtype, mean: float) -> None:
+def check_places(M: int, K: int, sparsity: float, pattern: str) -> None:
+    """Raise ValueError, naming the argument, unless `random_sparse` can place such zeros."""
     for name, size in (("M", M), ("K", K)):
         if not isinstance(size, Integral) or size < 1:
             raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
@@ -137,6 +158,11 @@ def _check(M: int, K: int, sparsity: float, pattern: str, dtype: torch.dtype, me
         raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")
     if pattern not in PATTERNS:
         raise ValueError(f"pattern={pattern!r}: unknown; allowed: {', '.join(PATTERNS)}")
+    if sparsity < (least := PATTERNS[pattern].least_sparsity):
+        raise ValueError(f"sparsity={sparsity!r} must be at least {least} for pattern={pattern!r}")
+
+
+def _check_values(dtype: torch.dtype, mean: float) -> None:
     if dtype not in DTYPES.values():
         raise ValueError(f"dtype={dtype}; allowed: torch.float16, torch.bfloat16")
     largest = torch.finfo(dtype).max / 2

@@ -140,6 +140,11 @@ def test_interrupted_sweep_keeps_what_is_measured() -> None:
     assert len(kept) == 2
 
 
+def test_two_four_can_be_measured() -> None:
+    found = pd.DataFrame(measure(Case(64, 64, 1, 0.5, pattern="two_four"), ["2:4"], repeats=1))
+    assert found.kernel.str.startswith("2:4_").any()
+
+
 def test_every_instruction_set_is_a_row() -> None:
     found = pd.DataFrame(measure(CASES[1], ["csr"], isas=cpu.supported(), repeats=1))
     assert {f"csr_{isa}" for isa in cpu.supported()} <= set(found.kernel)
@@ -154,6 +159,7 @@ def test_every_instruction_set_is_a_row() -> None:
         ({"sparsity": 1.2}, r"sparsity=1\.2 must lie"),
         ({"sparsity": float("nan")}, "sparsity=nan must lie"),
         ({"dtype": "fp8"}, "dtype='fp8'.*allowed: fp16, bf16"),
+        ({"sparsity": 0.3, "pattern": "two_four"}, r"sparsity=0\.3 must be at least 0\.5"),
         ({"pattern": "stripes"}, "pattern='stripes'.*allowed: random"),
     ],
 )

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab_utils import encode
 from lab_utils.patterns import PATTERNS, random_sparse
 
 
@@ -24,9 +25,16 @@ def test_random_has_exactly_the_zeros_asked_for(M, K, sparsity, seed):
     assert int(zero_bits(dense).sum()) == round(sparsity * M * K)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+CASES = [
+    (name, sparsity)
+    for name, pattern in PATTERNS.items()
+    for sparsity in (0.0, 0.01, 0.5, 0.9, 1.0)
+    if sparsity >= pattern.least_sparsity
+]
+
+
+@pytest.mark.parametrize(("pattern", "sparsity"), CASES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("sparsity", [0.0, 0.01, 0.5, 0.9, 1.0])
 def test_zeros_are_plus_zero_and_about_as_many_as_asked_for(pattern, dtype, sparsity):
     dense = random_sparse(500, 300, sparsity, pattern=pattern, dtype=dtype, mean=0.5)
     zeros = int(zero_bits(dense).sum())
@@ -63,6 +71,19 @@ def test_clusters_and_rows_differ_in_density():
     assert spread("row_skewed", rows) > 5 * spread("random", rows)
 
 
+@pytest.mark.parametrize("sparsity", [0.5, 0.6, 1.0])
+@pytest.mark.parametrize("K", [5, 256, 258])
+def test_two_four_fits_its_format(K, sparsity):
+    dense = random_sparse(300, K, sparsity, pattern="two_four")
+    assert torch.equal(encode(dense, "2:4").decode(), dense)
+
+
+def test_two_four_uses_every_place_of_a_group_alike():
+    kept = ~zero_bits(random_sparse(1000, 400, 0.5, pattern="two_four"))
+    assert (kept.view(-1, 4).sum(1) == 2).all()
+    assert (kept.view(-1, 4).double().mean(0) - 0.5).abs().max() < 5 * 0.5 / math.sqrt(1e5)
+
+
 def test_the_same_seed_gives_the_same_matrix():
     first, again, other = (random_sparse(50, 50, 0.5, seed=seed) for seed in (3, 3, 4))
     assert torch.equal(first, again) and not torch.equal(first, other)
@@ -73,7 +94,7 @@ def test_numpy_numbers_are_numbers():
 
 
 def test_patterns_are_described():
-    assert list(PATTERNS) == ["random", "clustered", "row_skewed"]
+    assert list(PATTERNS) == ["random", "clustered", "row_skewed", "two_four"]
     assert all(pattern.description for pattern in PATTERNS.values())
 
 
@@ -84,6 +105,7 @@ def test_patterns_are_described():
         ({"K": 2.5}, "K=2.5 must be"),
         ({"sparsity": 1.1}, "sparsity=1.1 must lie between 0 and 1"),
         ({"sparsity": float("nan")}, "sparsity=nan"),
+        ({"sparsity": 0.4, "pattern": "two_four"}, "sparsity=0.4 must be at least 0.5 for pattern"),
         ({"pattern": "striped"}, "pattern='striped': unknown; allowed: random, clustered"),
         ({"dtype": torch.float32}, "dtype=torch.float32; allowed: torch.float16"),
         ({"mean": 60000.0}, "mean=60000.0 must lie between"),
