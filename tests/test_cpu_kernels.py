@@ -9,7 +9,13 @@ from lab_utils import FORMATS, accuracy, encode, spmm
 from lab_utils.backends import cpu
 from lab_utils.patterns import PATTERNS, random_sparse
 
-DTYPES = [torch.float16, torch.bfloat16]
+isas_and_dtypes = pytest.mark.parametrize(
+    ("isa", "dtype"),
+    [(isa, torch.bfloat16) for isa in cpu.ISAS]
+    + [(isa, torch.float16) for isa in cpu.ISAS if isa not in cpu.BF16_ONLY],
+    indirect=["isa"],
+    ids=str,
+)
 # Nothing divides by a tile; single rows and columns; more than one block of columns, and of 512.
 SHAPES = [(1, 1, 1), (16, 64, 2), (130, 200, 5), (64, 64, 8), (67, 129, 16), (40, 70, 17)]
 WIDE = (70, 130, 520)
@@ -22,21 +28,15 @@ def isa(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def skip_misfit(isa: str, dtype: torch.dtype) -> None:
-    if isa in cpu.BF16_ONLY and dtype != torch.bfloat16:
-        pytest.skip(f"{isa} multiplies bf16 only")
-
-
 def activations(K: int, N: int, dtype: torch.dtype, seed: int = 1) -> Tensor:
     """B [K, N] with a mean, so that errors of sums cannot cancel."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(K, N, generator=generator).add_(0.5).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@isas_and_dtypes
 @pytest.mark.parametrize("format", FORMATS)
 def test_product_is_exact_to_rounding(isa: str, format: str, dtype: torch.dtype) -> None:
-    skip_misfit(isa, dtype)
     for seed, (M, K, N) in enumerate([*SHAPES, WIDE]):
         for sparsity in (0.0, 0.3, 0.9, 1.0):
             W = fitting(random_sparse(M, K, sparsity, dtype=dtype, seed=seed, mean=0.5), format)
@@ -54,10 +54,9 @@ def test_patterns(isa: str, pattern: str) -> None:
         accuracy.check(spmm(encode(W, "tca_bme"), B), W, B)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@isas_and_dtypes
 def test_odd_values(isa: str, dtype: torch.dtype) -> None:
     """Infinities, NaN, subnormals and -0 as weights do what they do in a dense product."""
-    skip_misfit(isa, dtype)
     W = random_sparse(48, 80, 0.7, dtype=dtype)
     signed = torch.tensor([b - (1 << 16 if b >= 1 << 15 else 0) for b in ODD_BITS])
     for row, pattern in enumerate(signed.to(torch.int16)):
@@ -67,10 +66,9 @@ def test_odd_values(isa: str, dtype: torch.dtype) -> None:
         accuracy.check(spmm(encode(W, "tca_bme"), B), W, B)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@isas_and_dtypes
 def test_results_round_like_torch(isa: str, dtype: torch.dtype) -> None:
     """Powers of two times one weight: every exponent, ties, overflow and subnormals of C."""
-    skip_misfit(isa, dtype)
     exponents = torch.arange(-24, 16)
     W = (2.0**exponents).to(dtype)[:, None]
     B = torch.tensor([[1.0, 1.5, 1 + 2**-7, -3.0, 7.9375]]).to(dtype)
