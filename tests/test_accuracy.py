@@ -19,6 +19,17 @@ def test_tells_rounding_from_error(dtype: torch.dtype) -> None:
             accuracy.check(wrong, a, b)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_tie_may_be_rounded_either_way_but_no_farther(dtype: torch.dtype) -> None:
+    half = accuracy.ROUNDING[dtype]  # of the distance between numbers from 1 to 2
+    a, b = torch.tensor([[1.0, half]]).to(dtype), torch.ones(2, 1, dtype=dtype)
+    for allowed in (1.0, 1 + 2 * half):
+        accuracy.check(torch.tensor([[allowed]]).to(dtype), a, b)
+    for wrong in (1 - half, 1 + 4 * half):
+        with pytest.raises(AssertionError):
+            accuracy.check(torch.tensor([[wrong]]).to(dtype), a, b)
+
+
 def test_infinities_must_match() -> None:
     a, b = torch.tensor([[torch.inf, 1.0]]).half(), torch.ones(2, 1).half()
     assert accuracy.check(torch.tensor([[torch.inf]]).half(), a, b) == 0

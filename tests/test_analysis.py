@@ -129,9 +129,12 @@ def test_ragged_shapes_round_up_to_whole_tiles() -> None:
 @pytest.mark.parametrize("format", ["tiled_csl", "tca_bme"])
 @pytest.mark.parametrize("sparsity", [0.5, 0.8])
 def test_extra_bytes_explain_real_encodings(format: str, sparsity: float) -> None:
-    matrix = encode(random_sparse(1024, 1024, sparsity, dtype=torch.float16, seed=1), format)
-    beyond = matrix.nbytes - c.format_bytes(format, 1024, 1024, matrix.sparsity)
-    assert beyond == pytest.approx(c.stored_extra_bytes(format, 1024, 1024), rel=0.1)
+    M = K = 2048
+    matrix = encode(random_sparse(M, K, sparsity, dtype=torch.float16, seed=1), format)
+    beyond = matrix.nbytes - c.format_bytes(format, M, K, matrix.sparsity)
+    tiles = M * K / {"tiled_csl": 128 * 64, "tca_bme": 64 * 64}[format]
+    # Paddings of 0 to 12, or 0 to 14 bytes deviate by 4.6 at most: a mean off by one byte shows.
+    assert beyond == pytest.approx(c.stored_extra_bytes(format, M, K), abs=4 * 4.6 * tiles**0.5)
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,14 @@ def test_weights_add_up_to_the_size_of_the_model(name, billions, tolerance) -> N
     assert catalog.model(name).parameters / 1e9 == pytest.approx(billions, rel=tolerance)
 
 
+def test_weights_of_opt_125m_are_those_of_the_checkpoint() -> None:
+    """It has 125,239,296 parameters; biases and the scales and shifts of norms are not counted."""
+    model = catalog.model("OPT-125M")
+    H, norms = model.hidden, 2 * model.layers + 1
+    biases = model.layers * sum(M for M, _ in catalog.layer_shapes(model).values())
+    assert model.parameters + biases + norms * 2 * H == 125_239_296
+
+
 def test_models_are_the_promised_ones() -> None:
     assert len(catalog.models()) == 14
     for model in catalog.models().values():
