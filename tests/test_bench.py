@@ -1,5 +1,6 @@
 """Measuring: exact rows, wrong kernels caught, bad input refused. Nothing here asserts on time."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,24 +20,21 @@ FORMATS = ["tca_bme", "csr"]
 CASES = list(grid([(96, 130), (64, 64)], [1, 8], [0.5, 0.8]))
 
 
-@pytest.fixture(autouse=True)
-def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def small_caches() -> Iterator[None]:
     """As if the caches held a megabyte: enough where no time is looked at."""
-    monkeypatch.setattr(bench, "PIECE_BYTES", 1 << 18)
-    monkeypatch.setattr(bench, "_cold_bytes", lambda: 1 << 20)
-    bench._cold_buffer.cache_clear()
-    yield
-    bench._cold_buffer.cache_clear()
-
-
-@pytest.fixture(scope="module")
-def rows() -> pd.DataFrame:
-    """Rows of all CASES, measured once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench, "PIECE_BYTES", 1 << 18)
         patch.setattr(bench, "_cold_bytes", lambda: 1 << 20)
         bench._cold_buffer.cache_clear()
-        return sweep(CASES, FORMATS, repeats=3)
+        yield
+    bench._cold_buffer.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def rows(small_caches: None) -> pd.DataFrame:
+    """Rows of all CASES, measured once."""
+    return sweep(CASES, FORMATS, repeats=3)
 
 
 def test_rows_have_the_columns_of_the_table(rows: pd.DataFrame) -> None:
