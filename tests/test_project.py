@@ -135,9 +135,6 @@ def test_ruff_is_content():
     assert done.returncode == 0, done.stdout
 
 
-if_readme = pytest.mark.skipif(not README.is_file(), reason="README.md is not written yet")
-
-
 def fences() -> list[str]:
     """The contents of the README's fenced blocks."""
     return re.findall(r"^```[^\n]*\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
@@ -157,7 +154,6 @@ def tree_paths() -> list[str]:
     return paths
 
 
-@if_readme
 def test_readme_tree_is_the_real_one():
     paths = tree_paths()
     assert [path for path in paths if not (ROOT / path).exists()] == []
@@ -174,7 +170,6 @@ def commands() -> list[str]:
     return [line.split(" #")[0].strip() for line in lines if re.match(r"(make|lab) ", line)]
 
 
-@if_readme
 def test_readme_commands_exist():
     assert {"make run", "make test"} <= set(commands())
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

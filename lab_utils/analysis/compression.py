@@ -20,13 +20,13 @@ PADDING_BYTES = {"tiled_csl": 6.0, "tca_bme": 7.0}
 def dense_bytes(M: int, K: int, sparsity: ArrayLike = 0.0) -> float | np.ndarray:
     """Bytes of a dense 2-byte matrix, 2·M·K: the numerator of every compression ratio."""
     s = _checked(M, K, sparsity)
-    return _plain(VALUE_BYTES * M * K + 0 * s)
+    return plain(VALUE_BYTES * M * K + 0 * s)
 
 
 def csr_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Bytes of CSR: 6·NNZ + 4·(M+1), a 2-byte value and a 4-byte column each (SpInfer eq. 3)."""
     s = _checked(M, K, sparsity)
-    return _plain(_csr(M, M * K * (1 - s)))
+    return plain(_csr(M, M * K * (1 - s)))
 
 
 def tiled_csl_bytes(
@@ -41,7 +41,7 @@ def tiled_csl_bytes(
     tiles = _tiles(M, K, tile)
     if tile[0] * tile[1] > 1 << 16:
         raise ValueError(f"tile={tile}: rows × columns must be at most 65536 (16-bit locations)")
-    return _plain(OFFSET_BYTES * tiles + 4 * M * K * (1 - s))
+    return plain(OFFSET_BYTES * tiles + 4 * M * K * (1 - s))
 
 
 def tca_bme_bytes(
@@ -67,7 +67,7 @@ def tca_bme_bytes(
         )
     # Edges are padded to whole bitmap tiles here; the formula has no opinion on ragged shapes.
     bitmaps = _tiles(M, K, bitmap_tile) * _word_bytes(bitmap_tile[0] * bitmap_tile[1])
-    return _plain(OFFSET_BYTES * (groups + 1) + bitmaps + VALUE_BYTES * M * K * (1 - s))
+    return plain(OFFSET_BYTES * (groups + 1) + bitmaps + VALUE_BYTES * M * K * (1 - s))
 
 
 def two_four_bytes(M: int, K: int, sparsity: ArrayLike = 0.5) -> float | np.ndarray:
@@ -77,20 +77,20 @@ def two_four_bytes(M: int, K: int, sparsity: ArrayLike = 0.5) -> float | np.ndar
     aligned group of four along K has more than two non-zeros.
     """
     s = _checked(M, K, sparsity)
-    return _plain((VALUE_BYTES + 0.25) * M * K / 2 + 0 * s)
+    return plain((VALUE_BYTES + 0.25) * M * K / 2 + 0 * s)
 
 
 def sparta_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Bytes of SparTA: the 2:4 part plus CSR of what does not fit it (SpInfer eq. 4)."""
     s = _checked(M, K, sparsity)
-    return _plain(two_four_bytes(M, K, s) + _csr(M, sparta_overflow(M, K, s)))
+    return plain(two_four_bytes(M, K, s) + _csr(M, sparta_overflow(M, K, s)))
 
 
 def sparta_overflow(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Expected non-zeros beyond two in each aligned group of four along K (SpInfer eq. 4)."""
     s = _checked(M, K, sparsity)
     d = 1 - s
-    return _plain(M * K / 4 * (4 * d**3 * s + 2 * d**4))
+    return plain(M * K / 4 * (4 * d**3 * s + 2 * d**4))
 
 
 FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
@@ -121,7 +121,7 @@ def optimal_ratio(sparsity: ArrayLike) -> float | np.ndarray:
     """Compression ratio of a format without indices, 1/(1−s); infinite at s = 1."""
     s = _checked(1, 1, sparsity)
     with np.errstate(divide="ignore"):
-        return _plain(np.divide(1.0, 1 - s))
+        return plain(np.divide(1.0, 1 - s))
 
 
 def break_even(format: str, M: int, K: int, **tiles) -> float | None:
@@ -227,6 +227,6 @@ def _checked(M: int, K: int, sparsity: ArrayLike) -> np.ndarray:
     return s
 
 
-def _plain(value: np.ndarray) -> float | np.ndarray:
+def plain(value: np.ndarray) -> float | np.ndarray:
     """Return a Python float for a scalar input and an array for an array."""
     return float(value) if np.ndim(value) == 0 else value

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lab_utils.analysis.compression import VALUE_BYTES, compression_ratio, format_bytes
+from lab_utils.analysis.compression import VALUE_BYTES, compression_ratio, format_bytes, plain
 
 Number = float | np.ndarray
 
@@ -36,7 +36,7 @@ def ratio_intensity(M: ArrayLike, N: ArrayLike, ratio: ArrayLike) -> Number:
     for name, value in (("M", m), ("N", n), ("ratio", r)):
         if not np.all(value > 0):
             raise ValueError(f"{name}={value} must be positive")
-    return _plain(m * n / (m / r + n))
+    return plain(m * n / (m / r + n))
 
 
 def format_intensity(format: str, M: int, K: int, N: ArrayLike, sparsity: ArrayLike) -> Number:
@@ -49,7 +49,7 @@ def optimal_intensity(M: ArrayLike, N: ArrayLike, sparsity: ArrayLike) -> Number
     m, n, s = (np.asarray(v, dtype=np.float64) for v in (M, N, sparsity))
     if not np.all((s >= 0) & (s <= 1)):
         raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")
-    return _plain(m * n / (m * (1 - s) + n))
+    return plain(m * n / (m * (1 - s) + n))
 
 
 def exact_intensity(
@@ -60,7 +60,7 @@ def exact_intensity(
     For dense weights this is M·N·K/(M·K + K·N + M·N).
     """
     n = np.asarray(N, dtype=np.float64)
-    return _plain(2 * M * n * K / total_bytes(M, K, n, format, sparsity))
+    return plain(2 * M * n * K / total_bytes(M, K, n, format, sparsity))
 
 
 def total_bytes(M: int, K: int, N: ArrayLike, format: str, sparsity: ArrayLike) -> Number:
@@ -68,7 +68,7 @@ def total_bytes(M: int, K: int, N: ArrayLike, format: str, sparsity: ArrayLike) 
     n = np.asarray(N, dtype=np.float64)
     if not np.all(n >= 1):
         raise ValueError(f"N={N!r} must be at least 1")
-    return _plain(format_bytes(format, M, K, sparsity) + VALUE_BYTES * n * (K + M))
+    return plain(format_bytes(format, M, K, sparsity) + VALUE_BYTES * n * (K + M))
 
 
 def ridge(machine: Machine) -> float:
@@ -79,12 +79,12 @@ def ridge(machine: Machine) -> float:
 def attainable_tflops(machine: Machine, intensity: ArrayLike) -> Number:
     """TFLOP/s under the roof at `intensity`: min(peak, intensity · bandwidth)."""
     memory = np.asarray(intensity, dtype=np.float64) * machine.bandwidth_gb_s / 1e3
-    return _plain(np.minimum(machine.peak_tflops, memory))
+    return plain(np.minimum(machine.peak_tflops, memory))
 
 
 def utilisation(machine: Machine, intensity: ArrayLike) -> Number:
     """Share of the tensor-core peak under the roof at `intensity`, 0 to 1 (Flash-LLM fig. 5)."""
-    return _plain(np.minimum(1.0, np.asarray(intensity, dtype=np.float64) / ridge(machine)))
+    return plain(np.minimum(1.0, np.asarray(intensity, dtype=np.float64) / ridge(machine)))
 
 
 def ridge_batch(machine: Machine, M: int, weight_fraction: float = 1.0) -> float:
@@ -108,7 +108,7 @@ def ridge_range(intensity: float, percent: float, digits: int = 1) -> tuple[floa
 
 def byte_limit_us(machine: Machine, nbytes: ArrayLike) -> Number:
     """Time in µs to read `nbytes` once at full bandwidth; no kernel can be faster."""
-    return _plain(np.asarray(nbytes, dtype=np.float64) / (machine.bandwidth_gb_s * 1e3))
+    return plain(np.asarray(nbytes, dtype=np.float64) / (machine.bandwidth_gb_s * 1e3))
 
 
 def roofline_us(
@@ -118,9 +118,4 @@ def roofline_us(
     n = np.asarray(N, dtype=np.float64)
     memory = byte_limit_us(machine, total_bytes(M, K, n, format, sparsity))
     compute = 2 * M * n * K / (machine.peak_tflops * 1e6)
-    return _plain(np.maximum(memory, compute))
-
-
-def _plain(value: Number) -> Number:
-    """Return a Python float for scalar inputs and an array for arrays."""
-    return float(value) if np.ndim(value) == 0 else value
+    return plain(np.maximum(memory, compute))

@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 
 from lab_utils.analysis import roofline as r
 from lab_utils.analysis.compression import format_bytes
-from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, SERIES_COLOURS, titled
+from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, SERIES_COLOURS, SPARSE, titled
 
-DENSE, SPARSE = FORMAT_COLOURS["dense"], "#0e8fa3"
+DENSE = FORMAT_COLOURS["dense"]
 
 
 def utilisation_bars(rows: pd.DataFrame, title: str, subtitle: str = "") -> go.Figure:

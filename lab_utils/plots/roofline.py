@@ -15,13 +15,14 @@ from lab_utils.plots.style import (
     INK,
     MUTED,
     SERIES_COLOURS,
+    SPARSE,
     format_marker,
     spread,
     titled,
 )
 
 INTENSITY = "computational intensity (FLOP per byte)"
-DENSE, SPARSE = FORMAT_COLOURS["dense"], "#0e8fa3"
+DENSE = FORMAT_COLOURS["dense"]
 
 
 def skinny_roofline(

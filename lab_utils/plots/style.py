@@ -39,6 +39,7 @@ FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible in
 }
 # For series that are not formats (devices, batch sizes, kernels).
 SERIES_COLOURS = ["#2563c4", "#d1391f", "#178a5c", "#8b46b8", "#c98a00", "#0e8fa3", "#5f6b7a"]
+SPARSE = "#0e8fa3"  # beside the colour of dense, where no single format is meant
 INK, MUTED, GRID = "#1f2937", "#6b7280", "#e8ebef"
 FONT = "Inter, Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 
