@@ -68,10 +68,24 @@ def test_odd_values(isa: str, dtype: torch.dtype) -> None:
 
 @isas_and_dtypes
 def test_results_round_like_torch(isa: str, dtype: torch.dtype) -> None:
-    """Powers of two times one weight: every exponent, ties, overflow and subnormals of C."""
+    """Powers of two times one weight: every exponent, overflow and subnormals of C."""
     exponents = torch.arange(-24, 16)
     W = (2.0**exponents).to(dtype)[:, None]
     B = torch.tensor([[1.0, 1.5, 1 + 2**-7, -3.0, 7.9375]]).to(dtype)
+    with cpu.forced(isa):
+        C = spmm(encode(W, "dense"), B)
+    assert torch.equal(C, (W.double() @ B.double()).to(dtype))
+
+
+@isas_and_dtypes
+def test_ties_go_to_even(isa: str, dtype: torch.dtype) -> None:
+    """Sums halfway between two numbers, for many exponents; for fp16, 65520 is one, at infinity."""
+    half = accuracy.ROUNDING[dtype]  # of the distance between numbers from 1 to 2
+    mantissas = torch.tensor([1, 1 + 2 * half, 1.5, 2 - 2 * half])  # even, odd, even, odd
+    scale = 2.0 ** torch.arange(-13, 16)[:, None]
+    terms = [(scale * mantissas).flatten(), (scale * half).expand(-1, len(mantissas)).flatten()]
+    W = torch.stack(terms, dim=1).to(dtype)
+    B = torch.tensor([[1.0, -1.0], [1.0, -1.0]]).to(dtype)
     with cpu.forced(isa):
         C = spmm(encode(W, "dense"), B)
     assert torch.equal(C, (W.double() @ B.double()).to(dtype))

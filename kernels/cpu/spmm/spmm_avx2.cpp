@@ -39,7 +39,7 @@ struct Avx2Widen<Dtype::fp16> {
 };
 
 struct Avx2 {
-    static constexpr i64 MAX_NB = 4;
+    static constexpr i64 MAX_NB = 4;  // 4 columns x 2 registers of sums, of 16
     using BitmapStep = Avx2BitmapStep;
     using DenseStep = Avx2DenseStep;
     template <i64 NB, Dtype D>

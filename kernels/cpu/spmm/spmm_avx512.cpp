@@ -34,7 +34,7 @@ struct Avx512Widen<Dtype::fp16> {
 };
 
 struct Avx512 {
-    static constexpr i64 MAX_NB = 16;
+    static constexpr i64 MAX_NB = 16;  // registers of sums, of 32
     using BitmapStep = Avx512BitmapStep;
     using DenseStep = Avx512DenseStep;
     template <i64 NB, Dtype D>

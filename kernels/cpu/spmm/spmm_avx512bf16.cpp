@@ -52,7 +52,7 @@ struct DotMultiplier : MemoryAccumulator<DotMultiplier<COLUMNS>, COLUMNS, 8> {
 };
 
 struct Avx512Bf16 {
-    static constexpr i64 MAX_NB = 16;
+    static constexpr i64 MAX_NB = 16;  // registers of sums, of 32
     using BitmapStep = Avx512BitmapStep;
     using DenseStep = Avx512DenseStep;
     template <i64 NB, Dtype>

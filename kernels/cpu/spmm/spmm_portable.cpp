@@ -4,7 +4,7 @@
 namespace lscd {
 namespace {
 struct Portable {
-    static constexpr i64 MAX_NB = 2;
+    static constexpr i64 MAX_NB = 2;  // 2 columns x 4 SSE registers of sums, of 16
     using BitmapStep = PortableBitmapStep;
     using DenseStep = PortableDenseStep;
     template <i64 NB, Dtype D>

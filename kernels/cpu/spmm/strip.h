@@ -7,6 +7,13 @@
 //     ...
 //   pair 31   | i0 | i1 | i2 |  ...  | i15 |
 //
+// Read on in this order:
+//   strip.h        what is in the middle, and what a launch is told (Problem)
+//   decode*.h      from each format into strips; only the inner step depends on the instruction set
+//   multiply.h     strips times activations, into fp32 sums
+//   spmm.h         the loops around both, and the choice of decoder and multiplier
+//   spmm_<isa>.cpp one instruction set each: which steps and which multiplier it brings
+//
 // One pair line is one AVX-512 register, and a line of an AMX tile. Lanes are rows of A, so any N is
 // served without padding and without horizontal sums. Lane i holds row 4*(i%4) + i/4: that is how
 // four expanded 8-column groups fall out of a 4x4 transpose, and it is undone when C is written.
