@@ -70,7 +70,8 @@ def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
         raise ValueError(
             f"B is on {B.device}; backend {module.name!r} takes {' or '.join(module.devices)}"
         )
-    if not torch.compiler.is_compiling():  # encodings are checked when they are made
+    # A compiled graph cannot look at it: it relies on the check that was made with the encoding.
+    if not torch.compiler.is_compiling():
         A.ensure_valid()
     return module
 
@@ -94,7 +95,10 @@ def _describe(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-# --- the torch boundary: tensors only, so that torch.compile and tracing see one opaque op ------
+# --- the torch boundary ---------------------------------------------------------------------------
+# torch.compile and tracing see one opaque op, and ops take tensors and plain values only. So `spmm`
+# takes A apart (arrays in the order of ARRAYS, constants, format, M, K), and `_launch`, which runs
+# when the op does, puts it together again. Each op has a fake that only says what comes out.
 
 
 def _new_result(M: int, B: Tensor) -> Tensor:
