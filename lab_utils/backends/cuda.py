@@ -116,7 +116,7 @@ def _aligned_columns(B: Tensor) -> Tensor:
     pitched = columns.stride(1) == 1 and (N == 1 or columns.stride(0) % ALIGN == 0)
     if pitched and columns.data_ptr() % 16 == 0 and (N > 1 or K % ALIGN == 0):
         return columns
-    padded = B.new_empty(N, -(-K // ALIGN) * ALIGN)
+    padded = B.new_zeros(N, -(-K // ALIGN) * ALIGN)
     padded[:, :K] = columns
     return padded
 
