@@ -1,5 +1,6 @@
 """The operation: check, choose, launch. And `explain`, which stops before the launch."""
 
+import math
 from types import ModuleType
 
 import torch
@@ -30,8 +31,7 @@ def spmm(
 
 def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> Tensor:
     """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with B = xᵀ, no copy of x or y."""
-    if not isinstance(x, Tensor) or x.ndim < 1:
-        raise ValueError(f"x is {_describe(x)}; allowed: a torch.Tensor [..., K]")
+    _check_x(x, A)
     tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
     return spmm(A, tokens.T, backend=backend).T.reshape(*x.shape[:-1], A.shape[0])
 
@@ -82,11 +82,30 @@ def _check_out(A: SparseMatrix, B: Tensor, out: Tensor) -> None:
         raise ValueError(f"out is {_describe(out)}; allowed: a strided torch.Tensor {shape}")
     if out.dtype != A.dtype or out.device != B.device:
         raise ValueError(f"out is {out.dtype} on {out.device}; allowed: {A.dtype} on {B.device}")
-    if any(stride == 0 and size > 1 for stride, size in zip(out.stride(), shape, strict=True)):
+    if torch.is_grad_enabled() and (B.requires_grad or out.requires_grad):
+        raise ValueError("B or out requires a gradient; allowed with out=: none, as in no_grad()")
+
+
+def _check_x(x: Tensor, A: SparseMatrix) -> None:
+    if not isinstance(x, Tensor) or x.layout != torch.strided or x.ndim < 1 or x.numel() == 0:
+        raise ValueError(f"x is {_describe(x)}; allowed: a strided torch.Tensor [..., K], not empty")
+    if isinstance(A, SparseMatrix) and (x.shape[-1] != A.shape[1] or x.dtype != A.dtype):
+        raise ValueError(f"x is {_describe(x)}; allowed: {A.dtype} [..., {A.shape[1]}], as A has")
+
+
+def _check_memory(out: Tensor, operands: list[Tensor]) -> None:
+    if _overlaps_itself(out):
         raise ValueError(f"out has strides {out.stride()}: its elements share memory")
-    storages = {array.untyped_storage().data_ptr() for array in (B, *A.arrays.values())}
+    storages = {operand.untyped_storage().data_ptr() for operand in operands}
     if out.untyped_storage().data_ptr() in storages:
         raise ValueError("out shares memory with A or B; allowed: memory of its own")
+
+
+def _overlaps_itself(out: Tensor) -> bool:
+    """Whether two elements of a matrix lie in the same place."""
+    (rows, columns), (down, right) = out.shape, out.stride()
+    step = math.gcd(down, right) or 1
+    return out.numel() > 1 and right // step < rows and down // step < columns
 
 
 def _describe(value: object) -> str:
@@ -129,6 +148,7 @@ def _spmm_out(
     arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
     B: Tensor, backend: str, out: Tensor,
 ) -> None:  # fmt: skip
+    _check_memory(out, [B, *arrays])  # here, since a compiled graph has addresses only when it runs
     _launch(arrays, constants, format, M, K, B, backend, out)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -154,7 +154,7 @@ def check_places(M: int, K: int, sparsity: float, pattern: str) -> None:
     for name, size in (("M", M), ("K", K)):
         if not isinstance(size, Integral) or size < 1:
             raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
-    if not 0 <= sparsity <= 1:  # also refuses NaN
+    if not isinstance(sparsity, Real) or not 0 <= sparsity <= 1:  # also refuses NaN
         raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")
     if pattern not in PATTERNS:
         raise ValueError(f"pattern={pattern!r}: unknown; allowed: {', '.join(PATTERNS)}")

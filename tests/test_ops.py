@@ -138,3 +138,12 @@ def test_compiles_into_one_graph(A: SparseMatrix) -> None:
     x = B.T.contiguous()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), layer(x))
+
+
+def test_a_compiled_graph_reads_nothing_back_to_the_host(A: SparseMatrix) -> None:
+    """Each call in it is one of torch's tensor operations, or ours; `item` would wait for a GPU."""
+    graphs = []
+    torch.compile(lambda x: sparse_linear(x, A), fullgraph=True,
+                  backend=lambda graph, _: graphs.append(graph.graph) or graph)(B.T)  # fmt: skip
+    called = {node.target for graph in graphs for node in graph.nodes if "call" in node.op}
+    assert torch.ops.lscd.spmm in called and "item" not in called

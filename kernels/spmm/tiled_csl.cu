@@ -142,10 +142,11 @@ struct TiledCslKernel {
     }
 };
 
-// Blocks that must fit on an SM: measured on an H200. With few columns, registers that let loads run
-// ahead are worth more than blocks; with many, the sums take so many that blocks must be asked for.
+// Blocks that must fit on an SM (0: the compiler's choice), as measured best on an H200. With few
+// columns, registers that let loads run ahead are worth more than blocks; with many, the sums take so
+// many that blocks must be asked for.
 constexpr int min_blocks(int block_n) {
-    return block_n <= 16 ? 1 : block_n <= 32 ? 4 : block_n <= 64 ? 3 : 2;
+    return block_n <= 16 ? 1 : block_n <= 32 ? 0 : block_n <= 64 ? 3 : 2;
 }
 
 template <class T, int BLOCK_M, int BLOCK_N>

@@ -17,7 +17,7 @@ BACKENDS: dict[str, ModuleType] = {backend.name: backend for backend in (cuda, c
 
 def by_name(name: str) -> ModuleType:
     """The backend of that name. Raises ValueError for an unknown one."""
-    if name not in BACKENDS:
+    if not isinstance(name, str) or name not in BACKENDS:
         raise ValueError(f"backend={name!r}: unknown; allowed: {', '.join(BACKENDS)}")
     return BACKENDS[name]
 

@@ -79,7 +79,8 @@ def problem() -> str | None:
     """Why this backend does not work here, or None if it does."""
     try:
         build.load("cpu")
-    except (RuntimeError, OSError) as error:
+        choose_isa(torch.bfloat16)
+    except (RuntimeError, OSError, ValueError) as error:
         return str(error)
     return None
 
@@ -118,7 +119,8 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which instruction set serves A [M, K] · B [K, N], and with how many threads."""
     isa, why = choose_isa(A.dtype)
     choices = {
-        "isa": f"{isa}: {WHAT[isa]} ({why}; here: {', '.join(supported())})",
+        "isa": f"{isa}: {WHAT[isa]} ({why})",
+        "isas": ", ".join(supported()),
         "threads": f"{torch.get_num_threads()} (torch.get_num_threads())",
         "reads": f"{A.nbytes / 1e6:.2f} MB of weights, of {2 * A.shape[0] * A.shape[1] / 1e6:.2f}",
     }

@@ -1,6 +1,8 @@
 """One class per sparse format, and the two calls that find a class by its name."""
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -31,13 +33,19 @@ __all__ = [
 ]
 
 
-def encode(dense: Tensor, format: str, **options) -> SparseMatrix:
+def encode(dense: Tensor, format: str, **options: Any) -> SparseMatrix:
     """Encode `dense` [M, K] (fp16 or bf16) in the format of that name.
 
-    `options` go to the format's own `encode`. Raises ValueError for an unknown format and for
-    everything that the format cannot hold.
+    `options` go to the format's own `encode`. Raises ValueError for an unknown format or option
+    and for everything that the format cannot hold.
     """
-    return _by_name(format).encode(dense, **options)
+    cls = _by_name(format)
+    _, *known = inspect.signature(cls.encode).parameters
+    for name, value in options.items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise ValueError(f"{name}={value!r}: no option of {format}; allowed: {allowed}")
+    return cls.encode(dense, **options)
 
 
 def load(path: str | Path) -> SparseMatrix:
@@ -46,6 +54,6 @@ def load(path: str | Path) -> SparseMatrix:
 
 
 def _by_name(format: str) -> type[SparseMatrix]:
-    if format not in FORMATS:
+    if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
     return FORMATS[format]

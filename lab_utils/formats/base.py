@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -24,7 +24,9 @@ class SparseMatrix(ABC):
     survive `encode` and `decode` bit for bit. Instances are made by `encode` or `load`; the
     constructor takes arrays that already are an encoding and validates them.
 
-    Attributes: `shape` (M, K); `dtype` of the weights; `arrays`, the encoding, by name.
+    Attributes: `shape` (M, K); `dtype` of the weights; `arrays`, the encoding, by name;
+    `constants`, numbers in the arrays that a launch needs on the host. They are read when the
+    arrays are checked, so that no launch waits for the GPU, and CUDA graphs can capture it.
     """
 
     name: ClassVar[str]
@@ -36,7 +38,6 @@ class SparseMatrix(ABC):
         self.dtype = dtype
         self.arrays = {name: _tracked(array) for name, array in arrays.items()}
         self._validated: tuple | None = None
-        self._constants: tuple[int, ...] | None = None
         self.ensure_valid()
 
     # --- what a format defines -------------------------------------------------------------
@@ -88,19 +89,8 @@ class SparseMatrix(ABC):
         matrix = cls.__new__(cls)
         matrix.shape, matrix.dtype = shape, dtype
         matrix.arrays = {name: _tracked(array) for name, array in arrays.items()}
-        matrix._mark_valid()
-        matrix._constants = None if constants is None else tuple(constants)
+        matrix._mark_valid(constants)
         return matrix
-
-    @property
-    def constants(self) -> tuple[int, ...]:
-        """Numbers in the arrays that a launch needs on the host; read once, kept with the arrays.
-
-        So that a launch never waits for the GPU, and can be captured in a CUDA graph.
-        """
-        if self._constants is None:
-            self._constants = self._read_constants()
-        return self._constants
 
     def _read_constants(self) -> tuple[int, ...]:
         return ()
@@ -139,7 +129,7 @@ class SparseMatrix(ABC):
         self._check()
 
     def ensure_valid(self) -> None:
-        """Validate, unless no array was replaced or written to since the last time.
+        """Validate, unless shape, dtype and every array are as they were the last time.
 
         Cheap enough for every launch, so that a kernel never sees a corrupted encoding. (Writes
         through a NumPy view or `.data` are invisible to torch: call `validate` after those.)
@@ -203,12 +193,21 @@ class SparseMatrix(ABC):
     # --- inside ----------------------------------------------------------------------------
 
     def _state(self) -> tuple:
-        return tuple((n, id(a), a.data_ptr(), a._version) for n, a in self.arrays.items())
+        seen = ((n, id(a), a.data_ptr(), a._version) for n, a in self._tensors())
+        return (self.shape, self.dtype, *seen)
 
-    def _mark_valid(self) -> None:
+    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+        for name, array in self.arrays.items():
+            self.require(
+                isinstance(array, Tensor),
+                f"array {name!r} is a {type(array).__name__}; allowed: torch.Tensor",
+            )
+            yield name, array
+
+    def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
         # The tensors are kept so that no other one can appear under the same id and address.
         self._validated = (self._state(), tuple(self.arrays.values()))
-        self._constants = None
+        self.constants = self._read_constants() if constants is None else tuple(constants)
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:
         """Run a compiled check; raises ValueError naming the `unit` (row, tile) and the problem."""
@@ -223,7 +222,7 @@ class SparseMatrix(ABC):
             self.arrays.keys() == self.ARRAYS.keys(),
             f"arrays {sorted(self.arrays)}, needs {sorted(self.ARRAYS)}",
         )
-        for name, array in self.arrays.items():
+        for name, array in self._tensors():
             dtype = self.ARRAYS[name] or self.dtype
             self.require(
                 array.dtype == dtype and array.ndim == 1 and array.is_contiguous(),

@@ -26,6 +26,8 @@ def write(path: Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
     metadata = {**metadata, "crc32": {name: _crc32(array) for name, array in arrays.items()}}
     text = json.dumps(metadata)
     entries = {"lscd": text, "crc32": str(zlib.crc32(text.encode()))}
+    if not path.name:
+        raise ValueError(f"path={str(path)!r}; allowed: the name of a file")
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         # Not safetensors' own save_file, which makes files that nobody else may read.

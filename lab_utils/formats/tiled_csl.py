@@ -56,6 +56,8 @@ class TiledCsl(SparseMatrix):
         offsets = offsets_from_counts(vectors, "vectors of A's words")
         tile_offsets = torch.cat([offsets, offsets[-1:]])
         words = torch.empty(VECTOR * int(offsets[-1]), dtype=torch.int32)
+        if not isinstance(reorder, bool):
+            raise ValueError(f"reorder={reorder!r}; allowed: True, False")
         native.call("lscd_tiled_csl_pack", dense, M, K, tile_offsets, int(reorder), words)
         return cls((M, K), dense.dtype, {"words": words, "tile_offsets": tile_offsets})
 
