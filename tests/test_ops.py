@@ -141,7 +141,7 @@ def test_compiles_into_one_graph(A: SparseMatrix) -> None:
 
 
 def test_a_compiled_graph_reads_nothing_back_to_the_host(A: SparseMatrix) -> None:
-    """Each call in it is one of torch's tensor operations, or ours; `item` would wait for a GPU."""
+    """`item` would wait for the GPU in every call, and keep it out of CUDA graphs."""
     graphs = []
     torch.compile(lambda x: sparse_linear(x, A), fullgraph=True,
                   backend=lambda graph, _: graphs.append(graph.graph) or graph)(B.T)  # fmt: skip
