@@ -84,6 +84,13 @@ def test_bytes_per_weight_sum_to_the_formula(format: str, shape, s: float) -> No
     assert all(value >= -1e-9 for value in parts.values())
 
 
+@formats
+def test_offsets_are_those_of_rows_and_tiles(format: str) -> None:
+    per_weight = c.bytes_per_weight(format, 1024, 512, 0.6)["offsets"]
+    entries = {"csr": 1025, "sparta": 1025, "tiled_csl": 8 * 8, "tca_bme": 16 * 8 + 1}
+    assert per_weight * 1024 * 512 == pytest.approx(4 * entries.get(format, 0), abs=1e-6)
+
+
 def test_no_format_with_indices_beats_the_optimum() -> None:
     s = np.linspace(0, 0.99, 100)
     for format in ("csr", "tiled_csl", "tca_bme"):

@@ -34,6 +34,13 @@ def activations(K: int, N: int, dtype: torch.dtype, seed: int = 1) -> Tensor:
     return torch.randn(K, N, generator=generator).add_(0.5).to(dtype)
 
 
+def test_the_best_instruction_set_for_the_dtype_is_chosen(monkeypatch) -> None:
+    monkeypatch.delenv("LSCD_CPU_ISA", raising=False)
+    monkeypatch.setattr(cpu, "supported", lambda: cpu.ISAS)
+    assert cpu.choose_isa(torch.bfloat16)[0] == "amx"
+    assert cpu.choose_isa(torch.float16)[0] == "avx512"
+
+
 @isas_and_dtypes
 @pytest.mark.parametrize("format", FORMATS)
 def test_product_is_exact_to_rounding(isa: str, format: str, dtype: torch.dtype) -> None:

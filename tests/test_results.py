@@ -160,7 +160,7 @@ def test_runs_at_the_same_time_do_not_interleave(tmp_path: Path) -> None:
 
 
 def test_summary_puts_the_fastest_first() -> None:
-    rows = [row(), row(kernel="torch_mm", time_us=20.0, speedup=0.75), row(N=1)]
+    rows = [row(kernel="torch_mm", time_us=20.0, speedup=0.75), row(), row(N=1)]
     head, titles, *body = results.summary(pd.DataFrame(rows)).splitlines()
     assert head.startswith("cpu-a, bf16, random zeros, memory reads 2.0 GB/s")
     assert titles.split()[:4] == ["shape", "zeros", "N", "kernel"]
