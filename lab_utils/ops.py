@@ -88,7 +88,7 @@ def _check_out(A: SparseMatrix, B: Tensor, out: Tensor) -> None:
 
 def _check_x(x: Tensor, A: SparseMatrix) -> None:
     if not isinstance(x, Tensor) or x.layout != torch.strided or x.ndim < 1 or x.numel() == 0:
-        raise ValueError(f"x is {_describe(x)}; allowed: a strided torch.Tensor [..., K], not empty")
+        raise ValueError(f"x is {_describe(x)}; allowed: a strided torch.Tensor [..., K], K >= 1")
     if isinstance(A, SparseMatrix) and (x.shape[-1] != A.shape[1] or x.dtype != A.dtype):
         raise ValueError(f"x is {_describe(x)}; allowed: {A.dtype} [..., {A.shape[1]}], as A has")
 

@@ -129,6 +129,23 @@ def test_a_replaced_array_is_found():
         A.decode()
 
 
+def test_another_shape_or_dtype_is_found():
+    A = encode(random_sparse(8, 8, 0.5), "csr")
+    A.shape = (10**6, 8)
+    with pytest.raises(ValueError, match="'row_ptr' has 9 elements, needs 1000001"):
+        A.decode()
+    A.shape, A.dtype = (8, 8), torch.bfloat16
+    with pytest.raises(ValueError, match="must be 1-D, contiguous, torch.bfloat16"):
+        A.decode()
+
+
+def test_what_is_no_tensor_is_found():
+    A = encode(random_sparse(8, 8, 0.5), "csr")
+    A.arrays["values"] = A.arrays["values"].tolist()
+    with pytest.raises(ValueError, match="array 'values' is a list; allowed: torch.Tensor"):
+        A.decode()
+
+
 BAD_ARRAYS = {
     "missing": ({}, r"arrays \[\], needs \['values'\]"),
     "unknown": ({"values": torch.zeros(4).half(), "x": torch.zeros(1)}, "'x'"),

@@ -181,8 +181,15 @@ def test_a_valid_encoding_is_not_validated_again(monkeypatch):
 
 
 def test_options_belong_to_their_format():
-    with pytest.raises(TypeError, match="reorder"):
-        encode(random_sparse(8, 8, 0.5), "csr", reorder=True)
+    dense = random_sparse(8, 8, 0.5)
+    with pytest.raises(ValueError, match="reorder=True: no option of csr; allowed: none"):
+        encode(dense, "csr", reorder=True)
+    with pytest.raises(ValueError, match="tile=64: no option of tiled_csl; allowed: reorder"):
+        encode(dense, "tiled_csl", tile=64)
+    with pytest.raises(ValueError, match="reorder='yes'; allowed: True, False"):
+        encode(dense, "tiled_csl", reorder="yes")
+    with pytest.raises(ValueError, match=r"format=\['csr'\]: unknown"):
+        encode(dense, ["csr"])
     assert isinstance(encode(random_sparse(8, 8, 0.5), "csr"), Csr)
 
 

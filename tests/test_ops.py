@@ -54,8 +54,8 @@ def test_refuses_other_arguments_that_do_not_fit(A: SparseMatrix) -> None:
         spmm(W, B)
     with pytest.raises(ValueError, match="backend='tpu': unknown; allowed: cuda, cpu, reference"):
         spmm(A, B, backend="tpu")
-    with pytest.raises(ValueError, match="x is a NoneType"):
-        sparse_linear(None, A)
+    with pytest.raises(ValueError, match=r"backend=\['cpu'\]: unknown"):
+        spmm(A, B, backend=["cpu"])
     with pytest.raises(RuntimeError, match="no compiled backend for tensors on meta.*reference"):
         backends.for_device(torch.device("meta"))
 
@@ -66,11 +66,13 @@ def test_refuses_other_arguments_that_do_not_fit(A: SparseMatrix) -> None:
         (torch.empty(96, 9).half(), r"allowed: a strided torch.Tensor \(96, 8\)"),
         (torch.empty(96, 8), "out is torch.float32 on cpu; allowed: torch.float16"),
         (torch.empty(96, 1).half().expand(96, 8), "its elements share memory"),
+        (torch.empty(999).half().as_strided((96, 8), (4, 2)), "its elements share memory"),
+        (torch.empty(96, 8).half().requires_grad_(), "B or out requires a gradient"),
         (B[:96], "out shares memory with A or B"),
     ],
 )
 def test_refuses_results_that_do_not_fit(A: SparseMatrix, out: Tensor, said: str) -> None:
-    before = out.clone()
+    before = out.detach().clone()
     with pytest.raises(ValueError, match=said):
         spmm(A, B, out=out)
     assert torch.equal(out.nan_to_num(), before.nan_to_num())
@@ -90,6 +92,21 @@ def test_out_is_written_and_returned(A: SparseMatrix) -> None:
     out = torch.full((96, 8), torch.nan).half()
     assert spmm(A, B, out=out) is out
     accuracy.check(out, W, B)
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (None, "x is a NoneType"),
+        (B.T.float(), "x is a torch.float32.*allowed: torch.float16"),
+        (B, r"shape \(160, 8\).*allowed: torch.float16 \[..., 160\]"),
+        (B.T.to_sparse(), "x is .*layout torch.sparse_coo"),
+        (B.T[:0], r"x is .*shape \(0, 160\)"),
+    ],
+)
+def test_sparse_linear_names_x(A: SparseMatrix, x: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        sparse_linear(x, A)
 
 
 @pytest.mark.parametrize("shape", [(160,), (1, 160), (5, 160), (2, 3, 160)])
@@ -117,6 +134,7 @@ def test_instruction_sets_can_be_forced(A: SparseMatrix, monkeypatch) -> None:
     monkeypatch.setenv("LSCD_CPU_ISA", "mmx")
     with pytest.raises(ValueError, match="LSCD_CPU_ISA='mmx'"):
         spmm(A, B)
+    assert "LSCD_CPU_ISA='mmx'" in cpu.problem()
     if "amx" in cpu.supported():
         with cpu.forced("amx"), pytest.raises(ValueError, match="multiplies bf16 only"):
             spmm(A, B)
@@ -138,6 +156,14 @@ def test_compiles_into_one_graph(A: SparseMatrix) -> None:
     x = B.T.contiguous()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), layer(x))
+
+
+def test_compiles_with_out(A: SparseMatrix) -> None:
+    compiled = torch.compile(
+        lambda x, out: spmm(A, x, out=out), fullgraph=True, backend="aot_eager"
+    )
+    out = torch.empty(96, 8).half()
+    assert torch.equal(compiled(B, out), spmm(A, B)) and torch.equal(out, spmm(A, B))
 
 
 def test_a_compiled_graph_reads_nothing_back_to_the_host(A: SparseMatrix) -> None:

@@ -131,6 +131,11 @@ def test_a_folder_that_cannot_be_written_is_named(folder, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_an_empty_path_is_named():
+    with pytest.raises(ValueError, match="path='.'; allowed: the name of a file"):
+        encode(random_sparse(9, 9, 0.5), "csr").save("")
+
+
 def test_a_failed_write_leaves_the_older_file_and_nothing_else(tmp_path, monkeypatch):
     A = encode(random_sparse(9, 9, 0.5), "csr")
     A.save(tmp_path / "a")
