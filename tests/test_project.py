@@ -140,6 +140,16 @@ def fences() -> list[str]:
     return re.findall(r"^```[^\n]*\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
 
 
+def test_readme_python_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (example,) = [block for block in fences() if block.startswith("import ")]
+    names: dict = {}
+    exec(example, names)
+    expected = names["x"] @ names["weight"].T
+    assert (names["y"] - expected).float().norm() < 0.01 * expected.float().norm()
+    assert (tmp_path / "layer.safetensors").is_file()
+
+
 def tree_paths() -> list[str]:
     """The paths in the README's annotated tree; depth is indentation, with or without lines."""
     tree = next(block for block in fences() if re.search(r"^\W*lab_utils/", block, re.MULTILINE))
