@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from playwright.sync_api import sync_playwright
 
 from lab_utils.cli import main
-from lab_utils.run import RunReport, execute, kernel, run
+from lab_utils.run import Result, RunReport, execute, kernel, report, run
 from lab_utils.run.parameters import Written, check, declared
 
 MIXED = ("fails", "dies", "good")
@@ -106,6 +106,22 @@ def test_text_is_read_as_the_notebook_declares(fixtures):
     values = check(sees, {name: Written(text) for name, text in texts.items()})
     assert values == {"text": "8", "numbers": [0.5, 1], "maybe": None, "flag": True}
     assert declared(sees)["maybe"].help == "split-K, None for automatic"
+
+
+def test_an_int_for_a_float_becomes_one(fixtures):
+    slope = check(fixtures / "good.ipynb", {"slope": 2})["slope"]
+    assert (slope, type(slope)) == (2.0, float)
+
+
+def test_a_page_that_cannot_be_written_fails_its_notebook(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(report, "page", full)
+    result = Result("good", tmp_path / "good.ipynb", {}, status="passed")
+    execute._write_page(result, None)
+    assert result.status == "failed"
+    assert result.error == "the page could not be written: OSError: no space left"
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,10 @@ def test_a_matrix_outlives_its_file(tmp_path):
 
 def test_saving_over_a_file_replaces_it(tmp_path):
     encode(random_sparse(9, 9, 0.5), "csr").save(tmp_path / "a")
-    encode(random_sparse(9, 9, 0.5), "tca_bme").save(str(tmp_path / "a"))
+    before = (tmp_path / "a").read_bytes()
+    with (tmp_path / "a").open("rb") as reader:
+        encode(random_sparse(9, 9, 0.5), "tca_bme").save(str(tmp_path / "a"))
+        assert reader.read() == before  # who has opened the old file keeps it whole
     assert isinstance(load(str(tmp_path / "a")), TcaBme)
 
 
