@@ -24,15 +24,13 @@ from lab_utils.formats import FORMATS, SparseMatrix, encode
 from lab_utils.patterns import check_places, random_sparse
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+PADDED_N = 8  # columns that torch's dense product is padded to
 PIECE_BYTES = 1 << 26  # what one turn reads of memory, to know the bandwidth of that moment
 
 
 @dataclass(frozen=True)
 class Case:
-    """One product to measure: A [M, K] with that sparsity (0 to 1) and pattern, B [K, N].
-
-    Raises ValueError naming the argument that is out of range.
-    """
+    """A [M, K] with that sparsity (0 to 1) and pattern, B [K, N]; ValueError where out of range."""
 
     M: int
     K: int
@@ -190,20 +188,30 @@ def _check(formats: Sequence[str], repeats: int) -> None:
 def _contenders(
     weights: Weights, B: Tensor, formats: Sequence[str], isas: Sequence[str], repeats: int
 ) -> Iterator[Contender]:
-    """Torch's two ways to the dense product (which is faster depends), then ours."""
-    linear, x = torch.nn.functional.linear, B.T.contiguous()
-    copies = weights.copies(None, 2 * repeats)
-    turns, nbytes = Turns(copies), weights.dense.nbytes
-    yield Contender("torch_mm", "torch", turns, nbytes, lambda w: w @ B, dense=True)
-    yield Contender("torch_linear", "torch", turns, nbytes, lambda w: linear(x, w).T, dense=True)
+    """Torch's ways to the dense product (which is fastest depends), then ours."""
+    ways = _torch_products(B)
+    turns = Turns(weights.copies(None, len(ways) * repeats))
+    for kernel, product in ways.items():
+        yield Contender(kernel, "torch", turns, weights.dense.nbytes, product, dense=True)
     chosen = dict.fromkeys([cpu.choose_isa(B.dtype)[0], *isas])
     for format in dict.fromkeys(["dense", *formats]):
         copies = weights.copies(format, len(chosen) * repeats)
-        turns, nbytes = Turns(copies), copies[0].nbytes
+        turns = Turns(copies)
         for isa in chosen:
             with cpu.forced(isa):
                 kernel = ops.explain(copies[0], B, backend="cpu").kernel
-            yield Contender(kernel, "cpu", turns, nbytes, _forced(isa, B), format == "dense")
+            is_dense, nbytes = format == "dense", copies[0].nbytes
+            yield Contender(kernel, "cpu", turns, nbytes, _forced(isa, B), is_dense)
+
+
+def _torch_products(B: Tensor) -> dict[str, Callable[[Tensor], Tensor]]:
+    """Dense products W · B; torch's with a single vector can be slower than that with eight."""
+    linear, x, N = torch.nn.functional.linear, B.T.contiguous(), B.shape[1]
+    ways = {"torch_mm": lambda w: w @ B, "torch_linear": lambda w: linear(x, w).T}
+    if N < PADDED_N:
+        padded = torch.nn.functional.pad(B, (0, PADDED_N - N))
+        ways["torch_mm_padded"] = lambda w: (w @ padded)[:, :N]
+    return ways
 
 
 def _relative_error(contender: Contender, judge: accuracy.Judge) -> float:

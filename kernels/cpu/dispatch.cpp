@@ -1,4 +1,6 @@
 // Which instruction sets this CPU has, and the way into each kernel.
+#include <new>
+
 #include "spmm/strip.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -81,7 +83,8 @@ LSCD_EXPORT i32 lscd_cpu_supports(i32 isa) {
 }
 
 // The caller has checked everything; the instruction set must be one that lscd_cpu_supports.
-LSCD_EXPORT void lscd_spmm(i32 isa, const Problem* whole) {
+// Returns 0, or 1 where the memory for the packed activations could not be had.
+LSCD_EXPORT i32 lscd_spmm(i32 isa, const Problem* whole) try {
     for (i64 n = 0; n < whole->N; n += MAX_N) {
         Problem part = *whole;
         part.N = min(MAX_N, whole->N - n);
@@ -89,4 +92,7 @@ LSCD_EXPORT void lscd_spmm(i32 isa, const Problem* whole) {
         part.C += n * whole->C_stride_n;
         launch(Isa(isa), part);
     }
+    return 0;
+} catch (const std::bad_alloc&) {
+    return 1;
 }

@@ -139,7 +139,8 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:
         C.data_ptr(), *C.stride(),
         torch.get_num_threads(),
     )  # fmt: skip
-    build.load("cpu").lscd_spmm(ISAS.index(isa), ctypes.byref(problem))
+    if build.load("cpu").lscd_spmm(ISAS.index(isa), ctypes.byref(problem)):
+        raise MemoryError(f"no memory to pack B [{B.shape[0]}, {B.shape[1]}]")
 
 
 def read_all(data: Tensor) -> None:
