@@ -22,6 +22,9 @@ class OneMessage(click.Group):
             return super().invoke(ctx)
         except (click.exceptions.Exit, click.Abort):  # both are RuntimeErrors
             raise
+        except KeyboardInterrupt as interrupt:
+            click.echo("interrupted", err=True)
+            raise click.exceptions.Exit(130) from interrupt
         except ValueError as error:
             raise _failure(error, 2) from error
         except (RuntimeError, OSError) as error:

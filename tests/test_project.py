@@ -6,11 +6,13 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from lab_utils.cli import main
@@ -88,6 +90,15 @@ def test_every_package_is_pinned(requirements):
     for text in requirements:
         wanted = Requirement(text)
         assert pins[canonicalize_name(wanted.name)] in wanted.specifier, text
+
+
+def test_pins_accept_every_python_that_the_package_does():
+    pins = (ROOT / "constraints.txt").read_text().splitlines()
+    for installed in metadata.distributions():
+        if f"{installed.name}=={installed.version}" in pins:
+            wanted = SpecifierSet(installed.metadata["Requires-Python"] or "")
+            refused = [version for version in ("3.11.0", "3.13.0") if version not in wanted]
+            assert not refused, f"{installed.name} needs Python {wanted}"
 
 
 def layer(path: Path) -> str:

@@ -257,7 +257,7 @@ def _label_lines(
         fig.add_annotation(x=1, y=y, text=text, font_color=colour, row=1, col=last)
         label = fig.layout.annotations[-1]
         label.update(xref=f"{label.xref} domain", yref=f"{label.yref} domain")
-        label.update(xanchor="left", xshift=6, showarrow=False)
+        label.update(xanchor="left", yanchor="middle", xshift=6, showarrow=False)
 
 
 def _size(rows: pd.DataFrame) -> dict:

@@ -107,10 +107,9 @@ def formats_under_roof(
         fig,
         "Formats under the roof",
         f"{name}M = {M}, K = {K}; a better compression ratio moves a point up the slope",
-        width=960,
         height=200 + 270 * lines,
         legend={"x": 1.02, "y": 1, "tracegroupgap": 4},
-        margin={"t": 110, "r": 140},
+        margin={"t": 110, "r": 125},
     )
 
 

@@ -3,7 +3,6 @@
 import functools
 import threading
 import time
-import warnings
 
 import kaleido
 import plotly.graph_objects as go
@@ -89,12 +88,12 @@ def use() -> str:
     """Set template and renderer for this session and return the renderer's name.
 
     With a Chromium or Chrome that draws, figures carry a PNG beside their JSON, so that GitHub
-    and exported pages show them; otherwise JSON only, and a warning says why.
+    and exported pages show them; otherwise JSON only, and a printed line says why.
     """
     pio.templates.default = "lscd"
     trouble = _start_png_server()
     if trouble:
-        warnings.warn(f"figures carry no PNG: {trouble}", stacklevel=2)
+        print(f"Figures carry no PNG, which only GitHub would miss: {trouble}.")
     pio.renderers["png"].scale = 2
     pio.renderers.default = "plotly_mimetype" if trouble else "plotly_mimetype+png"
     return pio.renderers.default

@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 
 PLOTLY = "application/vnd.plotly.v1+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
+THUMBNAIL = (330, 215)  # pixels that a card of the index has at least
 WIDGET_NOTE = """<div class="widget-note">Sliders need a running kernel: <code>make lab</code>
 opens this notebook in JupyterLab.</div>"""
 
@@ -39,20 +40,25 @@ def figures(notebook: NotebookNode) -> Iterator[dict[str, Any]]:
 def plotly_div(figure: dict[str, Any], still: bool = False) -> str:
     """A figure's JSON as a <div> and the script that draws it; the page loads plotly.min.js.
 
-    `still` makes a thumbnail: no interaction, no legend, the curves as large as fits.
+    `still` makes a thumbnail without interaction: the whole figure, scaled down to THUMBNAIL.
     """
-    layout = dict(figure.get("layout", {}))
-    if still:
-        layout |= {"width": None, "height": None, "autosize": True, "showlegend": False}
-        layout["margin"] = {"l": 45, "r": 15, "t": 45, "b": 35}
-    return plotly.io.to_html(
+    layout = figure.get("layout", {})
+    template = layout.get("template", {}).get("layout", {})
+    width = layout.get("width") or template.get("width") or 860
+    height = layout.get("height") or template.get("height") or 450
+    div = plotly.io.to_html(
         {"data": figure["data"], "layout": layout},
-        config={"responsive": True, "displaylogo": False, "staticPlot": still},
+        config={"responsive": not still, "displaylogo": False, "staticPlot": still},
         include_plotlyjs=False,
         full_html=False,
         validate=False,
-        default_height="100%" if still else layout.get("height", 450),
+        default_width=f"{width}px" if still else "100%",
+        default_height=height,
     )
+    if not still:
+        return div
+    scale = min(THUMBNAIL[0] / width, THUMBNAIL[1] / height)
+    return f'<div class="still" style="--scale: {scale:.3f}; width: {width}px">{div}</div>'
 
 
 def markdown(source: str) -> str:

@@ -105,8 +105,12 @@ def _card(result: Result, folder: Path) -> dict[str, Any]:
 
 
 def _thumbnail(executed: NotebookNode, result: Result, folder: Path) -> str:
-    """The first figure as HTML: its PNG if there is one, else a small still plotly figure."""
-    figure = next(offline.figures(executed), None)
+    """A figure as HTML: its PNG if there is one, else a small still plotly figure.
+
+    It is the first of the cells tagged `thumbnail`, or else of the notebook.
+    """
+    cells = sorted(executed.cells, key=lambda c: "thumbnail" not in c.metadata.get("tags", []))
+    figure = next(offline.figures(NotebookNode(cells=cells)), None)
     if figure is None:
         return ""
     if "image/png" in figure:
