@@ -169,12 +169,19 @@ def test_spread_leaves_labels_that_are_apart() -> None:
 def test_without_a_browser_figures_carry_json_and_a_line_says_why(monkeypatch, capsys) -> None:
     monkeypatch.setattr(style.Chromium, "find_browser", lambda **_: None)
     style._start_png_server.cache_clear()
+    monkeypatch.setenv(style.WANTS_PNG, "1")
     assert style.use() == "plotly_mimetype"
     assert "no Chromium or Chrome found" in capsys.readouterr().out
     style._start_png_server.cache_clear()
 
 
-def test_with_a_browser_figures_carry_a_png() -> None:
+def test_in_jupyterlab_figures_are_json_only(monkeypatch) -> None:
+    monkeypatch.delenv(style.WANTS_PNG, raising=False)
+    assert style.use() == "plotly_mimetype"
+
+
+def test_with_a_browser_figures_carry_a_png(monkeypatch) -> None:
+    monkeypatch.setenv(style.WANTS_PNG, "1")
     if not style.Chromium.find_browser(skip_local=False):
         pytest.skip("no Chromium or Chrome found; on Debian: apt install chromium")
     assert style.use() == "plotly_mimetype+png"

@@ -106,6 +106,9 @@ def test_a_slider_changes_the_figure(lab: str, notebook: Path, page: Page) -> No
     page.wait_for_function(ENDED)
     assert page.evaluate(TRACEBACKS) == []
 
+    page.locator(".jp-OutputArea-output.js-plotly-plot .main-svg").first.wait_for()
+    assert page.locator(".jp-OutputArea-output img:visible").count() == 0  # no PNG, a live figure
+
     page.wait_for_function(FIGURE)
     before = page.evaluate(FIGURE)
     handle = page.locator(".jupyter-widgets .noUi-handle").first

@@ -1,6 +1,7 @@
 """One look for all figures: template, colour and name of each format, and the renderer."""
 
 import functools
+import os
 import threading
 import time
 
@@ -36,6 +37,8 @@ FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible in
     "sparta": "triangle-up",
     "optimal": "star",
 }
+WANTS_PNG = "LSCD_PNG"  # environment variable that the runner of notebooks sets
+
 # For series that are not formats (devices, batch sizes, kernels).
 SERIES_COLOURS = ["#2563c4", "#d1391f", "#178a5c", "#8b46b8", "#c98a00", "#0e8fa3", "#5f6b7a"]
 SPARSE = "#0e8fa3"  # beside the colour of dense, where no single format is meant
@@ -87,15 +90,18 @@ pio.templates["lscd"] = go.layout.Template(
 def use() -> str:
     """Set template and renderer for this session and return the renderer's name.
 
-    With a Chromium or Chrome that draws, figures carry a PNG beside their JSON, so that GitHub
-    and exported pages show them; otherwise JSON only, and a printed line says why.
+    In JupyterLab figures are JSON only: of a PNG beside it, JupyterLab would show nothing but the
+    PNG. Under `lab run` (WANTS_PNG is set), and with a Chromium or Chrome that draws, they carry
+    both, so that GitHub shows executed notebooks; without one, a printed line says why not.
     """
     pio.templates.default = "lscd"
-    trouble = _start_png_server()
-    if trouble:
-        print(f"Figures carry no PNG, which only GitHub would miss: {trouble}.")
-    pio.renderers["png"].scale = 2
-    pio.renderers.default = "plotly_mimetype" if trouble else "plotly_mimetype+png"
+    pio.renderers.default = "plotly_mimetype"
+    if WANTS_PNG in os.environ:
+        trouble = _start_png_server()
+        if trouble:
+            print(f"Figures carry no PNG, which only GitHub would miss: {trouble}.")
+        else:
+            pio.renderers.default = "plotly_mimetype+png"
     return pio.renderers.default
 
 

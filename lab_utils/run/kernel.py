@@ -1,12 +1,16 @@
 """The kernel that runs notebooks: this interpreter's own, and a client that misses no reply."""
 
+import os
 import time
 from queue import Empty
+from typing import Any
 
 from jupyter_client import AsyncKernelClient, AsyncKernelManager
 from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.kernelspec import KernelSpecManager
 from traitlets import Type, default
+
+from lab_utils.plots.style import WANTS_PNG
 
 SLICE_S = 1.0
 
@@ -37,6 +41,11 @@ class ThisInterpreter(AsyncKernelManager):
 
     client_class = f"{__name__}.{_Client.__name__}"
     client_factory = Type(_Client)
+
+    async def start_kernel(self, **options: Any) -> None:
+        """Start it; its figures carry PNGs, since no JupyterLab is there to draw them."""
+        environment = {**options.pop("env", os.environ), WANTS_PNG: "1"}
+        await super().start_kernel(env=environment, **options)
 
     @default("kernel_spec_manager")
     def _no_installed_kernels(self) -> KernelSpecManager:
