@@ -72,7 +72,6 @@ pio.templates["lscd"] = go.layout.Template(
             "subtitle": {"font": {"size": 13, "color": MUTED}},
         },
         "width": 860,
-        "height": 500,
         "margin": {"l": 70, "r": 40, "t": 90, "b": 64},
         "paper_bgcolor": "white",
         "plot_bgcolor": "white",
@@ -137,6 +136,7 @@ def format_marker(name: str) -> dict:
 
 def titled(fig: go.Figure, title: str, subtitle: str = "", **layout) -> go.Figure:
     """Give `fig` the house template, a title, a grey line below it, and other layout settings."""
+    layout = {"height": 500, **layout}  # here: JupyterLab overlooks the height of a template
     fig.update_layout(
         template="lscd", title={"text": f"<b>{title}</b>", "subtitle": {"text": subtitle}}, **layout
     )
