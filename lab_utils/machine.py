@@ -92,11 +92,21 @@ def device_name(device: torch.device | str = "cpu") -> str:
 
 
 def commit() -> str:
-    """Short hash of the checkout, with -dirty where it has changes; unknown without git."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    """Short hash of the checkout, with -dirty where it has changes; unknown without git.
+
+    Rows of measurements are no change: or else a run's first rows would make its later ones dirty.
+    """
+    changes = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!data/measured")
+    head = _git("rev-parse", "--short", "HEAD")
+    return f"{head}-dirty" if head and _git(*changes) else head or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    """Output of git in the repository; empty without git, or outside of a checkout."""
     if shutil.which("git") is None:
-        return "unknown"
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+        return ""
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 def read_bandwidth(repeats: int = 5) -> float:
