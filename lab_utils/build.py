@@ -38,7 +38,8 @@ class Library:
 
     def inputs(self) -> list[Path]:
         """Every file whose content the library depends on."""
-        headers = (KERNELS.glob(pattern) for pattern in self.toolchain.headers)
+        folders = [KERNELS / name for name in (self.folder, *self.toolchain.shared)]
+        headers = (folder.rglob(self.toolchain.headers) for folder in folders)
         return self.sources() + sorted(itertools.chain.from_iterable(headers))
 
 
@@ -111,7 +112,8 @@ def build(name: str, progress: Callable[[Iterable], Iterable] = lambda steps: st
 
 def build_all(progress: Callable[[Iterable], Iterable] = lambda steps: steps) -> dict[str, Path]:
     """Build every library that this machine can run; returns their paths by name."""
-    names = [name for name in LIBRARIES if name != "cuda" or torch.cuda.is_available()]
+    gpu = torch.cuda.is_available()
+    names = [name for name, one in LIBRARIES.items() if gpu or not isinstance(one.toolchain, Nvcc)]
     return {name: build(name, progress) for name in names}
 
 

@@ -18,7 +18,8 @@ class Toolchain(ABC):
     """One compiler and what it builds; every command is a list of words for subprocess."""
 
     sources: ClassVar[str]  # glob of what is compiled, in a library's folder
-    headers: ClassVar[tuple[str, ...]]  # globs of what that includes, in kernels/
+    headers: ClassVar[str]  # glob of what that includes, in the same folder …
+    shared: ClassVar[tuple[str, ...]] = ()  # … and in these folders of kernels/
 
     @abstractmethod
     def compiler(self) -> str:
@@ -51,7 +52,7 @@ class Cxx(Toolchain):
     """g++ (or $CXX) for kernels/cpu."""
 
     sources = "*.cpp"
-    headers = ("cpu/**/*.h",)
+    headers = "*.h"
 
     COMMON = (
         "-std=c++17", "-O3", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-Wall", "-Wextra",
@@ -96,10 +97,11 @@ class Cxx(Toolchain):
 
 
 class Nvcc(Toolchain):
-    """nvcc for kernels/spmm: machine code for every GPU from sm_80 on, and PTX for later ones."""
+    """nvcc for GPU kernels: machine code for every GPU from sm_80 on, and PTX for later ones."""
 
     sources = "*.cu"
-    headers = ("spmm/*.cuh", "common/*.cuh")
+    headers = "*.cuh"
+    shared = ("common",)
 
     ARCHITECTURES = ("80", "86", "89", "90a", "100a", "120")
     COMMON = (

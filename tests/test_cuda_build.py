@@ -16,7 +16,15 @@ def nvcc() -> str:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("source", build.LIBRARIES["cuda"].sources(), ids=lambda path: path.name)
+SOURCES = [
+    source
+    for library in build.LIBRARIES.values()
+    if isinstance(library.toolchain, Nvcc)
+    for source in library.sources()
+]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_no_kernel_spills_on_any_architecture(nvcc, source, tmp_path):
     command = Nvcc().compile_command(source, tmp_path / "kernel.o")
     done = toolchains.run([*command, "--resource-usage"], merged=True)
