@@ -27,7 +27,7 @@ LAYERS = {
     "run": 8,
     "plots": 7, "bench": 7, "llm": 7,
     "__init__": 6,
-    "machine": 5, "ops": 5,
+    "machine": 5, "ops": 5, "baselines": 5,
     "backends": 4, "patterns": 4,
     "formats": 3,
     "analysis": 2, "accuracy": 2,
