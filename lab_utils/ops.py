@@ -1,6 +1,7 @@
 """The operation: check, choose, launch. And `explain`, which stops before the launch."""
 
 import math
+from dataclasses import replace
 from types import ModuleType
 
 import torch
@@ -43,7 +44,7 @@ def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backen
     dtype = str(A.dtype).removeprefix("torch.")
     (M, K), N = A.shape, B.shape[1]
     product = f"C[{M}, {N}] = A[{M}, {K}] · B[{K}, {N}], {dtype}, A as {A.name}"
-    return backends.Plan(plan.backend, plan.kernel, product, plan.choices)
+    return replace(plan, problem=product)
 
 
 def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:

@@ -84,7 +84,7 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
         "split_k": f"{splits} ({why})",
         "reads": f"{A.nbytes / 1e6:.2f} MB of weights, of {2 * A.shape[0] * A.shape[1] / 1e6:.2f}",
     }
-    return Plan(name, f"{A.name}_mma", "", choices)
+    return Plan(name, f"{A.name}_mma", "", choices, splits)
 
 
 def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: int | None = None) -> None:
