@@ -28,7 +28,8 @@ def random_sparse(
     """A dense [M, K] tensor, fp16 or bf16, of which a fraction `sparsity` (0 to 1) is zero.
 
     Zeros are +0. The other values are normal with the given `mean` and deviation 1, finite and
-    never zero. The same arguments give the same tensor, whatever the device.
+    never zero. All of it is drawn on `device`: the same arguments give the same tensor on devices
+    of one kind, but another one on a GPU than on the CPU.
 
     `pattern` is a name in `PATTERNS`. "random" has exactly round(sparsity · M · K) zeros; the
     others have about as many: each weight is drawn for itself, so that the count deviates by
@@ -38,11 +39,11 @@ def random_sparse(
     """
     check_places(M, K, sparsity, pattern)
     _check_values(dtype, mean)
-    generator = torch.Generator().manual_seed(seed)
-    values = torch.empty(M, K, dtype=dtype).normal_(mean, 1.0, generator=generator)
+    generator = torch.Generator(device).manual_seed(seed)
+    values = torch.empty(M, K, dtype=dtype, device=device).normal_(mean, 1.0, generator=generator)
     values.masked_fill_(values == 0, torch.finfo(dtype).tiny)
     zeros = PATTERNS[pattern].zeros(M, K, sparsity, generator)  # a product would make -0
-    return values.masked_fill_(zeros, 0.0).to(device)
+    return values.masked_fill_(zeros, 0.0)
 
 
 def _uniform(M: int, K: int, sparsity: float, generator: torch.Generator) -> Tensor:
@@ -62,11 +63,12 @@ def _two_four(M: int, K: int, sparsity: float, generator: torch.Generator) -> Te
 
     Each of the others is zero with probability 2 · sparsity − 1.
     """
-    pairs = torch.combinations(torch.arange(GROUP))  # all choices of two places
-    choices = torch.zeros(len(pairs), GROUP, dtype=torch.bool).scatter_(1, pairs, True)
-    picks = torch.randint(len(pairs), (M, -(-K // GROUP)), generator=generator)
+    like = {"device": generator.device}
+    pairs = torch.combinations(torch.arange(GROUP, **like))  # all choices of two places
+    choices = torch.zeros(len(pairs), GROUP, dtype=torch.bool, **like).scatter_(1, pairs, True)
+    picks = torch.randint(len(pairs), (M, -(-K // GROUP)), generator=generator, **like)
     zeros = choices[picks].view(M, -1)[:, :K]
-    return zeros | (torch.rand(M, K, generator=generator) < 2 * sparsity - 1)
+    return zeros | (torch.rand(M, K, generator=generator, **like) < 2 * sparsity - 1)
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,15 @@ def _exactly(n: int, count: int, generator: torch.Generator) -> Tensor:
 
     Draws each element for itself, a little too seldom, and adds what is missing: no sort.
     """
-    few = min(count, n - count)
+    few, device = min(count, n - count), generator.device
     probability = max(0.0, few - 4 * math.sqrt(few)) / n
-    chosen = torch.empty(n, dtype=torch.bool).bernoulli_(probability, generator=generator)
+    chosen = torch.empty(n, dtype=torch.bool, device=device)
+    chosen.bernoulli_(probability, generator=generator)
     while (missing := few - int(torch.count_nonzero(chosen))) < 0:
         # Too many, by four standard deviations: draw again.
         chosen.bernoulli_(probability, generator=generator)
     while missing:
-        picks = torch.randint(n, (missing,), generator=generator)
+        picks = torch.randint(n, (missing,), generator=generator, device=device)
         picks = picks[~chosen[picks]].unique()
         chosen[picks] = True
         missing -= picks.numel()
@@ -120,22 +123,23 @@ def _by_block(
 
     The logits of the sparsities are normal with deviation `spread`.
     """
+    like = {"device": generator.device}
     if sparsity in (0, 1):
-        return torch.full((M, K), bool(sparsity))
+        return torch.full((M, K), bool(sparsity), **like)
     rows, cols = block
-    logits = spread * torch.randn(-(-M // rows), -(-K // cols), generator=generator)
-    area = _sizes(M, rows)[:, None] * _sizes(K, cols)
+    logits = spread * torch.randn(-(-M // rows), -(-K // cols), generator=generator, **like)
+    area = _sizes(M, rows, **like)[:, None] * _sizes(K, cols, **like)
     by_block = torch.sigmoid(logits + _shift(logits, area / (M * K), sparsity))
-    zeros = torch.empty(M, K, dtype=torch.bool)
+    zeros = torch.empty(M, K, dtype=torch.bool, **like)
     for i, band in enumerate(zeros.split(rows)):  # bands, so that the draws stay in the cache
         threshold = by_block[i].repeat_interleave(cols)[:K]
-        torch.lt(torch.rand(band.shape, generator=generator), threshold, out=band)
+        torch.lt(torch.rand(band.shape, generator=generator, **like), threshold, out=band)
     return zeros
 
 
-def _sizes(length: int, block: int) -> Tensor:
+def _sizes(length: int, block: int, device: torch.device) -> Tensor:
     """Sizes of the blocks that `length` is cut into; the last may be smaller."""
-    starts = torch.arange(0, length, block)
+    starts = torch.arange(0, length, block, device=device)
     return (length - starts).clamp(max=block)
 
 

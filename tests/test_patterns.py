@@ -115,3 +115,15 @@ def test_patterns_are_described():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         random_sparse(**{"M": 4, "K": 4, "sparsity": 0.5, **arguments})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_gpu_matrices_are_drawn_there_by_the_same_rules(pattern):
+    dense = random_sparse(500, 300, 0.6, pattern=pattern, mean=0.5, device="cuda")
+    again = random_sparse(500, 300, 0.6, pattern=pattern, mean=0.5, device="cuda")
+    zeros = int(zero_bits(dense).sum())
+    assert dense.is_cuda and torch.equal(dense, again) and dense.isfinite().all()
+    assert zeros == int((dense == 0).sum())
+    allowed = 0 if pattern == "random" else 5 * math.sqrt(dense.numel()) / 2
+    assert abs(zeros - 0.6 * dense.numel()) <= allowed
