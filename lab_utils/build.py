@@ -1,7 +1,7 @@
 """kernels/ -> shared libraries, cached by content.
 
 A library is rebuilt when a source, a header, a flag or the compiler changes, and only then: the
-cache key hashes all four. It is compiled in a temporary folder and moved into place in one step,
+cache key hashes all of them. It is compiled in a temporary folder and moved into place in one step,
 so that no process ever sees half a library.
 """
 
@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -23,11 +23,19 @@ from lab_utils.toolchains import KERNELS, Cxx, Nvcc, Toolchain, run
 
 @dataclass(frozen=True)
 class Library:
-    """One shared library: its name, the folder of kernels/ with its sources, and its compiler."""
+    """One shared library: its name, the folder of kernels/ with its sources, and its compiler.
+
+    `definitions` (NAME=VALUE) make another variant of it: -DNAME=VALUE for every source.
+    """
 
     name: str
     folder: str
     toolchain: Toolchain
+    definitions: tuple[str, ...] = ()
+
+    def compile_command(self, source: Path, target: Path) -> list[str]:
+        command = self.toolchain.compile_command(source, target)
+        return command + [f"-D{definition}" for definition in self.definitions]
 
     def sources(self) -> list[Path]:
         """Sources to compile on this machine, sorted."""
@@ -58,9 +66,10 @@ def cache_folder() -> Path:
 
 
 def cache_key(library: Library) -> str:
-    """Hash of the library's sources, headers, flags and compiler."""
+    """Hash of the library's sources, headers, flags, definitions and compiler."""
     tools = library.toolchain
     digest = hashlib.sha256(f"{tools.identity()} {tools.link_flags()}".encode())
+    digest.update(" ".join(library.definitions).encode())
     for path in library.inputs():
         digest.update(f"{path.relative_to(KERNELS)} {tools.flags(path)}".encode())
         digest.update(path.read_bytes())
@@ -73,7 +82,7 @@ def _compile(library: Library, folder: Path, progress: Callable[[Iterable], Iter
     def compile_one(source: Path) -> str:
         # Named by its whole path: encode/tca_bme.cpp and spmm/tca_bme.cpp are two objects.
         name = "_".join(source.relative_to(KERNELS).with_suffix(".o").parts)
-        run(library.toolchain.compile_command(source, folder / name))
+        run(library.compile_command(source, folder / name))
         return str(folder / name)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -84,15 +93,21 @@ def _compile(library: Library, folder: Path, progress: Callable[[Iterable], Iter
     return target
 
 
-def build(name: str, progress: Callable[[Iterable], Iterable] = lambda steps: steps) -> Path:
+def build(
+    name: str,
+    progress: Callable[[Iterable], Iterable] = lambda steps: steps,
+    definitions: tuple[str, ...] = (),
+) -> Path:
     """Path of the compiled library `name`, building it if the cache has none.
+
+    `definitions`, such as LSCD_LEFT_OUT=extract, make another library of the same sources.
 
     Raises ValueError for an unknown name and RuntimeError when there is no compiler, the
     compilation fails, or the cache folder cannot be written.
     """
     if name not in LIBRARIES:
         raise ValueError(f"name={name!r}: no such library; allowed: {', '.join(LIBRARIES)}")
-    library = LIBRARIES[name]
+    library = replace(LIBRARIES[name], definitions=definitions)
     target = cache_folder() / f"{name}-{cache_key(library)}" / f"lib{name}.so"
     try:
         if target.exists():
@@ -118,9 +133,9 @@ def build_all(progress: Callable[[Iterable], Iterable] = lambda steps: steps) ->
 
 
 @functools.cache
-def load(name: str) -> ctypes.CDLL:
+def load(name: str, definitions: tuple[str, ...] = ()) -> ctypes.CDLL:
     """The compiled library `name`, built if needed, loaded once."""
-    path = build(name)
+    path = build(name, definitions=definitions)
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:

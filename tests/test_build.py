@@ -72,6 +72,14 @@ def test_sources_of_one_name_in_two_folders_are_two_objects(kernels):
     assert library.encode() == library.spmm() == 1
 
 
+def test_definitions_make_another_library_of_the_same_sources(kernels):
+    (kernels / "answer.cpp").write_text(
+        f"#ifndef ANSWER\n#define ANSWER 1\n#endif\n{EXPORT}answer() {{ return ANSWER; }}\n"
+    )
+    other = build.build("cpu", definitions=("ANSWER=2",))
+    assert (answer(), ctypes.CDLL(str(other)).answer()) == (1, 2)
+
+
 def test_progress_sees_every_source(kernels):
     (kernels / "more.cpp").write_text("int more() { return 1; }\n")
     seen = []

@@ -5,11 +5,12 @@
 //   global      bitmaps, values of GroupTile t+1      B of tile t+1
 //                 | ld_sparse (cp.async)                | ld_dense (cp.async)
 //   shared      bitmaps, values, two buffers          B, two buffers
-//                 | decode (two popcounts, two phases)  | ldmatrix
-//   registers   A fragments of mma                    B fragments
+//                 | decode (two popcounts, two phases)  | smem2tc (ldmatrix)
+//   tensor core  mma.m16n8k16 <-------------------------+
 //
 // Shared memory is sized by the encoding's largest GroupTile, so that no density is out of reach.
 #include "../common/dense.cuh"
+#include "../common/stages.cuh"
 #include "../common/store.cuh"
 #include "kernels.cuh"
 
@@ -67,31 +68,40 @@ struct TcaBmeKernel {
         return first | second << 16;
     }
 
-    __device__ void multiply(Shared<uint64_t> bitmap, Shared<T> values, Shared<T> b, int strip_offset) {
-        // Each of the first 16 lanes counts one bitmap of the strip; a scan gives every run's start.
+    // Where the values of the strip's 16 8x8 tiles start, a lane each: every one of the first 16 lanes
+    // counts one bitmap, and a scan gives every run's start.
+    __device__ int run_starts(Shared<uint64_t> bitmap, int strip_offset) const {
         int mine = lane < 16 ? __popcll(bitmap.load(warp * 16 + lane)) : 0, end = mine;
 #pragma unroll
         for (int d = 1; d < 16; d *= 2) {
             int below = __shfl_up_sync(~0u, end, d);
             if (lane >= d) end += below;
         }
-        int start = strip_offset + end - mine;
+        return strip_offset + end - mine;
+    }
+
+    // Without decode, zeros are multiplied.
+    __device__ void multiply(Shared<uint64_t> bitmap, Shared<T> values, Shared<T> b, int strip_offset,
+                             bool decodes, bool multiplies) {
+        int start = decodes ? run_starts(bitmap, strip_offset) : 0;
 #pragma unroll
         for (int k16 = 0; k16 < TILE_K / 16; k16++) {
-            uint32_t a[4], b_frag[N_FRAGS][2];
-            load_b(b_frag, b, k16);
+            uint32_t a[4] = {}, b_frag[N_FRAGS][2];
+            if (multiplies) load_b(b_frag, b, k16);
 #pragma unroll
-            for (int q = 0; q < 4; q++) {
+            for (int q = 0; decodes && q < 4; q++) {
                 int base = __shfl_sync(~0u, start, k16 * 4 + q);
                 a[q] = decode(bitmap.load(warp * 16 + k16 * 4 + q), values, base);
             }
 #pragma unroll
-            for (int j = 0; j < N_FRAGS; j++) mma_m16n8k16<T>(sum[0][j], a, b_frag[j]);
+            for (int j = 0; multiplies && j < N_FRAGS; j++)
+                mma_m16n8k16<T>(sum[0][j], a, b_frag[j]);
         }
     }
 
     __device__ void run(unsigned char* memory, int n0, int part) {
         KRange range(p.K, part, p.split_k);
+        Stages stages{p, range};
         int stage = stage_bytes(p);
         auto b = [&](int t) { return Shared<T>(memory + t % 2 * stage); };
         auto bitmap = [&](int t) { return Shared<uint64_t>(memory + t % 2 * stage + B_BYTES); };
@@ -100,12 +110,13 @@ struct TcaBmeKernel {
         };
         const int* strip_offsets = static_cast<const int*>(p.A[3]);
         auto strip_offset = [&](int t) {
-            return t < range.last ? __ldg(strip_offsets + (group_m * tiles_k + t) * 4 + warp) : 0;
+            int tile = stages.source(Stage::ld_sparse, t);
+            return t < range.last ? __ldg(strip_offsets + (group_m * tiles_k + tile) * 4 + warp) : 0;
         };
         auto prefetch = [&](int t) {
             if (t < range.last) {
-                ld_sparse(t, bitmap(t), values(t));
-                ld_dense<BLOCK_N, THREADS>(p, t, n0, b(t));
+                if (stages.run(Stage::ld_sparse, t)) ld_sparse(t, bitmap(t), values(t));
+                if (stages.run(Stage::ld_dense, t)) ld_dense<BLOCK_N, THREADS>(p, t, n0, b(t));
             }
             cp_async_commit();
         };
@@ -116,7 +127,8 @@ struct TcaBmeKernel {
             int next_offset = strip_offset(t + 1);
             cp_async_wait<1>();
             __syncthreads();
-            multiply(bitmap(t), values(t), b(t), offset);
+            multiply(bitmap(t), values(t), b(t), offset, stages.run(Stage::decode, t),
+                     stages.run(Stage::smem2tc, t));
             __syncthreads();
             offset = next_offset;
         }

@@ -12,6 +12,7 @@
 //
 // Words beyond what the registers hold are scattered straight from global memory: no cap on nnz.
 #include "../common/dense.cuh"
+#include "../common/stages.cuh"
 #include "../common/store.cuh"
 #include "kernels.cuh"
 
@@ -113,17 +114,18 @@ struct TiledCslKernel {
 
     __device__ void run(Shared<T> shared, int n0, int part) {
         KRange range(p.K, part, p.split_k);
+        Stages stages{p, range};
         auto a = [&](int t) { return shared + t % 2 * A_ELEMENTS; };
         auto b = [&](int t) { return shared + 2 * A_ELEMENTS + t % 2 * B_ELEMENTS; };
         auto prefetch = [&](int t) {
-            gmem2reg(t);
-            ld_dense<BLOCK_N, THREADS>(p, t, n0, b(t));
+            if (stages.run(Stage::gmem2reg, t)) gmem2reg(t);
+            if (stages.run(Stage::ld_dense, t)) ld_dense<BLOCK_N, THREADS>(p, t, n0, b(t));
             cp_async_commit();
-            rst_smem(a(t));
+            if (stages.run(Stage::rst_smem, t)) rst_smem(a(t));
         };
         auto settle = [&](int t) {
             __syncthreads();  // rst_smem, of all threads
-            extract(a(t));
+            if (stages.run(Stage::extract, t)) extract(a(t));
             cp_async_wait<0>();  // ld_dense, of this thread …
             __syncthreads();     // … and of all; extract, too
         };
@@ -132,7 +134,7 @@ struct TiledCslKernel {
             settle(range.first);
             for (int t = range.first; t + 1 < range.last; t++) {
                 prefetch(t + 1);
-                smem2tc(a(t), b(t));
+                if (stages.run(Stage::smem2tc, t)) smem2tc(a(t), b(t));
                 settle(t + 1);
             }
             smem2tc(a(range.last - 1), b(range.last - 1));

@@ -87,10 +87,18 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     return Plan(name, f"{A.name}_mma", "", choices, splits)
 
 
-def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: int | None = None) -> None:
+def spmm(
+    A: SparseMatrix,
+    B: Tensor,
+    C: Tensor,
+    split_k: int | None = None,
+    left_out: str | None = None,
+) -> None:
     """C[M, N] = A[M, K] · B[K, N] on torch's current stream; sums in fp32, in a fixed order.
 
-    `split_k` overrides the plan's number of parts that the K loop is split in.
+    `split_k` overrides the plan's number of parts that the K loop is split in. `left_out` names a
+    stage of kernels/common/stages.cuh to build the kernel without: C is wrong then, and the time
+    says what the stage costs.
     """
     M, N = C.shape
     columns = _aligned_columns(B)  # [N, K]
@@ -104,7 +112,8 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: int | None = None) -> N
     launch.partial, launch.split_k = partial.data_ptr(), splits
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
     with torch.cuda.device(C.device):
-        _call("lscd_cuda_spmm", FORMAT_NUMBER[A.name], ctypes.byref(launch), stream)
+        number = FORMAT_NUMBER[A.name]
+        _call("lscd_cuda_spmm", number, ctypes.byref(launch), stream, without=left_out)
     if not in_place:
         C.copy_(result.T)
 
@@ -176,8 +185,8 @@ def _multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def _call(function: str, *arguments: object) -> None:
-    library = build.load("cuda")
+def _call(function: str, *arguments: object, without: str | None = None) -> None:
+    library = build.load("cuda", (f"LSCD_LEFT_OUT={without}",) if without else ())
     if error := getattr(library, function)(*arguments):
         library.lscd_cuda_error.restype = ctypes.c_char_p
         raise RuntimeError(f"{function} failed: {library.lscd_cuda_error(error).decode()}")

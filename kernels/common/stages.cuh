@@ -1,0 +1,34 @@
+// Leaving out one stage of the kernels, to see what it costs: -DLSCD_LEFT_OUT=extract.
+//
+// The results are wrong then; only the time says something: full kernel minus kernel without the
+// stage is the part of the stage that nothing else hides. A stage that overlaps with others perfectly
+// costs nothing, and the costs of all stages need not add up to the whole. What the left-out stage
+// would have written stays what it was for the first tiles, so that later stages do the same work.
+#pragma once
+#include "problem.cuh"
+
+namespace lscd {
+
+enum class Stage { none, rst_smem, gmem2reg, ld_sparse, ld_dense, extract, decode, smem2tc };
+
+#ifndef LSCD_LEFT_OUT
+#define LSCD_LEFT_OUT none
+#endif
+
+// Whether a stage runs for K tile t of a block: always, unless it is left out. Then it runs for the
+// first two only: they fill both buffers. The compiler cannot know that M is never negative; if it
+// did, it would remove the stages whose results nobody uses together with the left-out one.
+struct Stages {
+    const Problem& p;
+    const KRange& range;
+
+    __device__ bool run(Stage stage, int t) const {
+        return stage != Stage::LSCD_LEFT_OUT || t < range.first + 2 || p.M < 0;
+    }
+    // The tile whose data are there at tile t, if `stage` brings them.
+    __device__ int source(Stage stage, int t) const {
+        return stage != Stage::LSCD_LEFT_OUT ? t : range.first + (t - range.first) % 2;
+    }
+};
+
+}  // namespace lscd
