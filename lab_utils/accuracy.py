@@ -1,5 +1,8 @@
 """How exact a product must be: fp32 sums of exact products, rounded once to fp16 or bf16."""
 
+import copy
+from typing import Self
+
 import torch
 from torch import Tensor
 
@@ -18,30 +21,42 @@ def check(C: Tensor, A: Tensor, B: Tensor) -> float:
 class Judge:
     """What A · B is and how far from it a result may be, computed once for any number of results.
 
-    Attributes, fp64 [M, N]: `expected`, the product, and `allowed`, the largest error of each
+    Attributes, fp64 [M, N] in column order, as C has for activations Bᵀ: `expected`, the product;
+    `magnitude`, |A|·|B|, which no partial sum exceeds; and `allowed`, the largest error of each
     element: one rounding of the result, plus fp32 summation, whose rounding errors add up like √K
-    for terms no larger than |A|·|B|, plus what flushed subnormals can amount to.
+    for terms no larger than the magnitude, plus what flushed subnormals can amount to.
     """
 
     def __init__(self, A: Tensor, B: Tensor):
         dtype, (_, K) = A.dtype, A.shape
         A, B = A.double(), B.double()
-        self.expected = A @ B
+        self.expected = (B.T @ A.T).T
         A, B = A.abs(), B.abs()
-        summation = 2 * FP32 * (8 + K**0.5) * (A @ B)
+        self.magnitude = (B.T @ A.T).T
+        summation = 2 * FP32 * (8 + K**0.5) * self.magnitude
         # A flushed input is lost times all that it meets; no kernel flushes the inputs of fp16.
         inputs = A.sum(1, keepdim=True) + B.sum(0) if dtype == torch.bfloat16 else 0.0
         flushed = SMALLEST[dtype] * (1 + inputs)
         self.allowed = 1.01 * ROUNDING[dtype] * self.expected.abs() + summation + flushed
 
-    def check(self, C: Tensor) -> float:
+    def columns(self, N: int) -> Self:
+        """The judge of the first N columns of B alone."""
+        narrow = copy.copy(self)
+        for name in ("expected", "magnitude", "allowed"):
+            setattr(narrow, name, getattr(self, name)[:, :N])
+        return narrow
+
+    def check(self, C: Tensor, roundings: int = 1) -> float:
         """Relative error ‖C − A·B‖ / ‖A·B‖ of a result C [M, N], fp16 or bf16.
 
+        `roundings` is how often a sum is rounded to that dtype on its way into C.
         Raises AssertionError naming the first element that is farther off than `allowed`. NaN
         passes only where the product is NaN; an infinity only where the product is the same one,
         or comes within `allowed` of rounding to it.
         """
         expected, allowed = self.expected, self.allowed
+        if roundings > 1:
+            allowed = allowed + 1.01 * (roundings - 1) * ROUNDING[C.dtype] * self.magnitude
         error = (C.double() - expected).abs()
         farthest = (expected + allowed * expected.sign()).to(C.dtype)  # infinite close to overflow
         right = (expected.isfinite() & (error <= allowed)) | (farthest == C)
@@ -53,5 +68,5 @@ class Judge:
                 f"{C[m, n].item()}, expected {expected[m, n].item()} ± {allowed[m, n].item():.3g}"
             )
         finite = expected.isfinite() & C.isfinite()
-        norm = float(expected[finite].norm())
-        return float(error[finite].norm()) / norm if norm else 0.0
+        norm = float(torch.where(finite, expected, 0.0).norm())
+        return float(torch.where(finite, error, 0.0).norm()) / norm if norm else 0.0

@@ -44,3 +44,23 @@ def test_overflow_close_to_the_largest_number() -> None:
         accuracy.check(torch.tensor([[allowed]]).half(), a, b)
     with pytest.raises(AssertionError):
         accuracy.check(torch.tensor([[torch.inf]]).half(), a / 2, b)
+
+
+def test_judges_some_columns_alone() -> None:
+    a, b = A.half(), B.half()
+    judge, right = accuracy.Judge(a, b), (a.double() @ b.double()).half()
+    some = right[:, :2]
+    assert judge.columns(2).check(some) == pytest.approx(accuracy.check(some, a, b[:, :2]))
+    with pytest.raises(AssertionError, match=r"C\[0, 1\]"):
+        judge.columns(2).check(right[:, [0, 0]])
+
+
+def test_a_partial_sum_may_be_rounded_too_where_said() -> None:
+    a = torch.tensor([[1.0, 1.0, -1.0]]).half()
+    b = torch.tensor([[2048.0], [1.0], [2048.0]]).half()  # 2048 + 1 is a tie in fp16
+    judge, rounded_twice = accuracy.Judge(a, b), torch.tensor([[0.0]]).half()
+    judge.check(rounded_twice, roundings=2)
+    with pytest.raises(AssertionError):
+        judge.check(rounded_twice)
+    with pytest.raises(AssertionError):
+        judge.check(torch.tensor([[8.0]]).half(), roundings=2)
