@@ -1,0 +1,201 @@
+"""Sparse weights in torch models: a layer in place of `torch.nn.Linear`, and a swap for all."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from lab_utils.formats import FORMATS, SparseMatrix, encode
+from lab_utils.formats.checks import DTYPES
+from lab_utils.ops import sparse_linear
+
+
+class SparseLinear(nn.Module):
+    """y[..., M] = x[..., K] · Aᵀ + bias[M], with A [M, K] encoded; for inference.
+
+    `weight` is the `SparseMatrix`; its arrays are the buffers of this module, so that devices,
+    copies, `state_dict` and pickling work as for any layer. A state of another sparsity may be
+    loaded, though its arrays are longer or shorter. Whatever the arrays come from, they are
+    validated before a kernel reads them. The dtype is that of the encoding and stays.
+
+    The sum is rounded to 16 bits before the bias is added, and once more after it.
+    """
+
+    def __init__(self, weight: SparseMatrix, bias: Tensor | None = None):
+        """`bias`: [M], of the dtype and on the device of `weight`. Raises ValueError otherwise."""
+        super().__init__()
+        _check(weight, bias)
+        self.out_features, self.in_features = weight.shape
+        self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
+        self._hold(weight.of_valid(weight.shape, weight.dtype, weight.arrays, weight.constants))
+
+    @classmethod
+    def from_linear(cls, linear: nn.Linear, format: str = "tca_bme", **options: Any) -> Self:
+        """The layer with the weights of `linear` (fp16 or bf16) encoded on their device.
+
+        -0, which pruning by multiplying with a mask leaves behind, is taken for +0.
+        Raises ValueError where the weights do not fit the format, or its `options`.
+        """
+        if not isinstance(linear, nn.Linear):
+            raise ValueError(f"linear is a {type(linear).__name__}; allowed: torch.nn.Linear")
+        dense = linear.weight.detach()
+        bias = None if linear.bias is None else linear.bias.detach().clone()
+        layer = cls(encode(dense.masked_fill(dense == 0, 0), format, **options), bias)
+        return layer.train(linear.training)
+
+    def to_linear(self) -> nn.Linear:
+        """A `torch.nn.Linear` with the decoded weights, on the same device."""
+        M, K = self.weight.shape
+        place = {"device": self.weight.device, "dtype": self.weight.dtype}
+        linear = nn.utils.skip_init(nn.Linear, K, M, bias=self.bias is not None, **place)
+        linear.weight = nn.Parameter(self.weight.decode())
+        if self.bias is not None:
+            linear.bias = nn.Parameter(self.bias.detach().clone())
+        return linear.train(self.training)
+
+    @property
+    def weight(self) -> SparseMatrix:
+        """The encoded weights [M, K], as they are now."""
+        return self._weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        """y[..., M] for x[..., K], of the dtype and on the device of the weights.
+
+        Raises RuntimeError where a gradient would have to flow to x.
+        """
+        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
+            raise RuntimeError(
+                "x requires a gradient; SparseLinear has none: call it under torch.no_grad() or "
+                "torch.inference_mode(), or give it x.detach()"
+            )
+        y = sparse_linear(x, self._weight)
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self) -> str:
+        A = self.weight
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}, {A.name}, {str(A.dtype).removeprefix('torch.')}, "
+            f"{A.sparsity:.1%} zeros, {A.nbytes:,} bytes"
+        )
+
+    # --- where arrays come from: each way ends in _hold ----------------------------------------
+
+    def _hold(self, weight: SparseMatrix) -> None:
+        """Make the arrays of `weight` buffers; it and this module share one dict of them.
+
+        So what torch does to buffers happens to the encoding, which notices it at the next launch.
+        """
+        for name, array in weight.arrays.items():
+            self.register_buffer(name, array)
+        weight.arrays = self._buffers
+        self._weight = weight
+
+    def _revalidated(self) -> SparseMatrix:
+        """The encoding that the buffers are now; ValueError if they are none."""
+        A = self._weight
+        return type(A)(A.shape, A.dtype, dict(self._buffers))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        for name, array in self._buffers.items():
+            if (dtype := fn(array.new_empty(0)).dtype) != array.dtype:
+                raise ValueError(
+                    f"dtype={dtype}: array {name!r} of the encoding is {array.dtype} and stays so; "
+                    "convert the torch.nn.Linear before it is encoded, or to_linear()"
+                )
+        before = dict(self._buffers)
+        super()._apply(fn, recurse)
+        moved = any(array is not before[name] for name, array in self._buffers.items())
+        if moved and self._weight.device.type != "meta":
+            self._hold(self._revalidated())
+        return self
+
+    def _load_from_state_dict(self, state_dict: Mapping, prefix: str, *others: Any) -> None:
+        *_, error_msgs = others
+        try:
+            self._make_room(state_dict, prefix)
+            super()._load_from_state_dict(state_dict, prefix, *others)
+            self._hold(self._revalidated())
+        except ValueError as error:
+            error_msgs.append(f"{prefix.removesuffix('.') or type(self).__name__}: {error}")
+
+    def _make_room(self, state_dict: Mapping, prefix: str) -> None:
+        """Give buffers the lengths of the arrays to come, for torch copies between equal shapes."""
+        if (extra := state_dict.get(f"{prefix}_extra_state")) is not None:
+            self.set_extra_state(extra)
+        for name, array in self._buffers.items():
+            new = state_dict.get(prefix + name)
+            if isinstance(new, Tensor) and new.dtype != array.dtype:
+                raise ValueError(f"array {name!r} is {new.dtype}; allowed: {array.dtype}")
+            if isinstance(new, Tensor) and new.shape != array.shape:
+                self._buffers[name] = array.new_empty(new.shape)
+
+    def get_extra_state(self) -> Tensor:
+        """What the arrays do not say: version of the format, M, K."""
+        return torch.tensor([self._weight.version, *self._weight.shape])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Raises ValueError unless `state` is that of a matrix of this shape and version."""
+        mine = self.get_extra_state().tolist()
+        if not isinstance(state, Tensor) or state.tolist() != mine:
+            raise ValueError(f"version, M, K are {state}; allowed: {mine}")
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        self._hold(self._revalidated())
+
+
+def sparsify(
+    model: nn.Module,
+    format: str = "tca_bme",
+    *,
+    select: Callable[[str, nn.Linear], bool] | None = None,
+    **options: Any,
+) -> dict[str, SparseLinear]:
+    """Replace linear layers of `model`, in place, one at a time; returns the new ones by name.
+
+    `select(name, linear)` says which; by default those whose encoding is expected to be smaller.
+    Only layers of the very class `torch.nn.Linear` are asked for: others may do something else.
+    Raises ValueError, and replaces nothing, where a layer is not fp16 or bf16.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+    select = select or (lambda _, linear: _pays(linear, format))
+    names = [n for n, m in model.named_modules() if type(m) is nn.Linear and select(n, m)]
+    for name in names:
+        dtype = model.get_submodule(name).weight.dtype
+        if not name or dtype not in DTYPES.values():
+            found = f"layer {name!r} is {dtype}" if name else "model is itself a torch.nn.Linear"
+            raise ValueError(f"{found}; allowed: fp16 and bf16 layers inside of a model")
+    return {name: _replace(model, name, format, options) for name in names}
+
+
+def _replace(model: nn.Module, name: str, format: str, options: dict) -> SparseLinear:
+    """Put a sparse layer wherever `model` has the linear one, which can be in several places."""
+    linear = model.get_submodule(name)
+    sparse = SparseLinear.from_linear(linear, format, **options)
+    for parent in model.modules():
+        for own_name, child in parent._modules.items():
+            if child is linear:
+                parent._modules[own_name] = sparse
+    return sparse
+
+
+def _pays(linear: nn.Linear, format: str) -> bool:
+    weight = linear.weight
+    sparsity = 1 - int(torch.count_nonzero(weight)) / weight.numel()
+    return FORMATS[format].expected_nbytes(*weight.shape, sparsity) < weight.nbytes
+
+
+def _check(weight: SparseMatrix, bias: Tensor | None) -> None:
+    if not isinstance(weight, SparseMatrix):
+        raise ValueError(f"weight is a {type(weight).__name__}; allowed: encode(dense, format)")
+    M = weight.shape[0]
+    if bias is not None and (
+        bias.shape != (M,) or bias.dtype != weight.dtype or bias.device != weight.device
+    ):
+        raise ValueError(
+            f"bias is {bias.dtype} {tuple(bias.shape)} on {bias.device}; "
+            f"allowed: {weight.dtype} ({M},) on {weight.device}, as weight"
+        )

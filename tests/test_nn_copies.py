@@ -1,0 +1,125 @@
+"""SparseLinear survives copies, files and states, and finds what was damaged on the way."""
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+
+import pytest
+import torch
+from layers import K, M, X, linear, state_of
+from torch import Tensor, nn
+
+from lab_utils import SparseLinear
+
+
+@pytest.fixture
+def sparse() -> SparseLinear:
+    return SparseLinear.from_linear(linear())
+
+
+def pickled(layer: SparseLinear) -> SparseLinear:
+    return pickle.loads(pickle.dumps(layer))
+
+
+def saved(layer: SparseLinear) -> SparseLinear:
+    file = io.BytesIO()
+    torch.save(layer, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def reloaded(layer: SparseLinear) -> SparseLinear:
+    """Into a layer of other weights, by way of a file that holds tensors only."""
+    file = io.BytesIO()
+    torch.save(layer.state_dict(), file)
+    file.seek(0)
+    other = SparseLinear.from_linear(linear(seed=1), layer.weight.name)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    return other
+
+
+WAYS = [copy.deepcopy, copy.copy, pickled, saved, reloaded, lambda layer: layer.to("cpu").cpu()]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["deep", "copy", "pickle", "save", "state", "to"])
+@pytest.mark.parametrize("format", ["tca_bme", "sparta"])
+def test_survives(format: str, way: Callable) -> None:
+    layer = SparseLinear.from_linear(linear(), format)
+    again = way(layer)
+    assert torch.equal(again(X), layer(X))
+    assert again.weight.arrays is again._buffers
+    again.weight.validate()
+
+
+def test_copies_share_nothing(sparse: SparseLinear) -> None:
+    before, again = sparse(X), copy.deepcopy(sparse)
+    again.values.zero_()
+    again.bias.data.zero_()
+    assert torch.equal(sparse(X), before)
+
+
+def test_the_arrays_are_the_state(sparse: SparseLinear) -> None:
+    state = sparse.state_dict()
+    assert set(state) == {*sparse.weight.ARRAYS, "bias", "_extra_state"}
+    assert all(isinstance(value, Tensor) for value in state.values())  # as safetensors wants
+
+
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("sparsity", [0.0, 0.3, 0.9, 1.0])
+def test_loads_a_state_of_another_sparsity(
+    sparse: SparseLinear, sparsity: float, assign: bool
+) -> None:
+    model = nn.Sequential(sparse)
+    other = nn.Sequential(SparseLinear.from_linear(linear(sparsity, seed=1)))
+    assert model.load_state_dict(other.state_dict(), assign=assign).missing_keys == []
+    assert torch.equal(model(X), other(X))
+    assert sparse.weight.constants == other[0].weight.constants
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (state_of(linear(), "csr"), "Missing key.*0.bitmap.*Unexpected key.*row_ptr"),
+        (state_of(linear(dtype=torch.bfloat16)), "'values' is torch.bfloat16; allowed: .*float16"),
+        (state_of(nn.Linear(M, K).half()), r"allowed: \[1, 96, 160\]"),
+        (state_of(linear(), values=torch.zeros(8).half()), "invalid tca_bme encoding"),
+        (state_of(linear(), gt_offset=torch.tensor([0] * 7).int()), "invalid tca_bme encoding"),
+    ],
+    ids=["format", "dtype", "shape", "short", "offsets"],
+)
+def test_refuses_states_that_do_not_fit(sparse: SparseLinear, state: dict, said: str) -> None:
+    with pytest.raises(RuntimeError, match=f"(?s){said}"):
+        nn.Sequential(sparse).load_state_dict({f"0.{name}": x for name, x in state.items()})
+
+
+def test_a_corrupted_array_never_reaches_a_kernel(sparse: SparseLinear) -> None:
+    sparse.bitmap[0] ^= 1
+    for call in (lambda: sparse(X), sparse.to_linear, lambda: pickled(sparse)):
+        with pytest.raises(ValueError, match="invalid tca_bme encoding"):
+            call()
+
+
+def test_a_replaced_array_is_noticed(sparse: SparseLinear) -> None:
+    sparse.values = sparse.values[:-8]
+    with pytest.raises(ValueError, match="invalid tca_bme encoding"):
+        sparse(X)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [nn.Module.float, nn.Module.bfloat16, nn.Module.double, lambda m: m.to(torch.float32)],
+)
+def test_keeps_its_dtype(sparse: SparseLinear, convert: Callable) -> None:
+    before = sparse(X)
+    with pytest.raises(ValueError, match="of the encoding is torch.float16 and stays so"):
+        convert(sparse)
+    assert torch.equal(sparse(X), before)
+    assert torch.equal(sparse.half()(X), before)
+
+
+def test_works_in_inference_mode() -> None:
+    with torch.inference_mode():
+        layer = copy.deepcopy(SparseLinear.from_linear(linear()))
+        first = layer(X)
+    assert torch.equal(layer(X), first)
