@@ -19,8 +19,16 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "sparsity", "pattern", "dtype", "split_k", "time_us", "p10_us", "p90_us", "encoded_bytes",
         "gb_per_s", "tflops", "byte_limit_fraction", "relative_error", "dense_us", "speedup",
     ),
+    "stages": (
+        "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
+        "pattern", "dtype", "split_k", "left_out", "time_us", "p10_us", "p90_us",
+    ),
+    "counters": (
+        "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
+        "pattern", "dtype", "split_k", "metric", "unit", "value",
+    ),
 }  # fmt: skip
-CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows of spmm comparable
+CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows comparable
 TEXT = ("commit", "driver", "cuda")  # columns that could be taken for numbers, or are empty
 
 
