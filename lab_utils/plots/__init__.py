@@ -1,11 +1,7 @@
 """One function per figure; `use()` sets template and renderer once per session."""
 
-from lab_utils.plots.benchmark import (
-    fractions_of_byte_limit,
-    speedup_heatmap,
-    speedups,
-    time_bars,
-)
+from lab_utils.plots.benchmark import fractions_of_byte_limit, speedups
+from lab_utils.plots.cases import speedup_heatmap, time_bars
 from lab_utils.plots.compression import (
     break_evens,
     bytes_per_weight,

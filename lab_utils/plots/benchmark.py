@@ -11,25 +11,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lab_utils.plots.rows import (
-    dense_bytes,
-    of_sparse_formats,
-    origin,
-    shapes,
-    single_case,
-    with_format,
-)
-from lab_utils.plots.style import (
-    FORMAT_COLOURS,
-    FORMAT_LABELS,
-    INK,
-    format_marker,
-    spread,
-    titled,
-)
-
-BASELINE = FORMAT_COLOURS["dense"]
-RATIO_TICKS = [2.0**i for i in range(-6, 7)]
+from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
+from lab_utils.plots.rows import dense_bytes, geometric_means, of_sparse_formats, origin, shapes
+from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, format_marker, titled
 
 
 def speedups(rows: pd.DataFrame) -> go.Figure:
@@ -42,17 +26,14 @@ def speedups(rows: pd.DataFrame) -> go.Figure:
     rows = of_sparse_formats(rows)
     fig, panels = _panels(rows, "speed-up over the best dense product")
     for where, part in panels:
-        line = {"color": BASELINE, "width": 1.5, "dash": "dash"}
-        fig.add_hline(y=1, line=line, exclude_empty_subplots=False, **where)
+        line_of_dense(fig, **where)
         for format, of_format in part.groupby("format", sort=False):
-            ratio = _mean(of_format.assign(ratio=dense_bytes(of_format)), _x_axis(rows), "ratio")
+            ratios = of_format.assign(ratio=dense_bytes(of_format))
+            ratio = geometric_means(ratios, _x_axis(rows), "ratio")
             fig.add_trace(_limit_line(format, ratio), **where)
             _add_points(fig, of_format, format, "speedup", "%{y:.2f}×", _x_axis(rows), **where)
-    ratios = np.concatenate([rows.speedup, dense_bytes(rows), [1.0]])
-    low, high = np.log10(ratios.min() * 0.85), np.log10(ratios.max() * 1.15)
-    labels = [f"{tick:g}×" for tick in RATIO_TICKS]
-    fig.update_yaxes(type="log", range=[low, high], tickvals=RATIO_TICKS, ticktext=labels)
-    _label_lines(fig, rows, "speedup", lambda y: (np.log10(y) - low) / (high - low))
+    height = ratio_axis(fig, [*rows.speedup, *dense_bytes(rows)])
+    _label_lines(fig, rows, "speedup", height)
     return titled(
         fig,
         "Speed-up over dense",
@@ -87,92 +68,12 @@ def fractions_of_byte_limit(rows: pd.DataFrame) -> go.Figure:
     )
 
 
-def time_bars(rows: pd.DataFrame) -> go.Figure:
-    """Time of every kernel for one case, fastest first, with the range from p10 to p90.
-
-    Dense baselines are grey. The black tick on each bar is its byte limit: reading its bytes once.
-    Raises ValueError where the rows hold more than one case.
-    """
-    case = single_case(rows)
-    rows = with_format(rows).sort_values("time_us", ascending=False)
-    whiskers = {
-        "type": "data",
-        "symmetric": False,
-        "array": rows.p90_us - rows.time_us,
-        "arrayminus": rows.time_us - rows.p10_us,
-        "color": INK,
-        "thickness": 1.2,
-        "width": 4,
-    }
-    fig = go.Figure()
-    fig.add_bar(
-        x=rows.time_us,
-        y=rows.kernel,
-        orientation="h",
-        error_x=whiskers,
-        marker_color=[FORMAT_COLOURS.get(format, BASELINE) for format in rows.format],
-        showlegend=False,
-        hovertemplate="%{y}: %{x:,.0f} µs<extra></extra>",
-    )
-    fig.add_trace(_byte_limit_ticks(rows))
-    for row in rows.itertuples():
-        text = f"<b>{row.time_us:,.0f} µs</b>  {row.speedup:.2f}×"
-        fig.add_annotation(x=max(row.p90_us, row.time_us), y=row.kernel, text=text)
-    fig.update_annotations(showarrow=False, xanchor="left", xshift=8)
-    fig.update_xaxes(title="time (µs)", range=[0, 1.28 * float(rows.p90_us.max())])
-    fig.update_yaxes(showgrid=False, ticks="")
-    return titled(
-        fig,
-        f"One product, every kernel: N = {case.N}, {case.sparsity:.0%} sparsity",
-        f"{origin(rows)}; whiskers: p10 to p90; ×: speed-up over the best dense product",
-        height=150 + 42 * len(rows),
-        margin={"t": 100},
-        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0, "yanchor": "bottom"},
-    )
-
-
-def speedup_heatmap(rows: pd.DataFrame, format: str) -> go.Figure:
-    """Speed-up of one format over the best dense product: shapes by N, a panel per sparsity.
-
-    Red is slower than dense, blue faster; the colour scale is logarithmic, so that half the speed
-    is as far from white as twice the speed.
-    """
-    rows = of_sparse_formats(rows)
-    rows = rows[rows.format == format]
-    if rows.empty:
-        raise ValueError(f"format={format!r}: no row of it among those given")
-    sparsities = sorted(rows.sparsity.unique())
-    titles = [f"{s:.0%} sparsity" for s in sparsities]
-    fig = make_subplots(cols=len(sparsities), shared_yaxes=True, subplot_titles=titles)
-    reach = max(0.5, float(np.abs(np.log2(rows.speedup)).max()))
-    for column, s in enumerate(sparsities, 1):
-        fig.add_trace(_heat(rows[rows.sparsity == s], reach), row=1, col=column)
-    names = shapes(rows.sort_values(["M", "K"])).unique()
-    categories = {"type": "category", "showgrid": False, "ticks": ""}
-    fig.update_xaxes(title="N", **categories)
-    fig.update_yaxes(**categories, categoryorder="array", categoryarray=names[::-1])
-    fig.update_annotations(font={"size": 13, "color": INK})
-    return titled(
-        fig,
-        f"{FORMAT_LABELS[format]} against the best dense product",
-        origin(rows),
-        height=210 + 42 * len(names),
-        width=max(560, 260 + 55 * rows.N.nunique() * len(sparsities)),
-        margin={"t": 110},
-    )
-
-
 # --- what the figures share --------------------------------------------------------------------
 
 
 def _x_axis(rows: pd.DataFrame) -> str:
     """What the lines run along: sparsity, or N where there is only one sparsity."""
     return "N" if rows.sparsity.nunique() == 1 and rows.N.nunique() > 1 else "sparsity"
-
-
-def _mean(rows: pd.DataFrame, x: str, column: str) -> pd.Series:
-    """Geometric mean of `column` over everything but `x`."""
-    return np.exp(np.log(rows[column]).groupby(rows[x]).mean())
 
 
 def _grid(rows: pd.DataFrame) -> tuple[int, int]:
@@ -228,7 +129,7 @@ def _add_points(
 ) -> None:
     """The line of a format, through the geometric means, and faint points of its shapes."""
     colour, label = FORMAT_COLOURS[format], FORMAT_LABELS[format]
-    mean = _mean(rows, x, column)
+    mean = geometric_means(rows, x, column)
     place = "N = %{x}" if x == "N" else "%{x:.0%}"
     hover = f"{label}, {place}: {number}<extra></extra>"
     line, marker = {"color": colour, "width": 2.5}, format_marker(format)
@@ -250,14 +151,12 @@ def _label_lines(
     """
     x, (_, last) = _x_axis(rows), _grid(rows)
     part = rows if x == "N" else rows[rows.N.eq(sorted(rows.N.unique())[last - 1])]
-    groups = part.groupby("format", sort=False)
-    ends = {format: height(_mean(one, x, column).iloc[-1]) for format, one in groups}
-    for format, y in zip(ends, spread(list(ends.values()), gap=0.065), strict=True):
-        text, colour = f"<b>{FORMAT_LABELS[format]}</b>", FORMAT_COLOURS[format]
-        fig.add_annotation(x=1, y=y, text=text, font_color=colour, row=1, col=last)
-        label = fig.layout.annotations[-1]
-        label.update(xref=f"{label.xref} domain", yref=f"{label.yref} domain")
-        label.update(xanchor="left", yanchor="middle", xshift=6, showarrow=False)
+    means = geometric_means(part, ["format", x], column).groupby("format", sort=False).last()
+    ends = {
+        FORMAT_LABELS[format]: (height(mean), FORMAT_COLOURS[format])
+        for format, mean in means.items()
+    }
+    label_ends(fig, ends, col=last)
 
 
 def _size(rows: pd.DataFrame) -> dict:
@@ -267,33 +166,3 @@ def _size(rows: pd.DataFrame) -> dict:
         "height": 160 + 290 * lines,
         "margin": {"t": 110, "r": 95},
     }
-
-
-def _byte_limit_ticks(rows: pd.DataFrame) -> go.Scatter:
-    return go.Scatter(
-        x=rows.time_us * rows.byte_limit_fraction,
-        y=rows.kernel,
-        mode="markers",
-        marker={"symbol": "line-ns", "size": 22, "line": {"color": "black", "width": 2.5}},
-        name="byte limit",
-        hovertemplate="byte limit of %{y}: %{x:,.0f} µs<extra></extra>",
-    )
-
-
-def _heat(rows: pd.DataFrame, reach: float) -> go.Heatmap:
-    table = rows.assign(shape=shapes(rows)).pivot_table("speedup", "shape", "N")
-    return go.Heatmap(
-        z=np.log2(table),
-        x=table.columns.astype(str),
-        y=table.index,
-        text=table,
-        texttemplate="%{text:.2f}",
-        textfont={"color": INK},
-        colorscale=["#e88d7a", "#ffffff", "#86b0ee"],
-        zmin=-reach,
-        zmax=reach,
-        showscale=False,
-        xgap=2,
-        ygap=2,
-        hovertemplate="%{y}, N = %{x}: %{text:.2f}×<extra></extra>",
-    )

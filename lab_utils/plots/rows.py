@@ -1,9 +1,19 @@
 """Rows of measurements as the figures of notebook 30 need them."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import pandas as pd
 
-from lab_utils.plots.style import FORMAT_COLOURS
+from lab_utils.plots.style import FORMAT_COLOURS, KERNELS
 from lab_utils.results import CASE
+
+DENSE = ("torch", "dense", "cublas", "gemv")  # how the names of dense products start
+
+
+def is_dense(rows: pd.DataFrame) -> pd.Series:
+    """Whether each row is of a dense product."""
+    return rows.kernel.str.startswith(DENSE)
 
 
 def with_format(rows: pd.DataFrame) -> pd.DataFrame:
@@ -27,6 +37,21 @@ def of_sparse_formats(rows: pd.DataFrame) -> pd.DataFrame:
         raise ValueError("rows hold no kernel of a sparse format")
     rows = rows.drop_duplicates(["device", "format", *CASE])
     return rows.sort_values("format", key=lambda names: names.map(list(FORMAT_COLOURS).index))
+
+
+def of_gpu_kernels(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the sparse kernels of `KERNELS`, in its order; raises ValueError for any other."""
+    rows = rows[~is_dense(rows)]
+    if unknown := sorted(set(rows.kernel) - set(KERNELS)):
+        raise ValueError(f"kernel={unknown[0]!r}: unknown; allowed: {', '.join(KERNELS)}")
+    if rows.empty:
+        raise ValueError("rows hold no sparse kernel")
+    return rows.sort_values("kernel", key=lambda names: names.map(list(KERNELS).index))
+
+
+def geometric_means(rows: pd.DataFrame, by: str | Sequence[str], column: str) -> pd.Series:
+    """Geometric mean of `column` over everything but `by`."""
+    return np.exp(np.log(rows[column]).groupby([rows[name] for name in np.atleast_1d(by)]).mean())
 
 
 def single_case(rows: pd.DataFrame) -> pd.Series:

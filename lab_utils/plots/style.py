@@ -4,6 +4,7 @@ import functools
 import os
 import threading
 import time
+from dataclasses import dataclass
 
 import kaleido
 import plotly.graph_objects as go
@@ -36,6 +37,30 @@ FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible in
     "2:4": "square-open",
     "sparta": "triangle-up",
     "optimal": "star",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How figures name and draw a sparse GPU kernel; `simt`: it uses no tensor cores."""
+
+    label: str
+    colour: str
+    symbol: str
+    simt: bool = False
+
+    @property
+    def marker(self) -> dict:
+        return _marker(self.colour, self.symbol)
+
+
+KERNELS = {
+    "tca_bme_mma": Kernel("TCA-BME", FORMAT_COLOURS["tca_bme"], "diamond"),
+    "tiled_csl_mma": Kernel("Tiled-CSL", FORMAT_COLOURS["tiled_csl"], "circle"),
+    "sparta": Kernel("SparTA", FORMAT_COLOURS["sparta"], "triangle-up"),
+    "two_four": Kernel("2:4", FORMAT_COLOURS["2:4"], "square-open"),
+    "csr_simt": Kernel("CSR, SIMT", FORMAT_COLOURS["csr"], "circle-open", simt=True),
+    "cusparse": Kernel("cuSPARSE", "#8a5a2b", "x", simt=True),
 }
 WANTS_PNG = "LSCD_PNG"  # environment variable that the runner of notebooks sets
 
@@ -129,8 +154,11 @@ def spread(values: list[float], gap: float) -> list[float]:
 
 def format_marker(name: str) -> dict:
     """Marker of a format: its colour and symbol, open ones larger so that others fit inside."""
-    symbol = FORMAT_SYMBOLS[name]
-    marker = {"color": FORMAT_COLOURS[name], "symbol": symbol, "size": 10}
+    return _marker(FORMAT_COLOURS[name], FORMAT_SYMBOLS[name])
+
+
+def _marker(colour: str, symbol: str) -> dict:
+    marker = {"color": colour, "symbol": symbol, "size": 10}
     return {**marker, "size": 14, "line": {"width": 2}} if "open" in symbol else marker
 
 

@@ -1,0 +1,119 @@
+"""Figures of single cases: the time of every kernel, and a format's speed-up in all of them.
+
+Both take rows with the columns of `results.COLUMNS["spmm"]`, all of one device.
+"""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from lab_utils.plots.rows import of_sparse_formats, origin, shapes, single_case, with_format
+from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, titled
+
+BASELINE = FORMAT_COLOURS["dense"]
+
+
+def time_bars(rows: pd.DataFrame) -> go.Figure:
+    """Time of every kernel for one case, fastest first, with the range from p10 to p90.
+
+    Dense baselines are grey. The black tick on each bar is its byte limit: reading its bytes once.
+    Raises ValueError where the rows hold more than one case.
+    """
+    case = single_case(rows)
+    rows = with_format(rows).sort_values("time_us", ascending=False)
+    whiskers = {
+        "type": "data",
+        "symmetric": False,
+        "array": rows.p90_us - rows.time_us,
+        "arrayminus": rows.time_us - rows.p10_us,
+        "color": INK,
+        "thickness": 1.2,
+        "width": 4,
+    }
+    fig = go.Figure()
+    fig.add_bar(
+        x=rows.time_us,
+        y=rows.kernel,
+        orientation="h",
+        error_x=whiskers,
+        marker_color=[FORMAT_COLOURS.get(format, BASELINE) for format in rows.format],
+        showlegend=False,
+        hovertemplate="%{y}: %{x:,.0f} µs<extra></extra>",
+    )
+    fig.add_trace(_byte_limit_ticks(rows))
+    for row in rows.itertuples():
+        text = f"<b>{row.time_us:,.0f} µs</b>  {row.speedup:.2f}×"
+        fig.add_annotation(x=max(row.p90_us, row.time_us), y=row.kernel, text=text)
+    fig.update_annotations(showarrow=False, xanchor="left", xshift=8)
+    fig.update_xaxes(title="time (µs)", range=[0, 1.28 * float(rows.p90_us.max())])
+    fig.update_yaxes(showgrid=False, ticks="")
+    return titled(
+        fig,
+        f"One product, every kernel: N = {case.N}, {case.sparsity:.0%} sparsity",
+        f"{origin(rows)}; whiskers: p10 to p90; ×: speed-up over the best dense product",
+        height=150 + 42 * len(rows),
+        margin={"t": 100},
+        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0, "yanchor": "bottom"},
+    )
+
+
+def speedup_heatmap(rows: pd.DataFrame, format: str) -> go.Figure:
+    """Speed-up of one format over the best dense product: shapes by N, a panel per sparsity.
+
+    Red is slower than dense, blue faster; the colour scale is logarithmic, so that half the speed
+    is as far from white as twice the speed.
+    """
+    rows = of_sparse_formats(rows)
+    rows = rows[rows.format == format]
+    if rows.empty:
+        raise ValueError(f"format={format!r}: no row of it among those given")
+    sparsities = sorted(rows.sparsity.unique())
+    titles = [f"{s:.0%} sparsity" for s in sparsities]
+    fig = make_subplots(cols=len(sparsities), shared_yaxes=True, subplot_titles=titles)
+    reach = max(0.5, float(np.abs(np.log2(rows.speedup)).max()))
+    for column, s in enumerate(sparsities, 1):
+        fig.add_trace(_heat(rows[rows.sparsity == s], reach), row=1, col=column)
+    names = shapes(rows.sort_values(["M", "K"])).unique()
+    categories = {"type": "category", "showgrid": False, "ticks": ""}
+    fig.update_xaxes(title="N", **categories)
+    fig.update_yaxes(**categories, categoryorder="array", categoryarray=names[::-1])
+    fig.update_annotations(font={"size": 13, "color": INK})
+    return titled(
+        fig,
+        f"{FORMAT_LABELS[format]} against the best dense product",
+        origin(rows),
+        height=210 + 42 * len(names),
+        width=max(560, 260 + 55 * rows.N.nunique() * len(sparsities)),
+        margin={"t": 110},
+    )
+
+
+def _byte_limit_ticks(rows: pd.DataFrame) -> go.Scatter:
+    return go.Scatter(
+        x=rows.time_us * rows.byte_limit_fraction,
+        y=rows.kernel,
+        mode="markers",
+        marker={"symbol": "line-ns", "size": 22, "line": {"color": "black", "width": 2.5}},
+        name="byte limit",
+        hovertemplate="byte limit of %{y}: %{x:,.0f} µs<extra></extra>",
+    )
+
+
+def _heat(rows: pd.DataFrame, reach: float) -> go.Heatmap:
+    table = rows.assign(shape=shapes(rows)).pivot_table("speedup", "shape", "N")
+    return go.Heatmap(
+        z=np.log2(table),
+        x=table.columns.astype(str),
+        y=table.index,
+        text=table,
+        texttemplate="%{text:.2f}",
+        textfont={"color": INK},
+        colorscale=["#e88d7a", "#ffffff", "#86b0ee"],
+        zmin=-reach,
+        zmax=reach,
+        showscale=False,
+        xgap=2,
+        ygap=2,
+        hovertemplate="%{y}, N = %{x}: %{text:.2f}×<extra></extra>",
+    )

@@ -1,0 +1,40 @@
+"""What figures with a line per format or kernel share: an axis of ratios, names at line ends."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+
+from lab_utils.plots.style import FORMAT_COLOURS, spread
+
+RATIO_TICKS = [2.0**i for i in range(-6, 7)]
+
+
+def ratio_axis(fig: go.Figure, values: Iterable[float]) -> Callable[[float], float]:
+    """Logarithmic y axes around the ratios and 1; returns where on them, 0 to 1, a ratio lies."""
+    ratios = np.append(np.asarray(list(values), dtype=float), 1.0)
+    low, high = np.log10(ratios.min() * 0.85), np.log10(ratios.max() * 1.15)
+    labels = [f"{tick:g}×" for tick in RATIO_TICKS]
+    fig.update_yaxes(type="log", range=[low, high], tickvals=RATIO_TICKS, ticktext=labels)
+    return lambda ratio: (np.log10(ratio) - low) / (high - low)
+
+
+def line_of_dense(fig: go.Figure, **where: int) -> None:
+    """The dashed line at 1×: as fast as dense."""
+    line = {"color": FORMAT_COLOURS["dense"], "width": 1.5, "dash": "dash"}
+    fig.add_hline(y=1, line=line, exclude_empty_subplots=False, **where)
+
+
+def label_ends(
+    fig: go.Figure, ends: Mapping[str, tuple[float, str]], row: int = 1, col: int = 1
+) -> None:
+    """Write names beside the right end of a panel, apart from each other, each in its colour.
+
+    `ends`: label -> (height in the panel from 0 to 1, colour).
+    """
+    heights = spread([height for height, _ in ends.values()], gap=0.065)
+    for (label, (_, colour)), y in zip(ends.items(), heights, strict=True):
+        fig.add_annotation(x=1, y=y, text=f"<b>{label}</b>", font_color=colour, row=row, col=col)
+        note = fig.layout.annotations[-1]
+        note.update(xref=f"{note.xref} domain", yref=f"{note.yref} domain")
+        note.update(xanchor="left", yanchor="middle", xshift=6, showarrow=False)
