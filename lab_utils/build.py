@@ -54,6 +54,8 @@ class Library:
 LIBRARIES = {
     "cpu": Library("cpu", "cpu", Cxx()),
     "cuda": Library("cuda", "spmm", Nvcc()),
+    "cuda_encode": Library("cuda_encode", "encode", Nvcc()),
+    "cuda_baselines": Library("cuda_baselines", "baselines", Nvcc()),
 }
 
 

@@ -68,10 +68,11 @@ class Baseline(ABC):
 
     @abstractmethod
     def bind(self, operand: Operand, B: Tensor) -> Callable[[], Tensor]:
-        """A function that computes C [M, N] (any strides) for B [K, N], which it reads in place.
+        """A function that computes C [M, N], of any strides, for B [K, N].
 
-        B is activations [N, K] transposed: its columns are contiguous. C is the same memory at
-        every call.
+        B is activations [N, K] transposed: its columns are contiguous. It may be copied here, in
+        the order or with the padding that the library likes, and must not change afterwards. C
+        may be overwritten by the next call.
         """
 
 

@@ -1,0 +1,165 @@
+// SpMM on CSR without tensor cores, after Sputnik (Gale et al., SC 2020), with 32-bit columns.
+//
+//   1-D tiling      a subwarp of 8 lanes owns one row of A and up to 64 columns of C
+//   row swizzle     subwarps take rows in `order`, longest first: lanes of a warp end together, and
+//                   the last blocks are the short ones
+//   vector loads    a row is read from the last multiple of 4 before it, 4 non-zeros per lane
+//                   (reverse offset); what is not of the row points at a row of zeros below B
+//
+//   N > 8   32 non-zeros of a row go to shared memory; each lane multiplies all of them with its 2, 4
+//           or 8 columns of B
+//   N <= 8  a lane multiplies the 4 non-zeros that it loaded with whole rows of B; sums over lanes
+#include "../common/store.cuh"
+#include "values.cuh"
+
+namespace lscd {
+
+// C[M, N] = A[M, K] * B[K, N] (+ add, of C's strides): as baselines/csr_simt.py passes it.
+struct CsrProduct {
+    Dtype dtype;
+    int32_t M, K, N;
+    const int32_t *row_ptr, *col_idx;  // col_idx and values: padded to multiples of 4, 16-byte aligned
+    const void* values;
+    const int32_t* order;  // [M], the rows in the order they are worked on
+    const void* B;         // [K + 1][ldb], the last row zeros; ldb is 1 for N = 1, else a multiple of 8
+    int64_t ldb;
+    const void* add;  // null, or what is added to each sum before it is rounded
+    void* C;
+    int64_t stride_m, stride_n;
+};
+
+namespace {
+
+constexpr int LANES = 8, PER_LANE = 4, TILE = LANES * PER_LANE, THREADS = 128;
+constexpr int ROWS = THREADS / LANES;
+
+// One subwarp's row, and the non-zeros that each of its lanes has loaded.
+template <class T>
+struct Row {
+    const CsrProduct& p;
+    int lane, row, first, last, tiles;
+    int4 col;
+    Vector<T, PER_LANE> value;
+
+    __device__ explicit Row(const CsrProduct& p) : p(p), lane(threadIdx.x % LANES) {
+        int slot = blockIdx.x * ROWS + threadIdx.x / LANES;
+        row = slot < p.M ? __ldg(p.order + slot) : p.M;
+        first = row < p.M ? __ldg(p.row_ptr + row) : 0;
+        last = row < p.M ? __ldg(p.row_ptr + row + 1) : 0;
+        // All rows of a warp take as many steps as the longest: it stays converged.
+        tiles = __reduce_max_sync(~0u, ceil_div(last - first / PER_LANE * PER_LANE, TILE));
+    }
+
+    __device__ void load(int tile) {
+        int at = first / PER_LANE * PER_LANE + tile * TILE + lane * PER_LANE;
+        col = make_int4(p.K, p.K, p.K, p.K);
+        value = {};
+        if (at >= last) return;
+        int4 cols = __ldcs(reinterpret_cast<const int4*>(p.col_idx + at));
+        auto values = Vector<T, PER_LANE>::streamed(static_cast<const T*>(p.values) + at);
+        take(col.x, value.data[0], at, cols.x, values.data[0]);
+        take(col.y, value.data[1], at + 1, cols.y, values.data[1]);
+        take(col.z, value.data[2], at + 2, cols.z, values.data[2]);
+        take(col.w, value.data[3], at + 3, cols.w, values.data[3]);
+    }
+
+    __device__ void take(int& to_col, T& to_value, int at, int col, T value) const {
+        if (at < first || at >= last) return;
+        to_col = col, to_value = value;
+    }
+
+    template <int VEC>
+    __device__ void store(const float (&sum)[VEC], int n0) const {
+        if (row >= p.M) return;
+#pragma unroll
+        for (int i = 0; i < VEC; i++) {
+            if (n0 + i >= p.N) break;
+            int64_t at = row * p.stride_m + (n0 + i) * p.stride_n;
+            float more = p.add ? to_float(static_cast<const T*>(p.add)[at]) : 0.0f;
+            round_to(static_cast<T*>(p.C) + at, sum[i] + more);
+        }
+    }
+};
+
+template <class T, int VEC>
+__device__ void add_product(float (&sum)[VEC], T a, const Vector<T, VEC>& b) {
+#pragma unroll
+    for (int i = 0; i < VEC; i++) sum[i] = fmaf(to_float(a), to_float(b.data[i]), sum[i]);
+}
+
+// N <= VEC: ldb is VEC.
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS) csr_narrow(CsrProduct p) {
+    using Columns = Vector<T, VEC>;
+    Row<T> row(p);
+    const T* B = static_cast<const T*>(p.B);
+    float sum[VEC] = {};
+    row.load(0);
+    for (int tile = 0; tile < row.tiles; tile++) {
+        int4 col = row.col;
+        auto value = row.value;
+        row.load(tile + 1);
+        Columns b[] = {Columns::cached(B + col.x * VEC), Columns::cached(B + col.y * VEC),
+                       Columns::cached(B + col.z * VEC), Columns::cached(B + col.w * VEC)};
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++) add_product(sum, value.data[i], b[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < VEC; i++) sum[i] = warp_sum(sum[i], LANES);
+    if (row.lane == 0) row.store(sum, 0);
+}
+
+// Columns blockIdx.y * LANES * VEC and on; ldb is a multiple of VEC.
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS) csr_wide(CsrProduct p) {
+    using Columns = Vector<T, VEC>;
+    // One more than needed: the four rows of a warp lie in different banks.
+    __shared__ int4 cols[ROWS][LANES + 1];
+    __shared__ Vector<T, PER_LANE> values[ROWS][LANES + 1];
+    Row<T> row(p);
+    int group = threadIdx.x / LANES, n0 = (blockIdx.y * LANES + row.lane) * VEC;
+    const T* B = static_cast<const T*>(p.B) + (n0 < p.ldb ? n0 : 0);
+    float sum[VEC] = {};
+    row.load(0);
+    for (int tile = 0; tile < row.tiles; tile++) {
+        cols[group][row.lane] = row.col;
+        values[group][row.lane] = row.value;
+        __syncwarp();
+        row.load(tile + 1);
+#pragma unroll 2
+        for (int j = 0; j < LANES; j++) {
+            int4 col = cols[group][j];
+            auto value = values[group][j];
+            Columns b[] = {Columns::cached(B + col.x * p.ldb), Columns::cached(B + col.y * p.ldb),
+                           Columns::cached(B + col.z * p.ldb), Columns::cached(B + col.w * p.ldb)};
+#pragma unroll
+            for (int i = 0; i < PER_LANE; i++) add_product(sum, value.data[i], b[i]);
+        }
+        __syncwarp();
+    }
+    row.store(sum, n0);
+}
+
+template <class T>
+void launch(const CsrProduct& p, cudaStream_t stream) {
+    int blocks = ceil_div(p.M, ROWS);
+    if (p.N == 1)
+        csr_narrow<T, 1><<<blocks, THREADS, 0, stream>>>(p);
+    else if (p.N <= 8)
+        csr_narrow<T, 8><<<blocks, THREADS, 0, stream>>>(p);
+    else if (p.N <= 16)
+        csr_wide<T, 2><<<blocks, THREADS, 0, stream>>>(p);
+    else if (p.N <= 32)
+        csr_wide<T, 4><<<blocks, THREADS, 0, stream>>>(p);
+    else
+        csr_wide<T, 8><<<dim3(blocks, ceil_div(p.N, LANES * 8)), THREADS, 0, stream>>>(p);
+}
+
+}  // namespace
+}  // namespace lscd
+
+LSCD_EXPORT int lscd_csr_simt(const lscd::CsrProduct* p, cudaStream_t stream) {
+    using namespace lscd;
+    p->dtype == Dtype::fp16 ? launch<__half>(*p, stream) : launch<__nv_bfloat16>(*p, stream);
+    return cudaGetLastError();
+}
