@@ -170,5 +170,14 @@ def test_the_constructor_refuses_empty_shapes_and_other_dtypes(shape, dtype):
         Dense(shape, dtype, {"values": torch.zeros(4, dtype=dtype)})
 
 
+def test_arrays_of_another_device_are_refused():
+    values = torch.zeros(4, dtype=torch.float16, device="meta")
+    with pytest.raises(ValueError, match="array 'values' is on meta; allowed: cpu, cuda"):
+        Dense((2, 2), torch.float16, {"values": values})
+    A = encode(torch.eye(2).half(), "csr").to("meta")
+    with pytest.raises(RuntimeError, match="arrays are on meta; encoders run on: cpu, cuda"):
+        A.decode()
+
+
 def test_every_format_is_covered():
     assert {name for name, _ in INDEXED} == FORMATS.keys() - {"dense"}

@@ -25,6 +25,7 @@ def test_the_registry_is_in_order():
 def test_the_round_trip_keeps_every_bit(format, options, dense):
     dense = fitting(dense, format)
     A = encode(dense, format, **options)
+    A.validate()  # which `encode` leaves to this test
     assert same_bits(A.decode(), dense)
     assert A.nnz == int((dense.view(torch.int16) != 0).sum())
     assert A.sparsity == 1 - A.nnz / dense.numel()

@@ -7,6 +7,10 @@
 
 #include <cstdint>
 
+#ifdef LSCD_EMULATOR
+#include "../emulator/ptx.h"
+#else
+
 namespace lscd {
 
 // An array of T in shared memory.
@@ -18,6 +22,8 @@ class Shared {
     __device__ explicit Shared(void* memory) : data(static_cast<T*>(memory)) {}
     __device__ T load(int i) const { return data[i]; }
     __device__ void store(int i, T value) const { data[i] = value; }
+    // data[i] = min(data[i], value), whatever the order of the threads.
+    __device__ void store_min(int i, T value) const { atomicMin(data + i, value); }
     __device__ Shared operator+(int i) const { return Shared(data + i); }
     template <class U>
     __device__ Shared<U> as() const {
@@ -27,6 +33,16 @@ class Shared {
         return static_cast<uint32_t>(__cvta_generic_to_shared(data + i));
     }
 };
+
+// Loads and stores of global memory that are neither __ldg nor asynchronous.
+template <class T>
+__device__ inline T ld_global(const T* from) {
+    return *from;
+}
+template <class T>
+__device__ inline void st_global(T* to, T value) {
+    *to = value;
+}
 
 // cp.async of 16 bytes, of which `valid` (0 to 16) are read and the others are zeros. L2 only.
 template <class T>
@@ -87,3 +103,5 @@ __device__ inline void mma_m16n8k16<__nv_bfloat16>(float (&d)[4], const uint32_t
 }
 
 }  // namespace lscd
+
+#endif

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.formats import native, storage
-from lab_utils.formats.checks import DTYPES
+from lab_utils.formats.checks import DEVICES, DTYPES
 
+ALIGN = 16  # bytes
 WEIGHT = None  # in SparseMatrix.ARRAYS: "the dtype of the weights"
 
 
@@ -45,15 +46,15 @@ class SparseMatrix(ABC):
     @classmethod
     @abstractmethod
     def encode(cls, dense: Tensor) -> Self:
-        """Encode `dense` [M, K], fp16 or bf16, any strides, on the CPU.
+        """Encode `dense` [M, K], fp16 or bf16, any strides, on its device: the CPU or a GPU.
 
-        Raises ValueError for another dtype, rank or an empty shape, and where 32-bit offsets
-        cannot hold the encoding.
+        Both give the same bytes. Raises ValueError for another device, dtype, rank or an empty
+        shape, and where 32-bit offsets cannot hold the encoding.
         """
 
     @abstractmethod
     def _unpack(self, dense: Tensor) -> None:
-        """Write the non-zeros into `dense` [M, K], which holds zeros; both are on the CPU."""
+        """Write the non-zeros into `dense` [M, K], which holds zeros, on the arrays' device."""
 
     @abstractmethod
     def _lengths(self) -> dict[str, int | None]:
@@ -68,9 +69,9 @@ class SparseMatrix(ABC):
     def decode(self) -> Tensor:
         """The dense matrix [M, K], bit for bit what was encoded, on the device of the arrays."""
         self.ensure_valid()
-        dense = torch.zeros(self.shape, dtype=self.dtype)
-        self.to("cpu")._unpack(dense)
-        return dense.to(self.device)
+        dense = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
+        self._unpack(dense)
+        return dense
 
     @classmethod
     def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
@@ -85,7 +86,10 @@ class SparseMatrix(ABC):
         arrays: dict[str, Tensor],
         constants: Sequence[int] | None = None,
     ) -> Self:
-        """The constructor without its checks, for arrays (and constants) of a valid encoding."""
+        """The constructor without its checks, for arrays (and constants) of a valid encoding.
+
+        Such are those that an encoder has just written: checking them would read them again.
+        """
         matrix = cls.__new__(cls)
         matrix.shape, matrix.dtype = shape, dtype
         matrix.arrays = {name: _tracked(array) for name, array in arrays.items()}
@@ -118,9 +122,6 @@ class SparseMatrix(ABC):
     def validate(self) -> None:
         """Check every structural invariant; raises ValueError naming the first that is broken."""
         self._check_arrays()
-        if self.device.type != "cpu":
-            type(self)(self.shape, self.dtype, {n: a.cpu() for n, a in self.arrays.items()})
-            return
         for name, expected in self._lengths().items():
             self.require(
                 expected is None or self.arrays[name].numel() == expected,
@@ -211,8 +212,8 @@ class SparseMatrix(ABC):
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:
         """Run a compiled check; raises ValueError naming the `unit` (row, tile) and the problem."""
-        found = native.call(function, *arguments)
-        if found >= 0:
+        found = native.first(function, *arguments)
+        if found is not None:
             self.require(False, f"{unit} {found // 16} {problems[found % 16]}")
 
     def _check_arrays(self) -> None:
@@ -232,6 +233,14 @@ class SparseMatrix(ABC):
             self.require(
                 array.device == self.device,
                 f"array {name!r} is on {array.device}, the first one on {self.device}",
+            )
+            self.require(
+                array.device.type in DEVICES,
+                f"array {name!r} is on {array.device}; allowed: {', '.join(DEVICES)}",
+            )
+            self.require(
+                array.device.type == "cpu" or array.data_ptr() % ALIGN == 0,
+                f"array {name!r} does not start on {ALIGN} bytes, which GPU kernels read at once",
             )
 
 

@@ -4,11 +4,12 @@ import torch
 from torch import Tensor
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+DEVICES = ("cpu", "cuda")
 INT32_MAX = 2**31 - 1
 
 
 def check_dense(dense: Tensor) -> Tensor:
-    """`dense` as a contiguous [M, K] CPU tensor of fp16 or bf16, or a ValueError saying why not."""
+    """`dense` as a contiguous [M, K] tensor of fp16 or bf16, or a ValueError saying why not."""
     if not isinstance(dense, Tensor):
         raise ValueError(f"dense is a {type(dense).__name__}; allowed: a torch.Tensor [M, K]")
     if dense.layout != torch.strided or dense.ndim != 2 or dense.numel() == 0:
@@ -18,10 +19,8 @@ def check_dense(dense: Tensor) -> Tensor:
         )
     if dense.dtype not in DTYPES.values():
         raise ValueError(f"dense is {dense.dtype}; allowed: torch.float16, torch.bfloat16")
-    if dense.device.type != "cpu":
-        raise ValueError(
-            f"dense is on {dense.device}; the encoders run on the CPU: pass dense.cpu()"
-        )
+    if dense.device.type not in DEVICES:
+        raise ValueError(f"dense is on {dense.device}; allowed: {', '.join(DEVICES)}")
     return dense.detach().contiguous()
 
 
@@ -34,11 +33,11 @@ def check_int32(largest: int, what: str) -> None:
 
 
 def offsets_from_counts(counts: Tensor, what: str) -> Tensor:
-    """Exclusive prefix sum of int `counts` [n] as int32 [n + 1].
+    """Exclusive prefix sum of int `counts` [n] as int32 [n + 1], on their device.
 
     Raises ValueError, naming the size, where the total does not fit 32 bits.
     """
-    offsets = torch.zeros(counts.numel() + 1, dtype=torch.int64)
+    offsets = torch.zeros(counts.numel() + 1, dtype=torch.int64, device=counts.device)
     torch.cumsum(counts, 0, dtype=torch.int64, out=offsets[1:])
     check_int32(int(offsets[-1]), what)
     return offsets.int()

@@ -35,7 +35,7 @@ class Csr(SparseMatrix):
     @classmethod
     def encode(cls, dense: Tensor) -> Self:
         dense = check_dense(dense)
-        return cls(dense.shape, dense.dtype, pack(dense))
+        return cls.of_valid(tuple(dense.shape), dense.dtype, pack(dense))
 
     def _unpack(self, dense: Tensor) -> None:
         a = self.arrays
@@ -54,13 +54,13 @@ class Csr(SparseMatrix):
 
 
 def pack(dense: Tensor) -> dict[str, Tensor]:
-    """The arrays of CSR for `dense` [M, K], contiguous, on the CPU."""
+    """The arrays of CSR for `dense` [M, K], contiguous, on its device."""
     M, K = dense.shape
     check_int32(K - 1, "last column of A")
-    counts = torch.empty(M, dtype=torch.int32)
+    counts = dense.new_empty(M, dtype=torch.int32)
     native.call("lscd_csr_count", dense, M, K, counts)
     row_ptr = offsets_from_counts(counts, "non-zeros of A")
-    col_idx = torch.empty(int(row_ptr[-1]), dtype=torch.int32)
-    values = torch.empty(int(row_ptr[-1]), dtype=dense.dtype)
+    nnz = int(row_ptr[-1])
+    col_idx, values = dense.new_empty(nnz, dtype=torch.int32), dense.new_empty(nnz)
     native.call("lscd_csr_pack", dense, M, K, row_ptr, col_idx, values)
     return {"row_ptr": row_ptr, "col_idx": col_idx, "values": values}

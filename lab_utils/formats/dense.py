@@ -22,7 +22,7 @@ class Dense(SparseMatrix):
     @classmethod
     def encode(cls, dense: Tensor) -> Self:
         dense = check_dense(dense)
-        return cls(dense.shape, dense.dtype, {"values": dense.flatten().clone()})
+        return cls.of_valid(tuple(dense.shape), dense.dtype, {"values": dense.flatten().clone()})
 
     def _unpack(self, dense: Tensor) -> None:
         dense.copy_(self.arrays["values"].view(self.shape))

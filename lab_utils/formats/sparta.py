@@ -43,7 +43,7 @@ class SparTA(SparseMatrix):
         native.call("lscd_sparta_rest", dense, *dense.shape, rest)
         packed = {"two_four_": two_four.pack(dense), "csr_": csr.pack(rest)}
         arrays = {p + name: array for p, part in packed.items() for name, array in part.items()}
-        return cls(dense.shape, dense.dtype, arrays)
+        return cls.of_valid(tuple(dense.shape), dense.dtype, arrays)
 
     @property
     def two_four(self) -> TwoFour:

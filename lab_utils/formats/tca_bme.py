@@ -50,12 +50,13 @@ class TcaBme(SparseMatrix):
     def encode(cls, dense: Tensor) -> Self:
         dense = check_dense(dense)
         M, K = dense.shape
-        bitmap = torch.empty(64 * -(-M // GROUP) * -(-K // GROUP), dtype=torch.int64)
+        bitmap = dense.new_empty(64 * -(-M // GROUP) * -(-K // GROUP), dtype=torch.int64)
         native.call("lscd_tca_bme_mark", dense, M, K, bitmap)
         offsets = _offsets(bitmap)
-        values = torch.empty(int(offsets["gt_offset"][-1]), dtype=dense.dtype)
+        values = dense.new_empty(int(offsets["gt_offset"][-1]))
         native.call("lscd_tca_bme_pack", dense, M, K, bitmap, offsets["gt_offset"], values)
-        return cls((M, K), dense.dtype, {"bitmap": bitmap, "values": values, **offsets})
+        arrays = {"bitmap": bitmap, "values": values, **offsets}
+        return cls.of_valid((M, K), dense.dtype, arrays)
 
     @property
     def groups(self) -> int:
@@ -96,7 +97,7 @@ class TcaBme(SparseMatrix):
 
 def _offsets(bitmap: Tensor) -> dict[str, Tensor]:
     """What the bitmaps [64 * GT] say about the values: gt_offset, strip_offset and max_nnz."""
-    per_strip = torch.empty(bitmap.numel() // 16, dtype=torch.int32)
+    per_strip = bitmap.new_empty(bitmap.numel() // 16, dtype=torch.int32)
     native.call("lscd_tca_bme_count", bitmap, per_strip.numel(), per_strip)
     ends = per_strip.reshape(-1, 4).cumsum(1, dtype=torch.int32)  # [GT, 4]
     per_group = ends[:, -1]

@@ -49,17 +49,18 @@ class TiledCsl(SparseMatrix):
         meets as few bank conflicts as the tile allows; without, words follow the tile's rows.
         Both decode alike and take the same bytes.
         """
+        if not isinstance(reorder, bool):
+            raise ValueError(f"reorder={reorder!r}; allowed: True, False")
         dense = check_dense(dense)
         M, K = dense.shape
-        vectors = torch.empty(-(-M // TILE_ROWS) * -(-K // TILE_COLS), dtype=torch.int32)
+        vectors = dense.new_empty(-(-M // TILE_ROWS) * -(-K // TILE_COLS), dtype=torch.int32)
         native.call("lscd_tiled_csl_count", dense, M, K, vectors)
         offsets = offsets_from_counts(vectors, "vectors of A's words")
         tile_offsets = torch.cat([offsets, offsets[-1:]])
-        words = torch.empty(VECTOR * int(offsets[-1]), dtype=torch.int32)
-        if not isinstance(reorder, bool):
-            raise ValueError(f"reorder={reorder!r}; allowed: True, False")
+        words = dense.new_empty(VECTOR * int(offsets[-1]), dtype=torch.int32)
         native.call("lscd_tiled_csl_pack", dense, M, K, tile_offsets, int(reorder), words)
-        return cls((M, K), dense.dtype, {"words": words, "tile_offsets": tile_offsets})
+        arrays = {"words": words, "tile_offsets": tile_offsets}
+        return cls.of_valid((M, K), dense.dtype, arrays)
 
     @property
     def nnz(self) -> int:

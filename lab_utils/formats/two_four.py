@@ -47,7 +47,7 @@ class TwoFour(SparseMatrix):
         """
         dense = check_dense(dense)
         _refuse_overfull(dense)
-        return cls(dense.shape, dense.dtype, pack(dense))
+        return cls.of_valid(tuple(dense.shape), dense.dtype, pack(dense))
 
     def _unpack(self, dense: Tensor) -> None:
         a = self.arrays
@@ -59,8 +59,8 @@ class TwoFour(SparseMatrix):
     def _check(self) -> None:
         M, K = self.shape
         a = self.arrays
-        found = native.call("lscd_two_four_check", a["values"], a["indices"], M, K)
-        if found >= 0:
+        found = native.first("lscd_two_four_check", a["values"], a["indices"], M, K)
+        if found is not None:
             row, group = divmod(found // 16, 2 * -(-K // CHUNK))
             self.require(False, f"row {row}, group {group} {PROBLEMS[found % 16]}")
 
@@ -72,10 +72,10 @@ def lengths(M: int, K: int) -> dict[str, int]:
 
 
 def pack(dense: Tensor) -> dict[str, Tensor]:
-    """The first two non-zeros of every group of `dense` [M, K], contiguous, on the CPU."""
+    """The first two non-zeros of every group of `dense` [M, K], contiguous, on its device."""
     M, K = dense.shape
-    values = torch.empty(lengths(M, K)["values"], dtype=dense.dtype)
-    indices = torch.empty(lengths(M, K)["indices"], dtype=torch.uint8)
+    values = dense.new_empty(lengths(M, K)["values"])
+    indices = dense.new_empty(lengths(M, K)["indices"], dtype=torch.uint8)
     native.call("lscd_two_four_pack", dense, M, K, values, indices)
     return {"values": values, "indices": indices}
 
@@ -83,8 +83,8 @@ def pack(dense: Tensor) -> dict[str, Tensor]:
 def _refuse_overfull(dense: Tensor) -> None:
     """Raise ValueError for the first group with more than two non-zeros."""
     M, K = dense.shape
-    found = native.call("lscd_two_four_overfull", dense, M, K)
-    if found >= 0:
+    found = native.first("lscd_two_four_overfull", dense, M, K)
+    if found is not None:
         row, group = divmod(found, -(-K // GROUP))
         last = min(GROUP * group + GROUP, K) - 1
         raise ValueError(

@@ -37,9 +37,9 @@ LSCD_EXPORT void lscd_csr_unpack(const i32* row_ptr, const i32* col_idx, const u
 }
 
 // Problem by row: 1 row_ptr, 2 columns out of range, 3 columns not increasing, 4 a stored +0.
-LSCD_EXPORT i64 lscd_csr_check(const i32* row_ptr, const i32* col_idx, const u16* values, i64 M,
-                               i64 K, i64 nnz) {
-    return first_problem(M, nnz, [=](i64 m) {
+LSCD_EXPORT void lscd_csr_check(const i32* row_ptr, const i32* col_idx, const u16* values, i64 M,
+                                i64 K, i64 nnz, i64* found) {
+    first_problem(M, nnz, found, [=](i64 m) {
         i64 start = row_ptr[m], end = row_ptr[m + 1];
         if (start < 0 || end < start || end > nnz) return 1;
         if (start == end) return 0;

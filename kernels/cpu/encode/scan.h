@@ -59,14 +59,14 @@ inline bool any_nonzero(const u16* weights, i64 n) {
 inline bool large(i64 weights) { return weights > 1 << 16; }
 
 // Runs check(i) for i < n; it returns 0 for "sound", or the number (1 to 15) of a problem.
-// Result: 16 * i + problem of the first i that has one, -1 if none has. Reads about `weights`.
+// found: 16 * i + problem of the first i that has one, LLONG_MAX if none has. Reads about `weights`.
 template <class Check>
-i64 first_problem(i64 n, i64 weights, Check check) {
+void first_problem(i64 n, i64 weights, i64* found, Check check) {
     i64 first = LLONG_MAX;
 #pragma omp parallel for schedule(static) reduction(min : first) if (large(weights))
     for (i64 i = 0; i < n; i++)
         if (i64 problem = check(i)) first = min(first, 16 * i + problem);
-    return first == LLONG_MAX ? -1 : first;
+    *found = first;
 }
 
 }  // namespace lscd

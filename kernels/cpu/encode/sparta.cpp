@@ -19,10 +19,10 @@ LSCD_EXPORT void lscd_sparta_rest(const u16* dense, i64 M, i64 K, u16* rest) {
 }
 
 // Problem by row of the rest: 1 an entry that is not right of a full 2:4 group's second non-zero.
-LSCD_EXPORT i64 lscd_sparta_check(const u16* values, const u8* indices, const i32* row_ptr,
-                                  const i32* col_idx, i64 M, i64 K) {
+LSCD_EXPORT void lscd_sparta_check(const u16* values, const u8* indices, const i32* row_ptr,
+                                   const i32* col_idx, i64 M, i64 K, i64* found) {
     i64 groups = 2 * ceil_div(K, CHUNK);
-    return first_problem(M, M * K, [=](i64 m) {
+    first_problem(M, M * K, found, [=](i64 m) {
         for (i64 at = row_ptr[m]; at < row_ptr[m + 1]; at++) {
             i64 column = col_idx[at], group = m * groups + column / 4;
             Slots slots(indices[group / 2] >> 4 * (group % 2) & 15);

@@ -111,9 +111,9 @@ LSCD_EXPORT void lscd_tca_bme_unpack(const u64* bitmap, const i32* gt_offset, co
 
 // Problem by GroupTile, of an encoding whose offsets match its bitmaps: 1 a bit outside of the
 // matrix, 2 a stored +0, 3 a non-zero in the padding.
-LSCD_EXPORT i64 lscd_tca_bme_check(const u64* bitmap, const i32* gt_offset, const u16* values,
-                                   i64 M, i64 K) {
-    return first_problem(groups_of(M, K), M * K, [=](i64 g) {
+LSCD_EXPORT void lscd_tca_bme_check(const u64* bitmap, const i32* gt_offset, const u16* values,
+                                    i64 M, i64 K, i64* found) {
+    first_problem(groups_of(M, K), M * K, found, [=](i64 g) {
         Frame at(M, K, g);
         i64 nnz = 0;
         bool outside = false;

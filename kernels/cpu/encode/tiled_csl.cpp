@@ -174,9 +174,9 @@ LSCD_EXPORT void lscd_tiled_csl_unpack(const i32* tile_offsets, const u32* words
 
 // Problem by tile: 1 tile_offsets, 2 a location out of the tile, 3 a location twice, 4 a non-zero
 // outside of the matrix, 5 more words of value 0 than fill up a vector.
-LSCD_EXPORT i64 lscd_tiled_csl_check(const i32* tile_offsets, const u32* words, i64 M, i64 K,
-                                     i64 vectors) {
-    return first_problem(tiles_of(M, K), M * K, [=](i64 t) {
+LSCD_EXPORT void lscd_tiled_csl_check(const i32* tile_offsets, const u32* words, i64 M, i64 K,
+                                      i64 vectors, i64* found) {
+    first_problem(tiles_of(M, K), M * K, found, [=](i64 t) {
         i64 start = tile_offsets[t], end = tile_offsets[t + 1], zeros = 0;
         if (start < 0 || end < start || end > vectors) return 1;
         Frame at(M, K, t);

@@ -15,8 +15,8 @@ inline int group_problem(const u16* values, u8 nibble, i64 k, i64 K) {
 
 }  // namespace
 
-// First group (row * ceil(K / 4) + group) with more than two non-zeros, -1 if there is none.
-LSCD_EXPORT i64 lscd_two_four_overfull(const u16* dense, i64 M, i64 K) {
+// found: the first group (row * ceil(K / 4) + group) with more than two non-zeros, else LLONG_MAX.
+LSCD_EXPORT void lscd_two_four_overfull(const u16* dense, i64 M, i64 K, i64* found) {
     i64 first = LLONG_MAX, groups = ceil_div(K, 4);
 #pragma omp parallel for schedule(static) reduction(min : first) if (large(M * K))
     for (i64 m = 0; m < M; m++)
@@ -26,7 +26,7 @@ LSCD_EXPORT i64 lscd_two_four_overfull(const u16* dense, i64 M, i64 K) {
                 if (__builtin_popcountll(mask >> 4 * half & 15) > 2)
                     first = min(first, m * groups + k / 4 + half);
         }
-    return first == LLONG_MAX ? -1 : first;
+    *found = first;
 }
 
 // values [M, 4 * chunks], indices [M, chunks]: the first two non-zeros of every group.
@@ -63,9 +63,10 @@ LSCD_EXPORT void lscd_two_four_unpack(const u16* values, const u8* indices, i64 
 
 // Problem by group (row * groups + group, groups = K / 4 rounded up to even): 1 indices that the
 // encoder would not have written, 2 a non-zero right of column K.
-LSCD_EXPORT i64 lscd_two_four_check(const u16* values, const u8* indices, i64 M, i64 K) {
+LSCD_EXPORT void lscd_two_four_check(const u16* values, const u8* indices, i64 M, i64 K,
+                                     i64* found) {
     i64 groups = 2 * ceil_div(K, CHUNK);
-    return first_problem(M * groups, M * K, [=](i64 group) {
+    first_problem(M * groups, M * K, found, [=](i64 group) {
         u8 nibble = indices[group / 2] >> 4 * (group % 2) & 15;
         return group_problem(values + 2 * group, nibble, group % groups * 4, K);
     });
