@@ -26,16 +26,23 @@ define CPU_TORCH
 No NVIDIA GPU found. The default torch brings gigabytes of CUDA packages with it; without them:
     make TORCH_INDEX=https://download.pytorch.org/whl/cpu run
 endef
-export OTHER_PYTHON NO_VENV CPU_TORCH
+define NO_SANITIZER
+compute-sanitizer not found. It comes with the CUDA toolkit; name its place if need be:
+    make SANITIZER=/usr/local/cuda/bin/compute-sanitizer sanitize
+endef
+export OTHER_PYTHON NO_VENV CPU_TORCH NO_SANITIZER
 
-.PHONY: help setup build run test lab format gallery clean
+SANITIZER ?= compute-sanitizer
+SANITIZER_TOOLS := memcheck racecheck initcheck synccheck
+
+.PHONY: help setup build run test sanitize lab format gallery clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*##/\1\t/p' Makefile | expand -t 10
 	@echo
 	@echo 'PYTHON=python3.12  another interpreter (3.11 to 3.13)'
 	@echo 'TORCH_INDEX=https://download.pytorch.org/whl/cpu  torch without CUDA'
-	@echo 'ARGS="..."         more arguments for lab run, pytest or JupyterLab'
+	@echo 'ARGS="..."         more arguments for lab run, pytest, compute-sanitizer or JupyterLab'
 
 setup: $(READY)  ## install the pinned packages into .venv
 
@@ -61,6 +68,12 @@ run: build  ## execute every notebook; report in outputs/latest/index.html
 
 test: build  ## run the tests, notebooks and JupyterLab in a browser included
 	@$(PY) -m pytest $(ARGS)
+
+# Without torch's cache of memory, every tensor is an allocation of its own, with bounds of its own.
+sanitize: build  ## run the GPU kernels under compute-sanitizer's four tools
+	@command -v $(SANITIZER) >/dev/null || { echo "$$NO_SANITIZER" >&2; exit 1; }
+	@for tool in $(SANITIZER_TOOLS); do echo "$$tool"; PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
+		$(SANITIZER) --tool $$tool --error-exitcode 1 $(ARGS) $(PY) tests/sanitize.py; done
 
 lab: build  ## open JupyterLab on the notebooks
 	@$(PY) -m jupyterlab notebooks $(ARGS)

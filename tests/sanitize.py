@@ -1,0 +1,104 @@
+"""Every GPU kernel of kernels/ on small shapes, checked: a program for compute-sanitizer.
+
+`make sanitize` runs it under memcheck, racecheck, initcheck and synccheck, which see what a right
+result can hide. Outputs start unwritten, so that initcheck finds what a kernel leaves out, and all
+operands are made on the CPU, so that hardly any kernel but ours runs.
+"""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from lab_utils import accuracy, build, encode
+from lab_utils.backends import cuda
+from lab_utils.baselines import BASELINES
+from lab_utils.baselines.bandwidth import read_all
+from lab_utils.formats import FORMATS
+from lab_utils.patterns import random_sparse
+from lab_utils.toolchains import Nvcc
+
+DTYPES = (torch.float16, torch.bfloat16)
+SPARSITIES = (0.2, 0.9)  # the first leaves more non-zeros in a tile than its registers hold
+# No size is a multiple of a tile; one N for every width of block.
+SHAPES = ((130, 200, 8), (256, 130, 9), (65, 136, 20), (129, 65, 50), (70, 328, 130))
+SPLITS = (1, 2)
+OWN_BASELINES = ("gemv", "csr_simt")  # kernels of kernels/baselines; the others are libraries'
+
+
+def products() -> Iterator[str]:
+    """kernels/spmm: both dtypes, every width of block, K in one part and in two."""
+    for (M, K, N), dtype, sparsity in itertools.product(SHAPES, DTYPES, SPARSITIES):
+        W, B = operands(M, K, N, dtype, sparsity)
+        for format, split_k in itertools.product(cuda.formats, SPLITS):
+            C = torch.empty(N, M, dtype=dtype, device="cuda").T
+            cuda.spmm(encode(W, format).to("cuda"), B.cuda(), C, split_k=split_k)
+            accuracy.check(C.cpu(), W, B)
+            yield f"{format} {M}x{K} N={N} {dtype} sparsity={sparsity} split_k={split_k}"
+
+
+def encoders() -> Iterator[str]:
+    """kernels/encode: the same bytes as the CPU's encoders."""
+    for (M, K, _), dtype, format in itertools.product(SHAPES, DTYPES, FORMATS):
+        pattern = "two_four" if format == "2:4" else "random"
+        for sparsity in (0.5, 0.9):
+            W = random_sparse(M, K, sparsity, pattern=pattern, dtype=dtype)
+            expected, found = encode(W, format), encode(W.cuda(), format).to("cpu")
+            for name, array in expected.arrays.items():
+                same = torch.equal(bytes_of(array), bytes_of(found.arrays[name]))
+                assert same, f"{format} {M}x{K} {dtype}: {name} differs from the CPU's"
+            yield f"encoded {format} {M}x{K} {dtype} sparsity={sparsity}"
+
+
+def baselines() -> Iterator[str]:
+    """kernels/baselines, and the read of memory that gives the byte limit."""
+    read_all(torch.ones(1 << 20, dtype=torch.uint8).cuda())
+    yield "read_all"
+    for (M, K, N), dtype, name in itertools.product(SHAPES, DTYPES, OWN_BASELINES):
+        N = 1 if name == "gemv" else N
+        W, B = operands(M, K, N, dtype, 0.7)
+        on_gpu, baseline = W.cuda(), BASELINES[name]
+        if reason := baseline.problem(on_gpu, N):
+            print(f"not run: {name} {M}x{K} N={N} {dtype}: {reason}")
+            continue
+        C = baseline.bind(baseline.prepare(on_gpu), B.cuda())()
+        accuracy.Judge(W, B).check(C.cpu(), baseline.roundings)
+        yield f"{name} {M}x{K} N={N} {dtype}"
+
+
+CHECKS: dict[str, Callable[[], Iterator[str]]] = {
+    "cuda": products,
+    "cuda_encode": encoders,
+    "cuda_baselines": baselines,
+}
+
+
+def gpu_libraries() -> list[str]:
+    """The libraries of kernels that are compiled for GPUs."""
+    return [name for name, one in build.LIBRARIES.items() if isinstance(one.toolchain, Nvcc)]
+
+
+def operands(M: int, K: int, N: int, dtype: torch.dtype, sparsity: float) -> tuple[Tensor, Tensor]:
+    """W [M, K] and B [K, N], on the CPU."""
+    generator = torch.Generator().manual_seed(N)
+    B = torch.randn(N, K, generator=generator).add_(0.5).to(dtype).T
+    return random_sparse(M, K, sparsity, dtype=dtype, mean=0.5), B
+
+
+def bytes_of(array: Tensor) -> Tensor:
+    return array.contiguous().view(torch.uint8)
+
+
+def main() -> None:
+    if not torch.cuda.is_available():
+        sys.exit("sanitize: torch sees no CUDA device")
+    for library in gpu_libraries():
+        done = list(CHECKS[library]())
+        torch.cuda.synchronize()
+        print(f"{library}: {len(done)} right, from {done[0]} to {done[-1]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
