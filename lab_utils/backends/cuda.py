@@ -113,7 +113,7 @@ def spmm(
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
     with torch.cuda.device(C.device):
         number = FORMAT_NUMBER[A.name]
-        _call("lscd_cuda_spmm", number, ctypes.byref(launch), stream, without=left_out)
+        _call("lscd_cuda_spmm", number, ctypes.byref(launch), stream, left_out=left_out)
     if not in_place:
         C.copy_(result.T)
 
@@ -185,8 +185,13 @@ def _multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def _call(function: str, *arguments: object, without: str | None = None) -> None:
-    library = build.load("cuda", (f"LSCD_LEFT_OUT={without}",) if without else ())
-    if error := getattr(library, function)(*arguments):
-        library.lscd_cuda_error.restype = ctypes.c_char_p
-        raise RuntimeError(f"{function} failed: {library.lscd_cuda_error(error).decode()}")
+def library(left_out: str | None = None) -> ctypes.CDLL:
+    """The compiled kernels; with `left_out`, built without that stage (see `spmm`)."""
+    return build.load("cuda", (f"LSCD_LEFT_OUT={left_out}",) if left_out else ())
+
+
+def _call(function: str, *arguments: object, left_out: str | None = None) -> None:
+    compiled = library(left_out)
+    if error := getattr(compiled, function)(*arguments):
+        compiled.lscd_cuda_error.restype = ctypes.c_char_p
+        raise RuntimeError(f"{function} failed: {compiled.lscd_cuda_error(error).decode()}")
