@@ -5,8 +5,10 @@
 
 namespace lscd {
 
-__device__ inline void round_to(__half* to, float value) { *to = __float2half_rn(value); }
-__device__ inline void round_to(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
+__device__ inline void round_to(__half* to, float value) { st_global(to, __float2half_rn(value)); }
+__device__ inline void round_to(__nv_bfloat16* to, float value) {
+    st_global(to, __float2bfloat16_rn(value));
+}
 
 // Sums of a warp's fragments (row0 and n0 of the first) to C, or to this split's partial sums.
 template <class T, int M_FRAGS, int N_FRAGS>
@@ -24,7 +26,7 @@ __device__ inline void store_c(const Problem& p, const float (&sum)[M_FRAGS][N_F
                 if (p.split_k == 1)
                     round_to(static_cast<T*>(p.C) + n * p.ldc + m, sum[i][j][r]);
                 else
-                    p.partial[(int64_t(part) * p.N + n) * p.M + m] = sum[i][j][r];
+                    st_global(p.partial + (int64_t(part) * p.N + n) * p.M + m, sum[i][j][r]);
             }
 }
 

@@ -23,15 +23,16 @@ __global__ void reduce_splits(Problem p) {
     for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < stride;
          i += int64_t(gridDim.x) * blockDim.x) {
         float sum = 0;
-        for (int part = 0; part < p.split_k; part++) sum += p.partial[part * stride + i];
+        for (int part = 0; part < p.split_k; part++) sum += ld_global(p.partial + part * stride + i);
         round_to(static_cast<T*>(p.C) + i / p.M * p.ldc + i % p.M, sum);
     }
 }
 
 template <class T>
-void reduce(const Problem& p, cudaStream_t stream) {
+cudaError_t reduce(const Problem& p, cudaStream_t stream) {
     int blocks = int(std::min<int64_t>((int64_t(p.M) * p.N + 255) / 256, 4096));
-    reduce_splits<T><<<blocks, 256, 0, stream>>>(p);
+    void* arguments[] = {const_cast<Problem*>(&p)};
+    return cudaLaunchKernel((const void*)reduce_splits<T>, blocks, 256, arguments, 0, stream);
 }
 
 cudaError_t launch(const Config& config, const Problem& p, cudaStream_t stream) {
@@ -39,10 +40,8 @@ cudaError_t launch(const Config& config, const Problem& p, cudaStream_t stream) 
     void* arguments[] = {const_cast<Problem*>(&p)};
     cudaError_t error = cudaLaunchKernel(config.kernel, config.grid(p), dim3(config.threads), arguments,
                                          config.shared_bytes, stream);
-    if (error) return error;
-    if (p.split_k > 1)
-        p.dtype == Dtype::fp16 ? reduce<__half>(p, stream) : reduce<__nv_bfloat16>(p, stream);
-    return cudaGetLastError();
+    if (error || p.split_k == 1) return error;
+    return p.dtype == Dtype::fp16 ? reduce<__half>(p, stream) : reduce<__nv_bfloat16>(p, stream);
 }
 
 }  // namespace
