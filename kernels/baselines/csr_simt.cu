@@ -21,8 +21,8 @@ struct CsrProduct {
     const int32_t *row_ptr, *col_idx;  // col_idx and values: padded to multiples of 4, 16-byte aligned
     const void* values;
     const int32_t* order;  // [M], the rows in the order they are worked on
-    const void* B;         // [K + 1][ldb], the last row zeros; ldb is 1 for N = 1, else a multiple of 8
-    int64_t ldb;
+    const void* B;         // [K + 1][ldb], the last row zeros, at most 2^32 bytes
+    int64_t ldb;           // 1 for N = 1, else a multiple of 8
     const void* add;  // null, or what is added to each sum before it is rounded
     void* C;
     int64_t stride_m, stride_n;
@@ -33,15 +33,21 @@ namespace {
 constexpr int LANES = 8, PER_LANE = 4, TILE = LANES * PER_LANE, THREADS = 128;
 constexpr int ROWS = THREADS / LANES;
 
-// One subwarp's row, and the non-zeros that each of its lanes has loaded.
+// Few enough that a thread has registers for loads of B that are under way together.
+constexpr int blocks_per_sm(int vec) { return vec == 8 ? 8 : 10; }
+
+// One subwarp's row, and the non-zeros that each of its lanes has loaded: rows of B, as bytes from
+// its beginning, and what they are multiplied by.
 template <class T>
 struct Row {
     const CsrProduct& p;
     int lane, row, first, last, tiles;
-    int4 col;
+    uint32_t pitch;
+    uint4 offset;
     Vector<T, PER_LANE> value;
 
-    __device__ explicit Row(const CsrProduct& p) : p(p), lane(threadIdx.x % LANES) {
+    __device__ explicit Row(const CsrProduct& p)
+        : p(p), lane(threadIdx.x % LANES), pitch(uint32_t(p.ldb * sizeof(T))) {
         int slot = blockIdx.x * ROWS + threadIdx.x / LANES;
         row = slot < p.M ? __ldg(p.order + slot) : p.M;
         first = row < p.M ? __ldg(p.row_ptr + row) : 0;
@@ -52,20 +58,21 @@ struct Row {
 
     __device__ void load(int tile) {
         int at = first / PER_LANE * PER_LANE + tile * TILE + lane * PER_LANE;
-        col = make_int4(p.K, p.K, p.K, p.K);
+        uint32_t zeros = p.K * pitch;
+        offset = make_uint4(zeros, zeros, zeros, zeros);
         value = {};
         if (at >= last) return;
         int4 cols = __ldcs(reinterpret_cast<const int4*>(p.col_idx + at));
         auto values = Vector<T, PER_LANE>::streamed(static_cast<const T*>(p.values) + at);
-        take(col.x, value.data[0], at, cols.x, values.data[0]);
-        take(col.y, value.data[1], at + 1, cols.y, values.data[1]);
-        take(col.z, value.data[2], at + 2, cols.z, values.data[2]);
-        take(col.w, value.data[3], at + 3, cols.w, values.data[3]);
+        take(offset.x, value.data[0], at, cols.x, values.data[0]);
+        take(offset.y, value.data[1], at + 1, cols.y, values.data[1]);
+        take(offset.z, value.data[2], at + 2, cols.z, values.data[2]);
+        take(offset.w, value.data[3], at + 3, cols.w, values.data[3]);
     }
 
-    __device__ void take(int& to_col, T& to_value, int at, int col, T value) const {
+    __device__ void take(uint32_t& to_offset, T& to_value, int at, int col, T value) const {
         if (at < first || at >= last) return;
-        to_col = col, to_value = value;
+        to_offset = col * pitch, to_value = value;
     }
 
     template <int VEC>
@@ -81,28 +88,33 @@ struct Row {
     }
 };
 
+// sum += four values times VEC columns of four rows of B, all of which are loaded first.
 template <class T, int VEC>
-__device__ void add_product(float (&sum)[VEC], T a, const Vector<T, VEC>& b) {
+__device__ void add_products(float (&sum)[VEC], const Vector<T, PER_LANE>& value, const void* B,
+                             uint4 offset) {
+    auto at = [B](uint32_t bytes) {
+        return Vector<T, VEC>::cached(
+            reinterpret_cast<const T*>(static_cast<const char*>(B) + bytes));
+    };
+    Vector<T, VEC> b[] = {at(offset.x), at(offset.y), at(offset.z), at(offset.w)};
 #pragma unroll
-    for (int i = 0; i < VEC; i++) sum[i] = fmaf(to_float(a), to_float(b.data[i]), sum[i]);
+    for (int k = 0; k < PER_LANE; k++)
+#pragma unroll
+        for (int i = 0; i < VEC; i++)
+            sum[i] = fmaf(to_float(value.data[k]), to_float(b[k].data[i]), sum[i]);
 }
 
 // N <= VEC: ldb is VEC.
 template <class T, int VEC>
-__global__ void __launch_bounds__(THREADS) csr_narrow(CsrProduct p) {
-    using Columns = Vector<T, VEC>;
+__global__ void __launch_bounds__(THREADS, blocks_per_sm(VEC)) csr_narrow(CsrProduct p) {
     Row<T> row(p);
-    const T* B = static_cast<const T*>(p.B);
     float sum[VEC] = {};
     row.load(0);
     for (int tile = 0; tile < row.tiles; tile++) {
-        int4 col = row.col;
+        uint4 offset = row.offset;
         auto value = row.value;
         row.load(tile + 1);
-        Columns b[] = {Columns::cached(B + col.x * VEC), Columns::cached(B + col.y * VEC),
-                       Columns::cached(B + col.z * VEC), Columns::cached(B + col.w * VEC)};
-#pragma unroll
-        for (int i = 0; i < PER_LANE; i++) add_product(sum, value.data[i], b[i]);
+        add_products(sum, value, p.B, offset);
     }
 #pragma unroll
     for (int i = 0; i < VEC; i++) sum[i] = warp_sum(sum[i], LANES);
@@ -111,10 +123,9 @@ __global__ void __launch_bounds__(THREADS) csr_narrow(CsrProduct p) {
 
 // Columns blockIdx.y * LANES * VEC and on; ldb is a multiple of VEC.
 template <class T, int VEC>
-__global__ void __launch_bounds__(THREADS) csr_wide(CsrProduct p) {
-    using Columns = Vector<T, VEC>;
+__global__ void __launch_bounds__(THREADS, blocks_per_sm(VEC)) csr_wide(CsrProduct p) {
     // One more than needed: the four rows of a warp lie in different banks.
-    __shared__ int4 cols[ROWS][LANES + 1];
+    __shared__ uint4 offsets[ROWS][LANES + 1];
     __shared__ Vector<T, PER_LANE> values[ROWS][LANES + 1];
     Row<T> row(p);
     int group = threadIdx.x / LANES, n0 = (blockIdx.y * LANES + row.lane) * VEC;
@@ -122,19 +133,13 @@ __global__ void __launch_bounds__(THREADS) csr_wide(CsrProduct p) {
     float sum[VEC] = {};
     row.load(0);
     for (int tile = 0; tile < row.tiles; tile++) {
-        cols[group][row.lane] = row.col;
+        offsets[group][row.lane] = row.offset;
         values[group][row.lane] = row.value;
         __syncwarp();
         row.load(tile + 1);
-#pragma unroll 2
-        for (int j = 0; j < LANES; j++) {
-            int4 col = cols[group][j];
-            auto value = values[group][j];
-            Columns b[] = {Columns::cached(B + col.x * p.ldb), Columns::cached(B + col.y * p.ldb),
-                           Columns::cached(B + col.z * p.ldb), Columns::cached(B + col.w * p.ldb)};
 #pragma unroll
-            for (int i = 0; i < PER_LANE; i++) add_product(sum, value.data[i], b[i]);
-        }
+        for (int j = 0; j < LANES; j++)
+            add_products(sum, values[group][j], B, offsets[group][j]);
         __syncwarp();
     }
     row.store(sum, n0);

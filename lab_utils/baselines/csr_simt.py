@@ -110,6 +110,9 @@ def row_order(counts: Tensor) -> Tensor:
 def activation_rows(B: Tensor) -> Tensor:
     """B [K, N] in rows, below them a row of zeros; N padded to whole loads unless it is 1."""
     K, N = B.shape
-    rows = B.new_zeros(K + 1, N if N == 1 else -(-N // PITCH) * PITCH)
+    pitch = N if N == 1 else -(-N // PITCH) * PITCH
+    if 2 * (K + 1) * pitch >= 1 << 32:
+        raise ValueError(f"B has shape {K, N}; allowed: what 32-bit offsets can reach, in bytes")
+    rows = B.new_zeros(K + 1, pitch)
     rows[:K, :N] = B
     return rows
