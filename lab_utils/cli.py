@@ -5,6 +5,7 @@ Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -140,37 +141,75 @@ def _list_of(kind: type) -> Callable:
               metavar="INTS", show_default=True, help="Columns of the activations.")
 @click.option("--sparsity", "sparsities", multiple=True, default=["0.5,0.7"], metavar="FLOATS",
               callback=_list_of(float), show_default=True, help="Fractions of zeros, 0 to 1.")
-@click.option("--format", "formats", multiple=True, default=["tca_bme"], metavar="NAMES",
-              callback=_list_of(str), show_default=True, help="Sparse formats.")
+@click.option("--format", "formats", multiple=True, metavar="NAMES", callback=_list_of(str),
+              help="Sparse formats.  [default: tca_bme; on a GPU, all that it multiplies]")
 @click.option("--dtype", default="bf16", show_default=True, help="bf16 or fp16.")
 @click.option("--pattern", default="random", show_default=True, help="How the zeros lie.")
+@click.option("--device", metavar="NAME", help="cpu or cuda.  [default: cuda where there is one]")
+@click.option("--baseline", "baselines", multiple=True, metavar="NAMES", callback=_list_of(str),
+              help="What to measure beside ours on a GPU.  [default: all]")
 @click.option("--isa", "isas", multiple=True, metavar="NAMES", callback=_list_of(str),
-              help="Instruction sets beside the one that is chosen anyway.")
+              help="Instruction sets of the CPU beside the one that is chosen anyway.")
 @click.option("--repeats", default=15, type=click.IntRange(min=1), show_default=True,
-              help="Timed launches of each kernel.")
+              help="Times that are taken of each kernel; slow ones get fewer on a GPU.")
+@click.option("--encode", is_flag=True, help="Measure the formats' encoders instead of products.")
 @click.option("--save/--no-save", default=True, show_default=True,
-              help="Append the rows to data/measured/<device>/spmm.csv.")
-def bench(shapes: list[str], models: list[str], save: bool, formats: list[str], isas: list[str],
-          repeats: int, **cases: Any) -> None:  # fmt: skip
+              help="Append the rows to <device>/spmm.csv (or encode.csv) in the output folder.")
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the rows.  [default: data/measured]")
+def bench(shapes: list[str], models: list[str], formats: list[str], device: str | None,
+          baselines: list[str], isas: list[str], encode: bool, save: bool, output: Path | None,
+          repeats: int, **grid: Any) -> None:  # fmt: skip
     """Measure sparse products beside dense ones; each is checked before it is timed.
 
     Where an option takes several values, they are joined by commas, or the option is repeated.
+    Rows are kept case by case. What fails is left out and named; the exit status is then 1.
     """
     from lab_utils import bench, results
 
     files: set[Path] = set()
+    left_out = _LeftOut()
+    device = device or bench.default_device()
     found = bench.shapes(shapes, models) if shapes or models else [(4096, 4096)]
+    others = {"isas": isas, "baselines": baselines or None}
+    table, options = ("encode", {"run": bench.measure_encoders}) if encode else ("spmm", others)
     rows = bench.sweep(
-        bench.grid(found, **cases),
-        formats,
-        isas=isas,
+        bench.grid(found, **(grid | {"Ns": [8]} if encode else grid)),
+        formats or bench.default_formats(device),
+        device=device,
         repeats=repeats,
+        leave_out=left_out.hear,
         progress=partial(tqdm, desc="measuring", unit="case", leave=False, disable=None),
-        keep=lambda measured: files.update(results.append("spmm", measured) if save else ()),
+        keep=lambda rows: files.update(results.append(table, rows, output) if save else ()),
+        **options,
     )
-    click.echo(results.summary(rows))
+    click.echo(results.encode_summary(rows) if encode else results.summary(rows))
     for file in files:
         click.echo(f"\nrows added to {file}")
+    sys.exit(left_out.tell())
+
+
+class _LeftOut:
+    """What a sweep left out: failures are told at once, what cannot run here once at the end."""
+
+    def __init__(self) -> None:
+        self.reasons: Counter[str] = Counter()
+        self.failures = 0
+
+    def hear(self, case: object, kernel: str, why: str | Exception) -> None:
+        if isinstance(why, Exception):
+            self.failures += 1
+            tqdm.write(f"Error: {why}", file=sys.stderr)
+        else:
+            self.reasons[f"{kernel}: {why}"] += 1
+
+    def tell(self) -> int:
+        """Print reasons and failures to stderr; returns the exit status."""
+        for reason, cases in self.reasons.items():
+            click.echo(f"left out of {cases} cases: {reason}", err=True)
+        if self.failures:
+            click.echo(f"{self.failures} measurements failed", err=True)
+        return 1 if self.failures else 0
 
 
 if __name__ == "__main__":

@@ -91,14 +91,38 @@ def device_name(device: torch.device | str = "cpu") -> str:
     return words.lower().replace(" ", "-")
 
 
-def commit() -> str:
-    """Short hash of the checkout, with -dirty where it has changes; unknown without git.
+@functools.cache
+def driver(device: torch.device | str = "cpu") -> str:
+    """Version of the GPU's driver, such as 580.159.03; empty for the CPU.
 
+    Raises RuntimeError where nvidia-smi, which comes with the driver, does not tell it.
+    """
+    if torch.device(device).type == "cpu":
+        return ""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise RuntimeError(f"{' '.join(command)} failed: {error}") from error
+    return done.stdout.splitlines()[0].strip()
+
+
+def cuda_version(device: torch.device | str = "cpu") -> str:
+    """Version of the CUDA runtime that torch was built with; empty for the CPU."""
+    return "" if torch.device(device).type == "cpu" else str(torch.version.cuda)
+
+
+def commit() -> str:
+    """Short hash of the checkout, with -dirty where it has changes.
+
+    Without git, as in a copy of the files on another machine, what $LSCD_COMMIT says, or unknown.
     Rows of measurements are no change: or else a run's first rows would make its later ones dirty.
     """
     changes = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!data/measured")
     head = _git("rev-parse", "--short", "HEAD")
-    return f"{head}-dirty" if head and _git(*changes) else head or "unknown"
+    if not head:
+        return os.environ.get("LSCD_COMMIT", "unknown")
+    return f"{head}-dirty" if _git(*changes) else head
 
 
 def _git(*arguments: str) -> str:

@@ -19,6 +19,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "sparsity", "pattern", "dtype", "split_k", "time_us", "p10_us", "p90_us", "encoded_bytes",
         "gb_per_s", "tflops", "byte_limit_fraction", "relative_error", "dense_us", "speedup",
     ),
+    "encode": (
+        "date", "commit", "device", "driver", "cuda", "format", "options", "M", "K", "sparsity",
+        "pattern", "dtype", "time_us", "p10_us", "p90_us", "dense_gb_per_s", "encoded_bytes",
+    ),
     "stages": (
         "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
         "pattern", "dtype", "split_k", "left_out", "time_us", "p10_us", "p90_us",
@@ -29,7 +33,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows comparable
-TEXT = ("commit", "driver", "cuda")  # columns that could be taken for numbers, or are empty
+TEXT = ("commit", "driver", "cuda", "options")  # could be taken for numbers, or are empty
 
 
 def append(table: str, rows: Iterable[Mapping], folder: Path | None = None) -> list[Path]:
@@ -95,6 +99,23 @@ def summary(rows: pd.DataFrame) -> str:
     what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
     table = pd.DataFrame(columns).to_string(index=False)
     return f"{what}, memory reads {memory:.1f} GB/s\n{table}"
+
+
+def encode_summary(rows: pd.DataFrame) -> str:
+    """Rows of `encode` as a table for a terminal."""
+    rows = rows.sort_values(["format", "options", "M", "K", "sparsity"], kind="stable")
+    columns = {
+        "shape": rows.M.astype(str) + "x" + rows.K.astype(str),
+        "zeros": rows.sparsity.map("{:.0%}".format),
+        "format": rows.format,
+        "options": rows.options,
+        "µs": rows.time_us.map("{:.0f}".format),
+        "p10-p90": rows.p10_us.map("{:.0f}-".format) + rows.p90_us.map("{:.0f}".format),
+        "dense GB/s": rows.dense_gb_per_s.map("{:.1f}".format),
+        "encoded": (rows.encoded_bytes / (2 * rows.M * rows.K)).map("{:.0%}".format),
+    }
+    what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
+    return f"{what}\n{pd.DataFrame(columns).to_string(index=False)}"
 
 
 def _columns(table: str) -> tuple[str, ...]:

@@ -1,40 +1,15 @@
 """Measuring: exact rows, wrong kernels caught, bad input refused. Nothing here asserts on time."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 import torch
-from click.testing import CliRunner
+from small import CASES, COLD_BYTES, FORMATS, PIECE_BYTES
 
-from lab_utils import accuracy, bench, ops, plots, results
+from lab_utils import accuracy, bench, ops, results
 from lab_utils.backends import cpu
-from lab_utils.bench import Case, Weights, grid, measure, sweep
-from lab_utils.cli import main
-from lab_utils.plots.rows import of_sparse_formats, with_format
-
-FORMATS = ["tca_bme", "csr"]
-CASES = list(grid([(96, 130), (64, 64)], [1, 8], [0.5, 0.8]))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_caches() -> Iterator[None]:
-    """As if the caches held a megabyte: enough where no time is looked at."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench, "PIECE_BYTES", 1 << 18)
-        patch.setattr(bench, "_cold_bytes", lambda: 1 << 20)
-        bench._cold_buffer.cache_clear()
-        yield
-    bench._cold_buffer.cache_clear()
-
-
-@pytest.fixture(scope="module")
-def rows(small_caches: None) -> pd.DataFrame:
-    """Rows of all CASES, measured once."""
-    return sweep(CASES, FORMATS, repeats=3)
+from lab_utils.bench import Case, Weights, grid, measure, measuring, sweep
+from lab_utils.bench import cpu as contenders
 
 
 def test_rows_have_the_columns_of_the_table(rows: pd.DataFrame) -> None:
@@ -44,7 +19,7 @@ def test_rows_have_the_columns_of_the_table(rows: pd.DataFrame) -> None:
     kernels = rows.groupby(list(results.CASE)).kernel.agg(set)
     assert len(kernels) == len(CASES) and all(names >= always for names in kernels)
     for (_, _, N, *_), names in kernels.items():
-        assert names - always == ({"torch_mm_padded"} if N < bench.PADDED_N else set())
+        assert names - always == ({"torch_mm_padded"} if N < contenders.PADDED_N else set())
 
 
 def test_rows_are_consistent(rows: pd.DataFrame) -> None:
@@ -80,7 +55,7 @@ def test_wrong_kernel_is_caught_before_timing(monkeypatch: pytest.MonkeyPatch) -
 
     right = ops.spmm
     monkeypatch.setattr(ops, "spmm", one_wrong)
-    monkeypatch.setattr(bench, "_time_in_turns", time_nothing)
+    monkeypatch.setattr(contenders, "_time_in_turns", time_nothing)
     with pytest.raises(AssertionError, match=r"csr_\w+ is wrong: 1 of 96 elements.*C\[5, 0\]"):
         measure(CASES[0], FORMATS)
 
@@ -106,18 +81,18 @@ def test_no_launch_finds_its_weights_in_a_cache(monkeypatch: pytest.MonkeyPatch)
             contender.run = noting(contender.run)
         time_in_turns(contenders, repeats)
 
-    time_in_turns = bench._time_in_turns
-    monkeypatch.setattr(bench, "_time_in_turns", in_turns)
+    time_in_turns = contenders._time_in_turns
+    monkeypatch.setattr(contenders, "_time_in_turns", in_turns)
     measure(Case(256, 256, 1, 0.5), FORMATS, isas=cpu.supported()[:1], repeats=6)
     for i, (address, _) in enumerate(read):
         again = next((j for j in range(i + 1, len(read)) if read[j][0] == address), None)
         if again is not None:
-            assert sum(nbytes for _, nbytes in read[i + 1 : again]) >= (1 << 20) - (1 << 18)
+            assert sum(nbytes for _, nbytes in read[i + 1 : again]) >= COLD_BYTES - PIECE_BYTES
 
 
 def test_sweep_shares_weights_between_Ns(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(bench, "Weights", lambda *args: made.append(args) or Weights(*args))
+    monkeypatch.setattr(measuring, "Weights", lambda *args: made.append(args) or Weights(*args))
     kept = []
     sweep(grid([(64, 64)], [1, 2, 3], [0.5, 0.6]), ["csr"], repeats=1, keep=kept.append)
     assert len(made) == 2
@@ -188,113 +163,3 @@ def test_shapes_of_texts_and_models() -> None:
             bench.shapes([text])
     with pytest.raises(ValueError, match=r"'opt-3b' is unknown; allowed: OPT-125M"):
         bench.shapes(models=["opt-3b"])
-
-
-# --- figures ------------------------------------------------------------------------------------
-
-
-def trace(figure: go.Figure, name: str) -> go.Scatter:
-    return next(trace for trace in figure.data if trace.name == name)
-
-
-def test_speedup_lines_are_geometric_means(rows: pd.DataFrame) -> None:
-    figure = plots.speedups(rows)
-    assert [title.text for title in figure.layout.annotations[:2]] == ["N = 1", "N = 8"]
-    line = trace(figure, "CSR")  # of the first panel
-    chosen = with_format(rows).query("format == 'csr' and N == 1")
-    expected = np.exp(np.log(chosen.speedup).groupby(chosen.sparsity).mean())
-    assert list(line.x) == [0.5, 0.8]
-    assert np.allclose(line.y, expected)
-    assert rows.device.iloc[0] in figure.layout.title.subtitle.text
-    assert rows.date.iloc[0][:10] in figure.layout.title.subtitle.text
-
-
-@pytest.mark.parametrize("draw", [plots.speedups, plots.fractions_of_byte_limit])
-def test_line_figures_cope_with_single_values(draw, rows: pd.DataFrame) -> None:
-    one_sparsity = draw(rows[rows.sparsity == 0.5])
-    assert list(trace(one_sparsity, "TCA-BME").x) == [1, 8]
-    assert one_sparsity.layout.xaxis.title.text == "N"
-    one_N = draw(rows[rows.N == 8])
-    assert list(trace(one_N, "TCA-BME").x) == [0.5, 0.8]
-    point = draw(rows[(rows.N == 8) & (rows.sparsity == 0.5) & (rows.M == 64)])
-    assert len(trace(point, "TCA-BME").x) == 1
-
-
-def test_time_bars_show_one_case(rows: pd.DataFrame) -> None:
-    one = rows.query("M == 64 and N == 8 and sparsity == 0.8")
-    bars, limit = plots.time_bars(one).data
-    assert set(bars.y) == set(one.kernel)
-    assert list(bars.x) == sorted(bars.x, reverse=True)  # plotly draws upwards: fastest on top
-    assert max(limit.x) == pytest.approx((one.time_us * one.byte_limit_fraction).max())
-    with pytest.raises(ValueError, match="rows hold 8 cases"):
-        plots.time_bars(rows)
-
-
-def test_heatmap_holds_every_speedup(rows: pd.DataFrame) -> None:
-    figure = plots.speedup_heatmap(rows, "csr")
-    shown = np.concatenate([np.ravel(heat.text) for heat in figure.data])
-    assert sorted(shown) == sorted(with_format(rows).query("format == 'csr'").speedup)
-    with pytest.raises(ValueError, match="format='sparta': no row"):
-        plots.speedup_heatmap(rows, "sparta")
-
-
-def test_figures_never_mix_devices(rows: pd.DataFrame) -> None:
-    mixed = pd.concat([rows, rows.assign(device="h200")])
-    with pytest.raises(ValueError, match="allowed: one device"):
-        plots.speedups(mixed)
-
-
-def test_kernel_names_tell_their_format(rows: pd.DataFrame) -> None:
-    names = ["tca_bme_amx", "2:4_avx2", "torch_mm", "sparta", "csr_hopper"]
-    found = with_format(pd.DataFrame({"kernel": names})).format.fillna("none")
-    assert list(found) == ["tca_bme", "2:4", "none", "sparta", "csr"]
-    slower = rows.assign(kernel=rows.kernel + "_2", time_us=rows.time_us * 2)
-    assert of_sparse_formats(pd.concat([slower, rows])).kernel.str.endswith("_2").sum() == 0
-
-
-# --- the command --------------------------------------------------------------------------------
-
-TINY = ["bench", "--shape", "64x64", "--N", "1,2", "--sparsity", "0.5", "--repeats", "2"]
-
-
-def lab(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(main, arguments)
-    return done.exit_code, done.output
-
-
-def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(results, "MEASURED", tmp_path)
-    code, output = lab(*TINY, "--format", "csr,tca_bme", "--no-save")
-    assert code == 0, output
-    assert list(tmp_path.iterdir()) == []
-    for word in ("kernel", "speed-up", "of limit", "p10-p90", "torch_mm", "csr_", "tca_bme_"):
-        assert word in output
-    code, output = lab(*TINY, "--format", "csr")
-    file = next(tmp_path.glob("*/spmm.csv"))
-    assert code == 0 and f"rows added to {file}" in output
-    stored = results.measured("spmm")
-    assert list(stored.N.unique()) == [1, 2] and len(stored) == 2 * 5
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--N", "x"], "'x'; allowed: ints"),
-        (["--N", "0"], "N=0 must be"),
-        (["--shape", "64"], "shape='64'; allowed: MxK"),
-        (["--model", "gpt"], "'gpt' is unknown"),
-        (["--sparsity", "50"], r"sparsity=50.0 must lie between 0 and 1"),
-        (["--format", "coo"], "format='coo': unknown"),
-        (["--format", "2:4"], "2:4 holds two per group"),
-        (["--dtype", "fp8"], "dtype='fp8'"),
-        (["--pattern", "stripes"], "pattern='stripes'"),
-        (["--isa", "neon"], "isa='neon': not on this CPU"),
-        (["--repeats", "0"], "--repeats"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_lab_bench_refuses(arguments: list[str], message: str) -> None:
-    code, output = lab(*TINY, "--no-save", *arguments)
-    assert code == 2, output
-    assert message in output
-    assert "Traceback" not in output

@@ -1,0 +1,66 @@
+"""What is measured: cases, and ways to name many of them at once."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import torch
+
+from lab_utils import catalog
+from lab_utils.patterns import check_places
+
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A [M, K] with that sparsity (0 to 1) and pattern, B [K, N]; ValueError where out of range."""
+
+    M: int
+    K: int
+    N: int
+    sparsity: float
+    dtype: str = "bf16"
+    pattern: str = "random"
+
+    def __post_init__(self) -> None:
+        check_places(self.M, self.K, self.sparsity, self.pattern)
+        if not isinstance(self.N, Integral) or self.N < 1:
+            raise ValueError(f"N={self.N!r} must be a whole number of at least 1")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype={self.dtype!r}: unknown; allowed: {', '.join(DTYPES)}")
+
+    @property
+    def weights(self) -> tuple:
+        """What decides A: cases that agree in it can share encodings."""
+        return self.M, self.K, self.sparsity, self.dtype, self.pattern
+
+    def __str__(self) -> str:
+        what = f"{self.M}x{self.K}, N={self.N}, sparsity {self.sparsity:g} ({self.pattern})"
+        return f"{what}, {self.dtype}"
+
+
+def grid(
+    shapes: Iterable[tuple[int, int]], Ns: Sequence[int], sparsities: Sequence[float], **fixed
+) -> Iterator[Case]:
+    """Every combination of shape, sparsity and N, as cases; N changes fastest."""
+    for (M, K), sparsity, N in itertools.product(shapes, sparsities, Ns):
+        yield Case(M, K, N, sparsity, **fixed)
+
+
+def shapes(texts: Iterable[str] = (), models: Iterable[str] = ()) -> list[tuple[int, int]]:
+    """(M, K) of texts like 4096x1024 and of all layers of models like OPT-30B, each once.
+
+    Raises ValueError for a text that is no shape and for a model not in data/models.yaml.
+    """
+    names = {name.lower(): name for name in catalog.models()}
+    layers = (catalog.layer_shapes(names.get(name.lower(), name)).values() for name in models)
+    return list(dict.fromkeys([*map(_shape, texts), *itertools.chain.from_iterable(layers)]))
+
+
+def _shape(text: str) -> tuple[int, int]:
+    M, x, K = text.lower().partition("x")
+    if not (x and M.isdecimal() and K.isdecimal() and int(M) and int(K)):
+        raise ValueError(f"shape={text!r}; allowed: MxK, for example 4096x1024")
+    return int(M), int(K)

@@ -1,0 +1,188 @@
+"""Contenders on the GPU: every baseline, dense and sparse, and our kernels of each format."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lab_utils import baselines, ops
+from lab_utils.backends import Plan, cuda
+from lab_utils.baselines import Baseline, bandwidth
+from lab_utils.bench import graphs
+from lab_utils.bench.cases import Case
+from lab_utils.bench.graphs import Replays
+from lab_utils.bench.operands import Weights, cold_buffer
+from lab_utils.bench.rows import LeaveOut, Measured
+from lab_utils.formats import FORMATS, SparseMatrix, encode
+
+DEFAULT_FORMATS = cuda.formats
+
+
+class Encoded(baselines.Operand):
+    """One of our encodings, as an operand like those of the baselines."""
+
+    def __init__(self, A: SparseMatrix, dense: Tensor):
+        super().__init__(A.arrays, dense)
+        self.A = A
+
+    def clone(self) -> Self:
+        return Encoded(self.A.clone(), self._dense)
+
+
+class Ours(Baseline):
+    """Our kernels of a format, behind the calls of a baseline."""
+
+    def __init__(self, format: str):
+        self.name = format
+
+    def problem(self, W: Tensor, N: int) -> str | None:
+        return None
+
+    def prepare(self, W: Tensor) -> Encoded:
+        return Encoded(encode(W, self.name), W)
+
+    def bind(self, operand: Encoded, B: Tensor) -> Callable[[], Tensor]:
+        C = B.new_full((B.shape[1], operand.shape[0]), torch.nan).T
+        return lambda: ops.spmm(operand.A, B, backend="cuda", out=C)
+
+
+@dataclass(kw_only=True)
+class Contender(Measured):
+    """A checked way to the product: a function for each copy of A, and the time of a launch."""
+
+    way: Baseline
+    functions: list[Callable[[], Tensor]]
+    about_us: float
+
+
+def check(formats: Sequence[str], names: Sequence[str] | None, isas: Sequence[str]) -> None:
+    """Raise ValueError unless a GPU can measure these."""
+    for format in formats:
+        if format not in FORMATS:
+            raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+        if format not in cuda.formats:
+            allowed = ", ".join(cuda.formats)
+            raise ValueError(f"format={format!r}: not multiplied on the GPU; allowed: {allowed}")
+    for name in names or ():
+        if name not in baselines.BASELINES:
+            allowed = ", ".join(baselines.BASELINES)
+            raise ValueError(f"baseline={name!r}: unknown; allowed: {allowed}")
+    if not any(baseline.dense for baseline in _chosen(names)):
+        dense = ", ".join(name for name, one in baselines.BASELINES.items() if one.dense)
+        raise ValueError(f"baselines={names!r}: rows need a dense product; add one of {dense}")
+    if isas:
+        raise ValueError(f"isas={list(isas)!r}: of the CPU; allowed on a GPU: none")
+
+
+def run(
+    case: Case,
+    weights: Weights,
+    formats: Sequence[str],
+    names: Sequence[str] | None,
+    repeats: int,
+    leave_out: LeaveOut,
+) -> tuple[list[Contender], float]:
+    """Check and time all contenders of a case; returns them, and the bandwidth in GB/s."""
+    device = weights.device
+    stream = _stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.device(device), torch.cuda.stream(stream):
+        ways = [*_chosen(names), *map(Ours, dict.fromkeys(formats))]
+        right = list(_checked(case, weights, ways, leave_out))
+        pool = torch.cuda.graph_pool_handle()
+        replays = [_replays(one, repeats, pool) for one in right]
+        memory = _memory(device, repeats, pool)
+        graphs.time_in_turns([*replays, memory])
+        for contender, timed in zip(right, replays, strict=True):
+            contender.times_us = timed.times_us
+        piece_bytes = cold_buffer(device).shape[1]
+        return right, piece_bytes / float(np.median(memory.times_us)) / 1e3
+
+
+def _chosen(names: Sequence[str] | None) -> list[Baseline]:
+    wanted = baselines.BASELINES if names is None else dict.fromkeys(names)
+    return [baselines.BASELINES[name] for name in wanted]
+
+
+@functools.cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """Where everything runs: graphs cannot be captured on the default stream."""
+    return torch.cuda.Stream(device)
+
+
+def _checked(
+    case: Case, weights: Weights, ways: Sequence[Baseline], leave_out: LeaveOut
+) -> Iterator[Contender]:
+    """The contenders that can run and are right in every element."""
+    for way in ways:
+        if reason := way.problem(weights.dense, case.N):
+            leave_out(case, way.name, reason)
+            continue
+        try:
+            yield _contender(case, weights, way)
+        except (AssertionError, RuntimeError, MemoryError) as error:
+            torch.cuda.synchronize()  # where the GPU itself is broken, this raises, and all ends
+            torch.cuda.empty_cache()
+            leave_out(case, way.name, _explained(error, case, way.name))
+
+
+def _explained(error: Exception, case: Case, kernel: str) -> Exception:
+    """The same kind of error, naming the case and the kernel."""
+    if isinstance(error, AssertionError):
+        return AssertionError(f"{case}: kernel {kernel} is wrong: {error}")
+    out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    what = "ran out of GPU memory" if out_of_memory else "failed"
+    return RuntimeError(f"{case}: kernel {kernel} {what}: {error}")
+
+
+def _contender(case: Case, weights: Weights, way: Baseline) -> Contender:
+    """Run a way once for its result, which is judged, once for its time; make its copies of A."""
+    B = weights.columns(case.N)
+    operand = weights.copies(way.name, way.prepare, 1)[0]
+    launch, flush = way.bind(operand, B), partial(bandwidth.read_all, cold_buffer(B.device)[0])
+    C, first_us = graphs.timed(launch, flush)
+    error = weights.judge(case.N, operand.represented()).check(C, way.roundings)
+    about_us = min(first_us, graphs.timed(launch, flush)[1])  # the first may also load the kernel
+    launches = graphs.launches_per_replay(about_us)
+    copies = weights.copies(way.name, way.prepare, launches)[:launches]
+    plan = _plan(way, operand, B)
+    return Contender(
+        kernel=plan.kernel,
+        backend=plan.backend,
+        split_k=plan.split_k,
+        encoded_bytes=operand.nbytes,
+        dense=way.dense,
+        relative_error=error,
+        way=way,
+        functions=[launch, *(way.bind(copy, B) for copy in copies[1:])],
+        about_us=about_us,
+    )
+
+
+def _plan(way: Baseline, operand: baselines.Operand, B: Tensor) -> Plan:
+    """What a row says of the way: the kernel that our backend chooses, or the baseline's name."""
+    if isinstance(operand, Encoded):
+        return ops.explain(operand.A, B, backend="cuda")
+    return Plan("baseline", way.name, "")
+
+
+def _replays(contender: Contender, repeats: int, pool: tuple) -> Replays:
+    launches = graphs.launches_per_replay(contender.about_us)
+    count = graphs.replays_within_budget(contender.about_us, repeats)
+    if not contender.way.capturable:
+        return Replays(graphs.uncaptured(contender.functions, launches), launches, count)
+    try:
+        return Replays(graphs.capture(contender.functions, launches, pool), launches, count)
+    except RuntimeError as error:  # torch's allocator does not recover from it, so all ends
+        raise RuntimeError(f"kernel {contender.kernel} cannot be captured: {error}") from error
+
+
+def _memory(device: torch.device, repeats: int, pool: tuple) -> Replays:
+    """Reads of memory, in the same turns: the byte limit of this very run."""
+    pieces = [partial(bandwidth.read_all, piece) for piece in cold_buffer(device)]
+    return Replays(graphs.capture(pieces, len(pieces), pool), len(pieces), repeats)

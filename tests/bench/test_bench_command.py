@@ -1,0 +1,94 @@
+"""The command `lab bench`: tables, rows, and what it refuses."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lab_utils import ops, results
+from lab_utils.cli import main
+
+SMALL = ["bench", "--shape", "64x64", "--N", "1,2", "--sparsity", "0.5", "--repeats", "2"]
+TINY = [*SMALL, "--device", "cpu"]
+
+
+def lab(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, arguments)
+    return done.exit_code, done.output
+
+
+def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(results, "MEASURED", tmp_path)
+    code, output = lab(*TINY, "--format", "csr,tca_bme", "--no-save")
+    assert code == 0, output
+    assert list(tmp_path.iterdir()) == []
+    for word in ("kernel", "speed-up", "of limit", "p10-p90", "torch_mm", "csr_", "tca_bme_"):
+        assert word in output
+    code, output = lab(*TINY, "--format", "csr")
+    file = next(tmp_path.glob("*/spmm.csv"))
+    assert code == 0 and f"rows added to {file}" in output
+    stored = results.measured("spmm")
+    assert list(stored.N.unique()) == [1, 2] and len(stored) == 2 * 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--N", "x"], "'x'; allowed: ints"),
+        (["--N", "0"], "N=0 must be"),
+        (["--shape", "64"], "shape='64'; allowed: MxK"),
+        (["--model", "gpt"], "'gpt' is unknown"),
+        (["--sparsity", "50"], r"sparsity=50.0 must lie between 0 and 1"),
+        (["--format", "coo"], "format='coo': unknown"),
+        (["--format", "2:4"], "2:4 holds two per group"),
+        (["--dtype", "fp8"], "dtype='fp8'"),
+        (["--pattern", "stripes"], "pattern='stripes'"),
+        (["--isa", "neon"], "isa='neon': not on this CPU"),
+        (["--repeats", "0"], "--repeats"),
+        (["--baseline", "cublas_mm"], "of GPUs; allowed on the CPU: None"),
+        (["--device", "mps"], "device='mps'; allowed: cpu, cuda"),
+        (["--device", "gpu"], "device='gpu'; allowed: cpu, cuda"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_lab_bench_refuses(arguments: list[str], message: str) -> None:
+    code, output = lab(*TINY, "--no-save", *arguments)
+    assert code == 2, output
+    assert message in output
+    assert "Traceback" not in output
+
+
+def test_lab_bench_names_what_a_gpu_lacks(monkeypatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, output = lab(*SMALL, "--no-save", "--device", "cuda")
+    assert code == 1
+    assert "nothing can be measured on a GPU here: torch sees no CUDA device" in output
+
+
+def test_lab_bench_goes_on_without_what_is_wrong(tmp_path: Path, monkeypatch) -> None:
+    def one_wrong(A, B, **options):
+        return right(A, B, **options) + (A.name == "csr" and B.shape[1] == 2)
+
+    right = ops.spmm
+    monkeypatch.setattr(ops, "spmm", one_wrong)
+    code, output = lab(*TINY, "--format", "csr,tca_bme", "--output", str(tmp_path))
+    assert code == 1
+    assert "64x64, N=2, sparsity 0.5 (random), bf16: kernel csr_" in output
+    assert "is wrong: 128 of 128 elements" in output and "1 measurements failed" in output
+    formats = results.measured("spmm", tmp_path).groupby("N").kernel.agg(" ".join)
+    assert "csr_" in formats[1] and "csr_" not in formats[2] and "tca_bme_" in formats[2]
+
+
+def test_lab_bench_measures_encoders(tmp_path: Path) -> None:
+    arguments = ["--encode", "--format", "csr,tiled_csl", "--output", str(tmp_path)]
+    code, output = lab(*TINY, *arguments)
+    assert code == 0, output
+    file = next(tmp_path.glob("*/encode.csv"))
+    assert "dense GB/s" in output and f"rows added to {file}" in output
+    stored = results.measured("encode", tmp_path)
+    assert list(stored.format) == ["csr", "tiled_csl", "tiled_csl"]
+    assert list(stored.options) == ["", "reorder=True", "reorder=False"]
+    size = 2 * stored.M * stored.K
+    assert np.allclose(stored.dense_gb_per_s, size / stored.time_us / 1e3, rtol=2e-4)
+    assert (stored.p10_us <= stored.time_us).all() and (stored.time_us <= stored.p90_us).all()
