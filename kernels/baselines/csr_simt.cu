@@ -34,7 +34,7 @@ constexpr int LANES = 8, PER_LANE = 4, TILE = LANES * PER_LANE, THREADS = 128;
 constexpr int ROWS = THREADS / LANES;
 
 // Few enough that a thread has registers for loads of B that are under way together.
-constexpr int blocks_per_sm(int vec) { return vec == 8 ? 8 : 10; }
+constexpr int blocks_per_sm(int vec) { return vec == 8 ? 8 : 9; }
 
 // One subwarp's row, and the non-zeros that each of its lanes has loaded: rows of B, as bytes from
 // its beginning, and what they are multiplied by.
