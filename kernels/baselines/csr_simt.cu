@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(THREADS, blocks_per_sm(VEC)) csr_wide(CsrProdu
         values[group][row.lane] = row.value;
         __syncwarp();
         row.load(tile + 1);
-#pragma unroll
+#pragma unroll 4
         for (int j = 0; j < LANES; j++)
             add_products(sum, values[group][j], B, offsets[group][j]);
         __syncwarp();
