@@ -1,0 +1,172 @@
+"""Anatomy of kernels: what is left out, what the profiler says, and what follows from the rows."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from lab_utils import bench, results
+from lab_utils.analysis import anatomy as a
+from lab_utils.backends import cuda
+from lab_utils.bench import anatomy, counters
+from lab_utils.bench.profiled import CUBLAS, MARK
+
+CASE = bench.Case(M=300, K=520, N=8, sparsity=0.7, dtype="fp16")
+ORIGIN = {"date": "2026-01-01T00:00:00+00:00", "commit": "12e4567", "device": "gpu-a",
+          "driver": "580", "cuda": "13.0"}  # fmt: skip
+STALLED = {"long_scoreboard": 6.0, "barrier": 3.0, "selected": 1.0}
+
+
+def stage_rows(kernel: str, **times_us: float) -> list[dict]:
+    common = ORIGIN | vars(CASE) | {"kernel": kernel, "split_k": 2}
+    return [
+        common | {"left_out": stage, "time_us": us, "p10_us": us - 1, "p90_us": us + 1}
+        for stage, us in times_us.items()
+    ]
+
+
+def values(**changes: float) -> dict[str, float]:
+    """Values of every metric that a kernel's rows hold, by name."""
+    stalls = {f"{a.STALL_PREFIX}{name}{a.STALL_SUFFIX}": x for name, x in STALLED.items()}
+    return dict.fromkeys(counters.METRICS, 50.0) | stalls | {a.TIME: 2e5} | changes
+
+
+def counter_rows(kernel: str) -> list[dict]:
+    common = ORIGIN | vars(CASE) | {"kernel": kernel, "split_k": 1, "unit": ""}
+    return [common | {"metric": name, "value": value} for name, value in values().items()]
+
+
+def table(*kernels: tuple[str, dict[str, object]], before: str = "==PROF== Connected\n") -> str:
+    """What `ncu --csv --page raw` writes."""
+    names = list(values())
+    lines = [["ID", "Kernel Name", *names], ["", "", *("%" for _ in names)]]
+    lines += [[i, name, *of.values()] for i, (name, of) in enumerate(kernels)]
+    quoted = [",".join(f'"{cell}"' for cell in line) for line in lines]
+    return before + "\n".join(quoted) + "\n==WARNING== something\n"
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def test_costs_are_what_is_saved_of_the_same_run() -> None:
+    rows = stage_rows("tca_bme_mma", nothing=100.0, decode=60.0, ld_dense=101.0)
+    rows += [row | {"date": "2027"} for row in stage_rows("tca_bme_mma", nothing=50.0, decode=40.0)]
+    costs = a.stage_costs(pd.DataFrame(rows))
+    assert costs.cost_us.tolist() == [40.0, -1.0, 10.0]
+    assert costs.cost.tolist() == [0.4, -0.01, 0.2]
+
+
+def test_costs_need_the_whole_kernel() -> None:
+    with pytest.raises(ValueError, match="lack a whole kernel"):
+        a.stage_costs(pd.DataFrame(stage_rows("tca_bme_mma", decode=60.0)))
+
+
+def test_unit_use_adds_the_useful_part_of_the_tensor_core() -> None:
+    use = a.unit_use(pd.DataFrame(counter_rows("cublas_mm")), peak_tflops=100.0)
+    percent = use.set_index("unit").percent
+    assert list(percent.index) == [*a.UNITS, a.USEFUL]
+    assert percent["HBM"] == 50.0
+    assert percent[a.USEFUL] == pytest.approx(2 * 300 * 520 * 8 / 2e5 / 1e3)  # % of 100 TFLOP/s
+
+
+def test_stalls_are_shares_largest_first() -> None:
+    rows = pd.DataFrame(counter_rows("a_mma") + counter_rows("b_mma"))
+    shares = a.stalls(rows)
+    assert shares.iloc[:, 0].to_dict() == {"long_scoreboard": 0.6, "barrier": 0.3, "selected": 0.1}
+    assert list(shares.index) == ["long_scoreboard", "barrier", "selected"]
+    assert shares.shape == (3, 2)
+
+
+def test_facts_are_scaled_to_their_units() -> None:
+    facts = a.facts(pd.DataFrame(counter_rows("a_mma"))).iloc[0]
+    assert facts["time (µs)"] == 200.0
+    assert facts["read from HBM (MB)"] == pytest.approx(50e-6)
+    assert facts["registers per thread"] == 50.0
+
+
+# --- the profiler ---------------------------------------------------------------------------------
+
+
+def test_the_profilers_table_becomes_rows() -> None:
+    text = table(("void FillFunctor<float>", values()), ("gemm", values(**{a.TIME: "1,234.5"})))
+    _, kernel = counters.parse(text)
+    rows = {row["metric"]: row for row in counters.rows_of(kernel)}
+    assert set(rows) == set(values()) and {row["unit"] for row in rows.values()} == {"%"}
+    assert rows[a.TIME]["value"] == 1234.5
+
+
+def test_of_several_kernels_of_a_product_the_longest_counts() -> None:
+    mark = (f"at::native::{MARK}<float>", values())
+    short, long = ("reduce", values(**{a.TIME: 5.0})), ("gemm", values(**{a.TIME: 9.0}))
+    found = list(counters.parse(table(mark, long, short, mark, short)))
+    names = [one["Kernel Name"][1] for one in counters.main_kernels(found, 2)]
+    assert names == ["gemm", "reduce"]
+    for jobs in (1, 3):
+        with pytest.raises(RuntimeError, match=f"expected kernels of {jobs} products"):
+            counters.main_kernels(found, jobs)
+
+
+def test_what_the_profiler_lacks_is_named() -> None:
+    with pytest.raises(RuntimeError, match=r"measured nothing.*No kernels were profiled"):
+        list(counters.parse("==PROF== Connected\n==WARNING== No kernels were profiled.\n"))
+    (kernel,) = counters.parse(table(("gemm", values(**{a.TIME: "n/a"}))))
+    with pytest.raises(RuntimeError, match=f"did not measure {a.TIME}"):
+        list(counters.rows_of(kernel))
+
+
+def test_cublas_is_profiled_once_for_all_sparsities() -> None:
+    cases = list(bench.grid([(64, 64)], [8, 16], [0.5, 0.8], dtype="fp16"))
+    jobs = list(counters.jobs_of(cases, ["tca_bme", "tiled_csl"]))
+    assert len(jobs) == 2 * 4 + 2
+    dense = [case for kernel, case in jobs if kernel == CUBLAS]
+    assert [(case.N, case.sparsity) for case in dense] == [(8, 0.5), (16, 0.5)]
+
+
+# --- refusals, and the GPU ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"formats": ["csr"]}, "format='csr': no stages known; allowed: tiled_csl, tca_bme"),
+        ({"device": "cpu"}, "device='cpu'; allowed: cuda"),
+        ({"repeats": 0}, "repeats=0 must be at least 1"),
+    ],
+)
+def test_refusals(change: dict, message: str) -> None:
+    arguments = {"formats": ["tca_bme"], "device": "cuda"} | change
+    with pytest.raises(ValueError, match=message):
+        anatomy.measure_stages(CASE, **arguments)
+
+
+def test_stages_are_those_of_the_kernels(root: Path) -> None:
+    header = (root / "kernels" / "common" / "stages.cuh").read_text()
+    declared = set(re.search(r"enum class Stage \{ (.*?) \}", header)[1].split(", ")) - {"none"}
+    assert declared == {stage for stages in a.STAGES.values() for stage in stages}
+    assert set(a.STAGES) <= set(cuda.formats)
+    for format, stages in a.STAGES.items():
+        source = (root / "kernels" / "spmm" / f"{format}.cu").read_text()
+        assert set(re.findall(r"Stage::(\w+)", source)) == set(stages)
+
+
+@pytest.mark.gpu
+def test_every_stage_can_be_left_out() -> None:
+    rows = anatomy.measure_stages(CASE, ["tiled_csl", "tca_bme"], repeats=3)
+    assert {tuple(row) for row in rows} == {tuple(rows[0])}
+    assert set(rows[0]) == set(results.COLUMNS["stages"])
+    for format, stages in a.STAGES.items():
+        left_out = [row["left_out"] for row in rows if row["kernel"].startswith(format)]
+        assert left_out == [a.NOTHING, *stages]
+    assert all(0 < row["p10_us"] <= row["time_us"] <= row["p90_us"] for row in rows)
+
+
+@pytest.mark.gpu
+def test_a_kernel_without_a_stage_is_wrong() -> None:
+    W, B = (torch.randn(*shape, device="cuda").half() for shape in ((128, 640), (640, 8)))
+    A = bench.cuda.Ours("tca_bme").prepare(W).A
+    C = {stage: torch.zeros(128, 8, dtype=W.dtype, device="cuda") for stage in (None, "decode")}
+    for stage, result in C.items():
+        cuda.spmm(A, B, result, split_k=1, left_out=stage)
+    assert not torch.equal(C[None], C["decode"])
