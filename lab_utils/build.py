@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from lab_utils.toolchains import KERNELS, Cxx, Nvcc, Toolchain, run
+from lab_utils.toolchains import KERNELS, Cxx, Emulator, Nvcc, Toolchain, run
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Library:
 
 LIBRARIES = {
     "cpu": Library("cpu", "cpu", Cxx()),
+    "emulator": Library("emulator", "spmm", Emulator()),
     "cuda": Library("cuda", "spmm", Nvcc()),
     "cuda_encode": Library("cuda_encode", "encode", Nvcc()),
     "cuda_baselines": Library("cuda_baselines", "baselines", Nvcc()),

@@ -96,6 +96,28 @@ class Cxx(Toolchain):
         return ("-shared", "-fopenmp")
 
 
+class Emulator(Cxx):
+    """g++ for GPU kernels: with kernels/emulator in place of CUDA, they run on the host."""
+
+    sources = "*.cu"
+    headers = "*.*h"
+    shared = ("common", "emulator")
+
+    COMMON = (
+        "-x", "c++", "-std=c++17", "-O1", "-fPIC", "-fopenmp", "-fvisibility=hidden",
+        "-Wall", "-Wextra",
+        "-Wno-unknown-pragmas",  # unroll
+        "-Wno-sign-compare",  # threadIdx is unsigned, and nvcc says nothing
+        "-DLSCD_EMULATOR", f"-I{KERNELS / 'emulator' / 'cuda'}", "-include", "cuda_runtime.h",
+    )  # fmt: skip
+
+    def takes(self, source: Path) -> bool:
+        return True
+
+    def flags(self, source: Path) -> tuple[str, ...]:
+        return self.COMMON
+
+
 class Nvcc(Toolchain):
     """nvcc for GPU kernels: machine code for every GPU from sm_80 on, and PTX for later ones."""
 

@@ -23,6 +23,7 @@ def kernels(tmp_path, monkeypatch) -> Path:
         f'#include "helper.h"\n{EXPORT}answer() {{ return helper(); }}\n'
     )
     monkeypatch.setattr(build, "KERNELS", tmp_path / "kernels")
+    monkeypatch.setattr(build, "LIBRARIES", {"cpu": build.LIBRARIES["cpu"]})
     monkeypatch.setenv("LSCD_CACHE", str(tmp_path / "cache"))
     return folder
 

@@ -52,7 +52,7 @@ def test_refuses_activations_that_do_not_fit(A: SparseMatrix, operand: object, s
 def test_refuses_other_arguments_that_do_not_fit(A: SparseMatrix) -> None:
     with pytest.raises(ValueError, match="A is a torch.float16 tensor.*encode"):
         spmm(W, B)
-    with pytest.raises(ValueError, match="backend='tpu': unknown; allowed: cuda, cpu, reference"):
+    with pytest.raises(ValueError, match="backend='tpu': unknown; allowed: cuda, cpu, emulator"):
         spmm(A, B, backend="tpu")
     with pytest.raises(ValueError, match=r"backend=\['cpu'\]: unknown"):
         spmm(A, B, backend=["cpu"])

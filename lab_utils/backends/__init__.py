@@ -7,12 +7,14 @@ from types import ModuleType
 
 import torch
 
-from lab_utils.backends import cpu, cuda, reference
+from lab_utils.backends import cpu, cuda, emulator, reference
 from lab_utils.backends.plan import Plan
 
 __all__ = ["BACKENDS", "Plan", "by_name", "for_device", "status"]
 
-BACKENDS: dict[str, ModuleType] = {backend.name: backend for backend in (cuda, cpu, reference)}
+BACKENDS: dict[str, ModuleType] = {
+    backend.name: backend for backend in (cuda, cpu, emulator, reference)
+}
 
 
 def by_name(name: str) -> ModuleType:

@@ -101,12 +101,12 @@ def spmm(
     says what the stage costs.
     """
     M, N = C.shape
-    columns = _aligned_columns(B)  # [N, K]
+    columns = aligned_columns(B)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
     splits = split_k or _split_k(A, N, _shape(A, N))[0]
     partial = C.new_empty(splits if splits > 1 else 0, N, M, dtype=torch.float32)
-    launch = _problem(A, N)
+    launch = problem_of(A, N)
     launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
     launch.C, launch.ldc = result.data_ptr(), M if N == 1 else result.stride(0)
     launch.partial, launch.split_k = partial.data_ptr(), splits
@@ -118,7 +118,7 @@ def spmm(
         C.copy_(result.T)
 
 
-def _aligned_columns(B: Tensor) -> Tensor:
+def aligned_columns(B: Tensor) -> Tensor:
     """Bᵀ as [N, K] with 16-byte rows: a view where B allows it (activations do), else a copy."""
     columns = B.T
     N, K = columns.shape
@@ -130,7 +130,7 @@ def _aligned_columns(B: Tensor) -> Tensor:
     return padded
 
 
-def _problem(A: SparseMatrix, N: int) -> _Problem:
+def problem_of(A: SparseMatrix, N: int) -> _Problem:
     arrays = [A.arrays[array].data_ptr() for array in ARRAYS[A.name]]
     return _Problem(
         dtype=int(A.dtype == torch.bfloat16),
@@ -145,7 +145,7 @@ def _problem(A: SparseMatrix, N: int) -> _Problem:
 
 def _shape(A: SparseMatrix, N: int) -> Shape:
     """The blocks that the kernel cuts C [M, N] into on A's device."""
-    return _shape_of(A.device, A.name, A.dtype, min(N, 128), _problem(A, N).max_nnz)
+    return _shape_of(A.device, A.name, A.dtype, min(N, 128), problem_of(A, N).max_nnz)
 
 
 @functools.cache

@@ -1,0 +1,82 @@
+// The machine: runs launches, block by block on every core, with the arrays that it was told of as
+// its global memory, and keeps what was counted.
+#pragma once
+#include <atomic>
+#include <mutex>
+
+#include "block.h"
+
+namespace lscd::simt {
+
+// An array of global memory.
+struct Array {
+    const char* name;
+    uint64_t address;
+    int64_t bytes;
+    int32_t writable;
+};
+
+// The largest dynamic shared memory of a block, on sm_90.
+constexpr int SHARED_LIMIT = 227 * 1024;
+
+struct Machine {
+    std::vector<Array> arrays;
+    int threads = 1;
+    int64_t watched = -1;  // number of the block, of the first launch, whose requests are kept
+
+    std::vector<const void*> kernels;  // by launch
+    std::vector<Line> lines;
+    std::vector<Request> requests;
+    std::string fault;
+
+    // Arrays that `extern __shared__` names: one per source and worker.
+    std::vector<unsigned char* (*)()> shared_arrays;
+
+    void reset(const Array* first, int count, int workers, int64_t block) {
+        arrays.assign(first, first + count);
+        threads = workers, watched = block;
+        kernels.clear(), lines.clear(), requests.clear(), fault.clear();
+    }
+
+    // Runs all blocks. After a fault only blocks before that one still run: the first is reported.
+    bool run(const Launch& launch) {
+        int blocks = int(launch.grid.x * launch.grid.y * launch.grid.z);
+        std::atomic<int> faulty{blocks};
+        std::mutex merging;
+#pragma omp parallel num_threads(threads)
+        {
+            Block block(launch);
+#pragma omp for schedule(dynamic)
+            for (int i = 0; i < blocks; i++) {
+                if (i > faulty) continue;
+                block.watched = launch.number == 0 && i == watched;
+                block.run(i);
+                if (block.fault.empty()) continue;
+                std::lock_guard<std::mutex> guard(merging);
+                if (i < faulty) faulty = i, fault = block.fault;
+            }
+            std::lock_guard<std::mutex> guard(merging);
+            for (auto& entry : block.lines) lines.push_back(entry.second);
+            requests.insert(requests.end(), block.requests.begin(), block.requests.end());
+        }
+        return faulty == blocks;
+    }
+
+    // What is wrong with an access to global memory, or nothing.
+    std::string check_global(uint64_t address, int bytes, int align, bool write) const {
+        const Array* below = nullptr;
+        for (const Array& array : arrays)
+            if (array.address <= address && (!below || array.address > below->address)) below = &array;
+        if (!below) return "below every array";
+        int64_t at = int64_t(address - below->address);
+        std::string place = std::string(below->name) + ", byte " + std::to_string(at) + " of " +
+                            std::to_string(below->bytes);
+        if (at + bytes > below->bytes) return "out of bounds: " + place;
+        if (write && !below->writable) return "not to be written: " + place;
+        return address % uint64_t(align) ? "misaligned: " + place : "";
+    }
+};
+
+inline Machine machine;
+
+}  // namespace lscd::simt

@@ -1,0 +1,115 @@
+"""Backend `emulator`: the GPU's kernels, kernels/spmm/*.cu, run on the host lane by lane.
+
+It checks and counts what they do: a race, a missing wait or an access out of bounds raises
+KernelFault, and `recording()` collects a KernelTrace of every product. Sums are fp32, but inside
+one mma fp64: what a tensor core does there is not specified, so a GPU's results may differ by fp32
+rounding.
+"""
+
+import ctypes
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from lab_utils import build
+from lab_utils.backends import cuda
+from lab_utils.backends.kernel_trace import KernelFault, KernelTrace
+from lab_utils.backends.plan import Plan
+from lab_utils.backends.simt import Machine
+from lab_utils.formats import SparseMatrix
+
+__all__ = ["KernelFault", "KernelTrace", "recording"]
+
+name = "emulator"
+devices = ("cpu",)
+formats = cuda.formats
+
+
+@dataclass
+class _Recording:
+    split_k: int = 1
+    watch: int | None = None
+    traces: list[KernelTrace] = field(default_factory=list)
+
+
+_recording: ContextVar[_Recording | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def recording(*, split_k: int = 1, watch: int | None = None) -> Iterator[list[KernelTrace]]:
+    """Within this context, each product of this backend appends its KernelTrace to the list.
+
+    `split_k`: parts that the K loop is split in. `watch`: number of the block (x fastest) whose
+    every request is kept. Raises ValueError for a number that is out of range.
+    """
+    if split_k < 1:
+        raise ValueError(f"split_k={split_k}: allowed: 1 or more")
+    if watch is not None and watch < 0:
+        raise ValueError(f"watch={watch}: allowed: None, or the number of a block, from 0")
+    token = _recording.set(now := _Recording(split_k, watch))
+    try:
+        yield now.traces
+    finally:
+        _recording.reset(token)
+
+
+def problem() -> str | None:
+    """Why this backend does not work here, or None if it does."""
+    try:
+        machine()
+    except (RuntimeError, OSError) as error:
+        return str(error)
+    return None
+
+
+@functools.cache
+def machine() -> Machine:
+    """The machine that runs kernels/spmm. Raises RuntimeError where it cannot be built."""
+    return Machine(build.load("emulator"))
+
+
+def plan(A: SparseMatrix, B: Tensor) -> Plan:
+    """Which kernel serves A [M, K] · B [K, N], in which blocks."""
+    (M, _), N, shape = A.shape, B.shape[1], cuda.Shape()
+    asked = cuda.problem_of(A, N)
+    machine().library.lscd_cuda_shape(
+        cuda.FORMAT_NUMBER[A.name], ctypes.byref(asked), ctypes.byref(shape)
+    )
+    blocks = -(-M // shape.block_m) * -(-N // shape.block_n)
+    splits = (_recording.get() or _Recording()).split_k
+    choices = {
+        "blocks": f"{blocks} of {shape.block_m} x {shape.block_n} of C, {shape.threads} threads, "
+        f"{shape.shared_bytes / 1024:.0f} KB shared memory",
+        "split_k": f"{splits} (recording(split_k=...) changes it)",
+        "threads": f"{torch.get_num_threads()} of the host (torch.get_num_threads())",
+    }
+    return Plan(name, f"{A.name}_mma", "", choices, splits)
+
+
+def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: int | None = None) -> None:
+    """C[M, N] = A[M, K] · B[K, N]: the same bits in every run, for any number of host threads.
+
+    `split_k` overrides that of `recording()`. Raises KernelFault, naming kernel, line, block, warp,
+    lane and address, where the kernel does what it must not.
+    """
+    now = _recording.get() or _Recording()
+    (M, N), splits = C.shape, split_k or now.split_k
+    columns, result = cuda.aligned_columns(B), C.new_empty(N, M)  # [N, K], [N, M]
+    partial = C.new_empty(splits if splits > 1 else 0, N, M, dtype=torch.float32)
+    launch = cuda.problem_of(A, N)
+    launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
+    launch.C, launch.ldc = result.data_ptr(), M
+    launch.partial, launch.split_k = partial.data_ptr(), splits
+    trace = machine().run(
+        "lscd_cuda_spmm", cuda.FORMAT_NUMBER[A.name], ctypes.byref(launch), None,
+        read={array: A.arrays[array] for array in cuda.ARRAYS[A.name]} | {"B": columns},
+        written={"C": result, "partial": partial},
+        watch=now.watch,
+    )  # fmt: skip
+    now.traces.append(trace)
+    C.copy_(result.T)

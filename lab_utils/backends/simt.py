@@ -1,0 +1,162 @@
+"""A library of emulated kernels: launching in it, and reading what its machine counted."""
+
+import ctypes
+import functools
+import re
+import shutil
+import threading
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lab_utils import toolchains
+from lab_utils.backends import kernel_trace as traces
+from lab_utils.backends.kernel_trace import Counts, KernelFault, KernelTrace, Place, Request
+
+COUNTS = tuple(Counts.__dataclass_fields__)
+
+
+class _Array(ctypes.Structure):
+    """An array of global memory (`Array` of kernels/emulator/machine.h)."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_uint64),
+        ("bytes", ctypes.c_int64),
+        ("writable", ctypes.c_int32),
+    )
+
+
+class _Line(ctypes.Structure):
+    """`Line` of kernels/emulator/block.h."""
+
+    _fields_ = (
+        ("operation", ctypes.c_int32),
+        ("launch", ctypes.c_int32),
+        ("line", ctypes.c_int32),
+        ("file", ctypes.c_char_p),
+        *((field, ctypes.c_int64) for field in COUNTS),
+    )
+
+
+class _Request(ctypes.Structure):
+    """`Request` of kernels/emulator/request.h."""
+
+    _fields_ = (
+        *((field, ctypes.c_int32) for field in ("operation", "launch", "block", "warp", "line")),
+        ("lanes", ctypes.c_uint32),
+        ("file", ctypes.c_char_p),
+        *((field, ctypes.c_int32 * 32) for field in ("shared", "shared_bytes", "global_bytes")),
+        ("addresses", ctypes.c_uint64 * 32),
+        *((field, ctypes.c_int32) for field in COUNTS[2:]),
+    )
+
+
+class Machine:
+    """The machine of one library of emulated kernels; it runs one launcher at a time."""
+
+    def __init__(self, library: ctypes.CDLL):
+        self.library = library
+        self.busy = threading.Lock()
+        library.lscd_emulator_reset.argtypes = (
+            ctypes.POINTER(_Array), ctypes.c_int32, ctypes.c_int32, ctypes.c_int64,
+        )  # fmt: skip
+        library.lscd_emulator_reset.restype = None
+        library.lscd_emulator_fault.restype = ctypes.c_char_p
+        for function in ("kernels", "lines", "requests"):
+            getattr(library, f"lscd_emulator_{function}").restype = ctypes.c_int64
+
+    def run(
+        self,
+        launcher: str,
+        *arguments: object,
+        read: dict[str, Tensor],
+        written: dict[str, Tensor],
+        watch: int | None = None,
+    ) -> KernelTrace:
+        """Call a launcher, which returns a cudaError_t, with these arrays as its global memory.
+
+        `watch` is the number of the block (x fastest) whose every request the trace keeps. Raises
+        KernelFault where a kernel goes wrong, and RuntimeError where the launch does.
+        """
+        arrays = [_array(*item, False) for item in read.items()]
+        arrays += [_array(*item, True) for item in written.items()]
+        with self.busy:
+            self.library.lscd_emulator_reset(
+                (_Array * len(arrays))(*arrays), len(arrays), torch.get_num_threads(),
+                -1 if watch is None else watch,
+            )  # fmt: skip
+            if error := getattr(self.library, launcher)(*arguments):
+                self._fail(launcher, error)
+            return self._trace(arrays)
+
+    def _fail(self, launcher: str, error: int) -> None:
+        if fault := self.library.lscd_emulator_fault().decode():
+            raise KernelFault(f"{self._kernels()[-1]}: {fault}")
+        raise RuntimeError(f"{launcher} failed with cudaError_t {error}, in the emulator")
+
+    def _trace(self, arrays: list[_Array]) -> KernelTrace:
+        kernels = self._kernels()
+        lines: dict[Place, Counts] = {}
+        for line in self._items("lines", _Line):
+            place, counts = _place(line, kernels), Counts(*(getattr(line, f) for f in COUNTS))
+            lines[place] = lines.get(place, Counts()) + counts
+        order = sorted(lines, key=lambda p: (kernels.index(p.kernel), p.file, p.line, p.operation))
+        requests = (_request(one, kernels, arrays) for one in self._items("requests", _Request))
+        return KernelTrace(kernels, {place: lines[place] for place in order}, tuple(requests))
+
+    def _items(self, what: str, kind: type) -> list:
+        first = ctypes.POINTER(kind)()
+        count = getattr(self.library, f"lscd_emulator_{what}")(ctypes.byref(first))
+        return [first[i] for i in range(count)]
+
+    def _kernels(self) -> tuple[str, ...]:
+        """Names of the kernels launched, in order."""
+        offsets = (ctypes.c_int64 * self.library.lscd_emulator_kernels(None))()
+        self.library.lscd_emulator_kernels(offsets)
+        names = _symbols(self.library._name)
+        return tuple(names[offset] for offset in offsets)
+
+
+def _array(name: str, tensor: Tensor, writable: bool) -> _Array:
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    span = 1 + sum((size - 1) * step for size, step in steps) if tensor.numel() else 0
+    return _Array(name.encode(), tensor.data_ptr(), span * tensor.element_size(), writable)
+
+
+def _place(item: _Line | _Request, kernels: tuple[str, ...]) -> Place:
+    operation = traces.OPERATIONS[item.operation]
+    return Place(kernels[item.launch], _relative(item.file.decode()), item.line, operation)
+
+
+@functools.cache
+def _relative(file: str) -> str:
+    path = Path(file).resolve()
+    return str(path.relative_to(traces.ROOT)) if path.is_relative_to(traces.ROOT) else str(path)
+
+
+def _request(item: _Request, kernels: tuple[str, ...], arrays: list[_Array]) -> Request:
+    lanes = tuple(lane for lane in range(32) if item.lanes >> lane & 1)
+    touched = [item.addresses[lane] for lane in lanes if item.global_bytes[lane]]
+    below = [array for array in arrays if touched and array.address <= touched[0]]
+    array = max(below, key=lambda one: one.address, default=None)
+    offsets = {i: item.addresses[i] - array.address for i in lanes if item.global_bytes[i]}
+    return Request(
+        place=_place(item, kernels),
+        warp=item.warp,
+        lanes=lanes,
+        shared=tuple(item.shared[i] if item.shared_bytes[i] else None for i in lanes),
+        shared_bytes=max(item.shared_bytes),
+        array=array.name.decode() if array else None,
+        offsets=tuple(offsets.get(i) for i in lanes),
+        counts=Counts(1, len(lanes), *(getattr(item, field) for field in COUNTS[2:])),
+    )
+
+
+@functools.cache
+def _symbols(path: str) -> dict[int, str]:
+    """Functions of a library by offset: their names without namespace and parameters."""
+    lines = toolchains.run([shutil.which("nm") or "nm", "-C", "--defined-only", path]).splitlines()
+    simple = re.compile(r"([0-9a-f]+) [tT] (?:.*\(anonymous namespace\)::)?(\w+(?:<.*>)?)\(.*\)$")
+    return {int(match[1], 16): match[2] for match in map(simple.match, lines) if match}
