@@ -89,7 +89,25 @@ def test_commit_says_when_the_checkout_has_changes(tmp_path: Path, monkeypatch) 
 
 def test_commit_without_git(monkeypatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.delenv("LSCD_COMMIT", raising=False)
     assert machine.commit() == "unknown"
+    monkeypatch.setenv("LSCD_COMMIT", "abc1234")
+    assert machine.commit() == "abc1234"
+
+
+def test_the_driver_is_what_nvidia_smi_says(tmp_path: Path, monkeypatch) -> None:
+    assert machine.driver("cpu") == machine.cuda_version("cpu") == ""
+    fake = tmp_path / "nvidia-smi"
+    fake.write_text("#!/bin/sh\necho 580.159.03\necho 580.159.03\n")
+    fake.chmod(0o755)
+    machine.driver.cache_clear()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert machine.driver("cuda") == "580.159.03"
+    machine.driver.cache_clear()
+    fake.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match="nvidia-smi --query-gpu=driver_version .* failed"):
+        machine.driver("cuda")
 
 
 @pytest.fixture
