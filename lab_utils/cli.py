@@ -189,6 +189,47 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
     sys.exit(left_out.tell())
 
 
+@main.command()
+@click.option("--shape", "shapes", multiple=True, default=["36864x9216"], metavar="MxK",
+              callback=_list_of(str), show_default=True, help="Shape of the weights.")
+@click.option("--N", "Ns", multiple=True, default=["8,16,32,64"], callback=_list_of(int),
+              metavar="INTS", show_default=True, help="Columns of the activations.")
+@click.option("--sparsity", "sparsities", multiple=True, default=["0.5,0.8"], metavar="FLOATS",
+              callback=_list_of(float), show_default=True, help="Fractions of zeros, 0 to 1.")
+@click.option("--format", "formats", multiple=True, metavar="NAMES", callback=_list_of(str),
+              help="Sparse formats.  [default: all whose kernels have stages]")
+@click.option("--dtype", default="fp16", show_default=True, help="bf16 or fp16.")
+@click.option("--pattern", default="random", show_default=True, help="How the zeros lie.")
+@click.option("--stages/--no-stages", default=True, show_default=True,
+              help="Time the kernels without each stage.")
+@click.option("--counters/--no-counters", default=True, show_default=True,
+              help="Read the profiler's counters (needs ncu).")
+@click.option("--save/--no-save", default=True, show_default=True,
+              help="Append the rows to <device>/stages.csv and counters.csv in the output folder.")
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the rows.  [default: data/measured]")
+def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool, save: bool,
+            output: Path | None, **grid: Any) -> None:  # fmt: skip
+    """Measure where the GPU kernels' time goes: without each stage, and with the profiler."""
+    from lab_utils import bench, results
+    from lab_utils.bench.anatomy import STAGES, check, measure_stages, stage_summary
+    from lab_utils.bench.counters import counter_summary, measure_counters
+
+    def told(table: str, rows: list[dict], summary: Callable) -> None:
+        files = results.append(table, rows, output) if save else []
+        click.echo("\n".join([summary(rows), *(f"rows added to {file}" for file in files), ""]))
+
+    cases = list(bench.grid(bench.shapes(shapes), **grid))
+    formats = formats or list(STAGES)
+    check(formats)  # before anything of that size is made
+    if stages:
+        progress = partial(tqdm, desc="measuring", unit="case", leave=False, disable=None)
+        rows = bench.sweep(cases, formats, run=measure_stages, device="cuda", progress=progress)
+        told("stages", rows.to_dict("records"), stage_summary)
+    if counters:
+        told("counters", measure_counters(cases, formats), counter_summary)
+
+
 class _LeftOut:
     """What a sweep left out: failures are told at once, what cannot run here once at the end."""
 

@@ -69,6 +69,12 @@ def stage_costs(stages: pd.DataFrame) -> pd.DataFrame:
     return costs.assign(cost_us=saved, cost=saved / costs.whole_us)
 
 
+def stage_times(stages: pd.DataFrame) -> pd.DataFrame:
+    """`time_us`: a line for each kernel and case, a column for each stage that was left out."""
+    times = stages.pivot_table("time_us", CASE, "left_out", sort=False)
+    return times[[NOTHING, *(name for name in times if name != NOTHING)]]
+
+
 def unit_use(counters: pd.DataFrame, peak_tflops: float) -> pd.DataFrame:
     """How busy each unit was, in %: a row for each kernel, case and unit, in the column `percent`.
 

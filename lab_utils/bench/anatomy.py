@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import torch
 
 from lab_utils import ops
-from lab_utils.analysis.anatomy import NOTHING, STAGES
+from lab_utils.analysis.anatomy import NOTHING, STAGES, stage_times
 from lab_utils.backends import Plan, cuda
 from lab_utils.baselines import bandwidth
 from lab_utils.bench import graphs
@@ -39,7 +40,9 @@ def measure_stages(
     format whose kernel has no stages to leave out, RuntimeError where there is no GPU.
     """
     device = torch.device(device)
-    check(formats, device, repeats)
+    if repeats < 1:
+        raise ValueError(f"repeats={repeats!r} must be at least 1")
+    check(formats, device)
     weights = weights or Weights(case, seed, device)
     weights.check(case, device)
     _build(formats)
@@ -58,17 +61,21 @@ def measure_stages(
     return [common | what | _times(replays.times_us) for what, replays in found]
 
 
-def check(formats: Sequence[str], device: torch.device, repeats: int = 1) -> None:
+def check(formats: Sequence[str], device: torch.device | str = "cuda") -> None:
     """Raise ValueError unless these kernels have stages, RuntimeError where they cannot run."""
     for format in formats:
         if format not in STAGES:
             raise ValueError(f"format={format!r}: no stages known; allowed: {', '.join(STAGES)}")
-    if device.type != "cuda":
+    if torch.device(device).type != "cuda":
         raise ValueError(f"device={str(device)!r}; allowed: cuda, since CPU kernels have no stages")
-    if repeats < 1:
-        raise ValueError(f"repeats={repeats!r} must be at least 1")
     if problem := cuda.problem():
         raise RuntimeError(f"nothing can be measured on a GPU here: {problem}")
+
+
+def stage_summary(rows: list[dict]) -> str:
+    """Rows of `stages` as a table for a terminal: times whole, and without each stage."""
+    table = stage_times(pd.DataFrame(rows)).droplevel(["device", "pattern", "dtype"])
+    return f"µs without …\n{table.to_string(float_format='{:.1f}'.format, na_rep='')}"
 
 
 def _build(formats: Sequence[str]) -> None:

@@ -15,9 +15,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
+import pandas as pd
 
-from lab_utils.analysis.anatomy import FACTS, STALL_PREFIX, STALL_SUFFIX, TIME, UNITS
+from lab_utils.analysis.anatomy import (
+    FACTS,
+    STALL_PREFIX,
+    STALL_SUFFIX,
+    TIME,
+    UNITS,
+    by_metric,
+    facts,
+)
 from lab_utils.bench.anatomy import check
 from lab_utils.bench.cases import Case
 from lab_utils.bench.profiled import CUBLAS, MARK
@@ -37,7 +45,7 @@ def measure_counters(cases: Iterable[Case], formats: Sequence[str], *, seed: int
     sparsity 0. Raises RuntimeError where there is no GPU or no `ncu`, or where it fails, with what
     it said.
     """
-    check(formats, torch.device("cuda"))
+    check(formats)
     jobs = list(jobs_of(cases, formats))
     with tempfile.TemporaryDirectory() as folder:
         log, plans = Path(folder) / "log.csv", Path(folder) / "plans.json"
@@ -50,6 +58,14 @@ def measure_counters(cases: Iterable[Case], formats: Sequence[str], *, seed: int
         for job, columns, kernel in zip(jobs, planned, kernels, strict=True)
         for row in rows_of(kernel)
     ]
+
+
+def counter_summary(rows: list[dict]) -> str:
+    """Rows of `counters` as a table for a terminal: units in %, and facts."""
+    counters = pd.DataFrame(rows)
+    units = by_metric(counters)[list(UNITS.values())].set_axis(list(UNITS), axis="columns")
+    table = units.join(facts(counters)).droplevel(["device", "pattern", "dtype"])
+    return table.T.to_string(float_format="{:.1f}".format)
 
 
 def jobs_of(cases: Iterable[Case], formats: Sequence[str]) -> Iterator[tuple[str, Case]]:

@@ -1,17 +1,20 @@
 """Anatomy of kernels: what is left out, what the profiler says, and what follows from the rows."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
+from click.testing import CliRunner
 
 from lab_utils import bench, results
 from lab_utils.analysis import anatomy as a
 from lab_utils.backends import cuda
 from lab_utils.bench import anatomy, counters
 from lab_utils.bench.profiled import CUBLAS, MARK
+from lab_utils.cli import main
 
 CASE = bench.Case(M=300, K=520, N=8, sparsity=0.7, dtype="fp16")
 ORIGIN = {"date": "2026-01-01T00:00:00+00:00", "commit": "12e4567", "device": "gpu-a",
@@ -61,6 +64,16 @@ def test_costs_are_what_is_saved_of_the_same_run() -> None:
 def test_costs_need_the_whole_kernel() -> None:
     with pytest.raises(ValueError, match="lack a whole kernel"):
         a.stage_costs(pd.DataFrame(stage_rows("tca_bme_mma", decode=60.0)))
+
+
+def test_summaries_for_a_terminal() -> None:
+    rows = stage_rows("tca_bme_mma", decode=60.0, nothing=100.0) + stage_rows("x", nothing=5.0)
+    lines = anatomy.stage_summary(rows).splitlines()
+    assert lines[1].split() == ["left_out", "nothing", "decode"]
+    assert lines[3].split() == ["tca_bme_mma", "300", "520", "8", "0.7", "100.0", "60.0"]
+    assert lines[4].split()[-1] == "5.0"
+    text = counters.counter_summary(counter_rows("tca_bme_mma"))
+    assert "time (µs)" in text and "HBM" in text and "tca_bme_mma" in text
 
 
 def test_unit_use_adds_the_useful_part_of_the_tensor_core() -> None:
@@ -149,6 +162,35 @@ def test_stages_are_those_of_the_kernels(root: Path) -> None:
     for format, stages in a.STAGES.items():
         source = (root / "kernels" / "spmm" / f"{format}.cu").read_text()
         assert set(re.findall(r"Stage::(\w+)", source)) == set(stages)
+
+
+def test_lab_anatomy_refuses() -> None:
+    done = CliRunner().invoke(main, ["anatomy", "--format", "csr"])
+    assert done.exit_code == 2 and "format='csr': no stages known" in done.output
+
+
+@pytest.mark.skipif(cuda.problem() is None, reason="says why only where there is no GPU")
+@pytest.mark.parametrize("part", ["--no-stages", "--no-counters"])
+def test_lab_anatomy_says_what_is_missing(part: str) -> None:
+    done = CliRunner().invoke(main, ["anatomy", "--shape", "64x64", "--N", "8", part])
+    assert done.exit_code == 1 and "nothing can be measured on a GPU here" in done.output
+
+
+@pytest.mark.gpu
+def test_lab_anatomy_keeps_rows(tmp_path: Path) -> None:
+    arguments = ["anatomy", "--shape", "256x512", "--N", "8", "--sparsity", "0.5", "--no-counters"]
+    done = CliRunner().invoke(main, [*arguments, "--output", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    stored = results.measured("stages", tmp_path)
+    assert len(stored) == sum(1 + len(stages) for stages in a.STAGES.values())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(shutil.which("ncu") is None, reason="ncu is not on the path")
+def test_counters_of_every_kernel() -> None:
+    rows = counters.measure_counters([CASE], list(a.STAGES))
+    assert set(rows[0]) == set(results.COLUMNS["counters"])
+    assert {row["kernel"] for row in rows} == {"tiled_csl_mma", "tca_bme_mma", CUBLAS}
 
 
 @pytest.mark.gpu
