@@ -114,6 +114,17 @@ def layer_shapes(model: Model | str, gpus: int = 1) -> dict[str, tuple[int, int]
     }
 
 
+def opt_matrices() -> list[tuple[int, int]]:
+    """(M, K) of the eight matrices that the means of table h200_peers run over.
+
+    All four of an OPT-30B layer, and the feed-forward ones of OPT-66B and OPT-175B.
+    """
+    shapes = list(layer_shapes("OPT-30B").values())
+    for name in ("OPT-66B", "OPT-175B"):
+        shapes += [layer_shapes(name)["fc1"], layer_shapes(name)["fc2"]]
+    return shapes
+
+
 @cache
 def devices() -> dict[str, Device]:
     """Return every device of data/devices.yaml, by name."""

@@ -9,11 +9,15 @@ from lab_utils.plots.compression import (
     encoded_against_formula,
     tile_overheads,
 )
+from lab_utils.plots.libraries import speedups_by_batch, speedups_by_sparsity
 from lab_utils.plots.limits import byte_limit_times, utilisation_bars
+from lab_utils.plots.peers import speedup_table
 from lab_utils.plots.roofline import device_roofs, formats_under_roof, skinny_roofline
 from lab_utils.plots.style import use
+from lab_utils.plots.throughputs import average_speedups, throughputs
 
 __all__ = [
+    "average_speedups",
     "break_evens",
     "byte_limit_times",
     "bytes_per_weight",
@@ -24,7 +28,11 @@ __all__ = [
     "fractions_of_byte_limit",
     "skinny_roofline",
     "speedup_heatmap",
+    "speedup_table",
     "speedups",
+    "speedups_by_batch",
+    "speedups_by_sparsity",
+    "throughputs",
     "tile_overheads",
     "time_bars",
     "use",

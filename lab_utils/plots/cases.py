@@ -9,9 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.rows import of_sparse_formats, origin, shapes, single_case, with_format
-from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, titled
-
-BASELINE = FORMAT_COLOURS["dense"]
+from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, KERNELS, titled
 
 
 def time_bars(rows: pd.DataFrame) -> go.Figure:
@@ -37,7 +35,7 @@ def time_bars(rows: pd.DataFrame) -> go.Figure:
         y=rows.kernel,
         orientation="h",
         error_x=whiskers,
-        marker_color=[FORMAT_COLOURS.get(format, BASELINE) for format in rows.format],
+        marker_color=[_colour(row) for row in rows.itertuples()],
         showlegend=False,
         hovertemplate="%{y}: %{x:,.0f} µs<extra></extra>",
     )
@@ -87,6 +85,13 @@ def speedup_heatmap(rows: pd.DataFrame, format: str) -> go.Figure:
         width=max(560, 260 + 55 * rows.N.nunique() * len(sparsities)),
         margin={"t": 110},
     )
+
+
+def _colour(row: tuple) -> str:
+    """That of the kernel or its format; of dense for a baseline."""
+    if row.kernel in KERNELS:
+        return KERNELS[row.kernel].colour
+    return FORMAT_COLOURS.get(row.format, FORMAT_COLOURS["dense"])
 
 
 def _byte_limit_ticks(rows: pd.DataFrame) -> go.Scatter:

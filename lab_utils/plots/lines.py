@@ -14,7 +14,7 @@ def ratio_axis(fig: go.Figure, values: Iterable[float]) -> Callable[[float], flo
     """Logarithmic y axes around the ratios and 1; returns where on them, 0 to 1, a ratio lies."""
     ratios = np.append(np.asarray(list(values), dtype=float), 1.0)
     low, high = np.log10(ratios.min() * 0.85), np.log10(ratios.max() * 1.15)
-    labels = [f"{tick:g}×" for tick in RATIO_TICKS]
+    labels = [f"{tick:g}×" if tick >= 1 else f"1/{1 / tick:g}×" for tick in RATIO_TICKS]
     fig.update_yaxes(type="log", range=[low, high], tickvals=RATIO_TICKS, ticktext=labels)
     return lambda ratio: (np.log10(ratio) - low) / (high - low)
 

@@ -54,6 +54,14 @@ def geometric_means(rows: pd.DataFrame, by: str | Sequence[str], column: str) ->
     return np.exp(np.log(rows[column]).groupby([rows[name] for name in np.atleast_1d(by)]).mean())
 
 
+def only(rows: pd.DataFrame, column: str) -> object:
+    """The one value of a column; raises ValueError where there are several."""
+    values = sorted(rows[column].unique())
+    if len(values) != 1:
+        raise ValueError(f"rows hold {column} = {', '.join(map(str, values))}; allowed: one value")
+    return values[0]
+
+
 def single_case(rows: pd.DataFrame) -> pd.Series:
     """The case that all rows share; raises ValueError where they hold several."""
     cases = rows[list(CASE)].drop_duplicates()

@@ -91,7 +91,6 @@ pio.templates["lscd"] = go.layout.Template(
             "xref": "paper",
             "xanchor": "left",
             "yref": "container",
-            "y": 0.97,
             "yanchor": "top",
             "font": {"size": 18},
             "subtitle": {"font": {"size": 13, "color": MUTED}},
@@ -165,10 +164,9 @@ def _marker(colour: str, symbol: str) -> dict:
 def titled(fig: go.Figure, title: str, subtitle: str = "", **layout) -> go.Figure:
     """Give `fig` the house template, a title, a grey line below it, and other layout settings."""
     layout = {"height": 500, **layout}  # here: JupyterLab overlooks the height of a template
-    fig.update_layout(
-        template="lscd", title={"text": f"<b>{title}</b>", "subtitle": {"text": subtitle}}, **layout
-    )
-    return fig
+    text = {"text": f"<b>{title}</b>", "subtitle": {"text": subtitle}}
+    text["y"] = 1 - 15 / layout["height"]  # 15 pixels below the top, however tall the figure is
+    return fig.update_layout(template="lscd", title=text, **layout)
 
 
 @functools.cache

@@ -1,0 +1,135 @@
+"""Flash-LLM's figures 3 and 12 from measured rows: every library against dense, line by line.
+
+Rows have the columns of `results.COLUMNS["spmm"]` and are all of one GPU; the subtitle says which,
+and when. Dense is always the best dense product of the same run. The paper's text gives few of
+the values it plots; `published` is the table of data/published that holds those.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
+from lab_utils.plots.rows import geometric_means, of_gpu_kernels, only, origin, shapes
+from lab_utils.plots.style import KERNELS, MUTED, titled
+
+# The kernel that rebuilds each of the paper's libraries, or stands for it.
+KERNEL_OF = {
+    "Flash-LLM": "tiled_csl_mma",
+    "Sputnik": "csr_simt",
+    "cuSPARSE": "cusparse",
+    "SparTA": "sparta",
+}
+Y_TITLE = "speed-up over the best dense product"
+
+
+def speedups_by_sparsity(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figure:
+    """Figure 3: one product with every library, as speed-up over dense, against sparsity.
+
+    Dashed lines are kernels on SIMT cores. Open marks at 1×: where Flash-LLM's authors say that a
+    library overtakes cuBLAS on their A100 (table spmm_break_even).
+    Raises ValueError where the rows hold several shapes or several N.
+    """
+    N, _, _ = only(rows, "N"), only(rows, "M"), only(rows, "K")
+    rows = of_gpu_kernels(rows)
+    fig = make_subplots()
+    line_of_dense(fig)
+    height = ratio_axis(fig, rows.speedup)
+    _add_kernels(fig, rows, "sparsity", "%{x:.0%}")
+    label_ends(fig, _ends(rows, "sparsity", height))
+    _add_break_evens(fig, published)
+    left = min(0.5, rows.sparsity.min())
+    fig.update_xaxes(title="sparsity", tickformat=".0%", range=[left - 0.02, 1.0])
+    return titled(
+        fig,
+        f"Every library on one product, N = {N} (Flash-LLM, figure 3)",
+        f"{origin(rows)}; dashed: SIMT cores; rings: break-even on an A100, as published",
+        **_layout(),
+        legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
+    )
+
+
+def speedups_by_batch(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figure:
+    """Figure 12: speed-up over dense against N, up to where the product is no longer skinny.
+
+    Lines are geometric means over the shapes, which remain as faint points. The vertical line is
+    where the paper says that Flash-LLM falls behind cuBLAS on its A100 (table spmm_break_even_n).
+    Raises ValueError where the rows hold several sparsities.
+    """
+    sparsity = only(rows, "sparsity")
+    rows = of_gpu_kernels(rows)
+    fig = make_subplots()
+    line_of_dense(fig)
+    height = ratio_axis(fig, rows.speedup)
+    _add_kernels(fig, rows, "N", "N = %{x}")
+    label_ends(fig, _ends(rows, "N", height))
+    _add_limits(fig, published)
+    Ns = sorted(rows.N.unique())
+    first, last = np.log2(Ns[0]), max(np.log2(Ns[-1]), 8)
+    reach = np.array([first - 0.3, last + 0.3]) * np.log10(2)
+    fig.update_xaxes(title="N", type="log", tickvals=Ns, range=reach)
+    return titled(
+        fig,
+        f"More columns, {sparsity:.0%} sparsity (Flash-LLM, figure 12)",
+        f"{origin(rows)}; dashed: SIMT cores",
+        **_layout(),
+    )
+
+
+def _layout() -> dict:
+    return {
+        "height": 500,
+        "margin": {"t": 115, "r": 100},
+        "yaxis_title": Y_TITLE,
+    }
+
+
+def _add_kernels(fig: go.Figure, rows: pd.DataFrame, x: str, place: str) -> None:
+    """A line per kernel through the geometric means, and a faint point for each shape."""
+    for kernel, part in rows.groupby("kernel", sort=False):
+        look, mean = KERNELS[kernel], geometric_means(part, x, "speedup")
+        hover = f"{look.label}, {place}: %{{y:.2f}}×<extra></extra>"
+        line = {"color": look.colour, "width": 2.5, "dash": "dash" if look.simt else "solid"}
+        fig.add_scatter(x=mean.index, y=mean, mode="lines+markers", line=line, marker=look.marker)
+        fig.data[-1].update(name=look.label, hovertemplate=hover, showlegend=False)
+        if len(part) > len(mean):
+            faint = {"color": look.colour, "size": 5, "opacity": 0.35}
+            fig.add_scatter(x=part[x], y=part.speedup, mode="markers", marker=faint)
+            each = {"text": shapes(part), "hovertemplate": f"%{{text}}, {hover}"}
+            fig.data[-1].update(**each, showlegend=False)
+
+
+def _ends(
+    rows: pd.DataFrame, x: str, height: Callable[[float], float]
+) -> dict[str, tuple[float, str]]:
+    """Label of each kernel -> height of the end of its line, and its colour."""
+    ends = {}
+    for kernel, part in rows.groupby("kernel", sort=False):
+        last = geometric_means(part, x, "speedup").iloc[-1]
+        ends[KERNELS[kernel].label] = (height(last), KERNELS[kernel].colour)
+    return ends
+
+
+def _add_break_evens(fig: go.Figure, published: pd.DataFrame) -> None:
+    """An open mark on the line of dense for each, named in the legend."""
+    theirs = published[published.library.isin(KERNEL_OF) & published.baseline.eq("cuBLAS")]
+    theirs = theirs.drop_duplicates(["library", "sparsity"])
+    for one in theirs.sort_values("sparsity").itertuples():
+        colour = KERNELS[KERNEL_OF[one.library]].colour
+        ring = {"size": 9, "color": "white", "line": {"color": colour, "width": 2}}
+        fig.add_scatter(x=[one.sparsity], y=[1], mode="markers", marker=ring)
+        where = f"{one.paper}, {one.table_or_figure}: {one.library} {one.claim} %{{x:.0%}}"
+        name = f"{one.library} {one.sparsity:.0%}"
+        fig.data[-1].update(name=name, showlegend=True, hovertemplate=f"{where}<extra></extra>")
+
+
+def _add_limits(fig: go.Figure, published: pd.DataFrame) -> None:
+    for one in published[published.library.isin(KERNEL_OF)].itertuples():
+        fig.add_vline(x=one.N, line={"color": MUTED, "width": 1.2, "dash": "dot"})
+        text = f"A100, as published: {one.library} {one.claim} N = {one.N}"
+        fig.add_annotation(x=np.log10(one.N), y=1, yref="paper", text=text, font_color=MUTED)
+        note = fig.layout.annotations[-1]
+        note.update(showarrow=False, xanchor="right", yanchor="bottom", xshift=12)

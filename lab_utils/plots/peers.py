@@ -1,0 +1,103 @@
+"""Geometric means over OPT's matrices, beside those of the published kernels' own code."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from lab_utils.plots.rows import geometric_means, of_gpu_kernels, origin
+from lab_utils.plots.style import INK, KERNELS, titled
+
+# The originals, in table h200_peers, that each kernel is held against; MACKO is for N = 1 only.
+ORIGINALS = {"tiled_csl_mma": ("Flash-LLM", "MACKO"), "tca_bme_mma": ("SpInfer", "MACKO")}
+GAP = 95  # pixels between lines of panels
+REACH = 1.5  # of the colours: 2 ** 1.5 times as fast as dense, or as slow
+
+
+def speedup_means(rows: pd.DataFrame, matrices: Sequence[tuple[int, int]]) -> pd.DataFrame:
+    """Geometric mean of the speed-up over `matrices` (M, K): kernel, sparsity, N, speedup.
+
+    Where a kernel lacks one of the matrices, it has no mean.
+    """
+    rows = of_gpu_kernels(rows)
+    rows = rows[pd.MultiIndex.from_frame(rows[["M", "K"]]).isin(matrices)]
+    by = ["kernel", "sparsity", "N"]
+    mean = geometric_means(rows, by, "speedup")
+    found = rows.drop_duplicates([*by, "M", "K"]).groupby(by).size()
+    return mean[found == len(matrices)].reset_index()
+
+
+def speedup_table(
+    rows: pd.DataFrame, published: pd.DataFrame, matrices: Sequence[tuple[int, int]]
+) -> go.Figure:
+    """Mean speed-up over dense, a panel per kernel, sparsity down and N across.
+
+    In brackets, from `published` (table h200_peers), what the original's own code reached on the
+    same matrices and kind of GPU; bold where ours is at least as fast.
+    Raises ValueError where no kernel has all of the matrices.
+    """
+    means = speedup_means(rows, matrices)
+    if means.empty:
+        raise ValueError(f"rows hold no kernel with all of the {len(matrices)} matrices")
+    kernels = [name for name in KERNELS if name in set(means.kernel)]
+    lines = -(-len(kernels) // 2)
+    titles = [_title(name) for name in kernels]
+    panel = 40 * means.sparsity.nunique()
+    fig = make_subplots(
+        rows=lines, cols=min(2, len(kernels)), subplot_titles=titles,
+        horizontal_spacing=0.08, vertical_spacing=GAP / (panel * lines + GAP * (lines - 1)),
+    )  # fmt: skip
+    for i, kernel in enumerate(kernels):
+        where = {"row": i // 2 + 1, "col": i % 2 + 1}
+        fig.add_trace(_heat(means[means.kernel == kernel], kernel, published), **where)
+    category = {"type": "category", "showgrid": False, "ticks": ""}
+    fig.update_xaxes(title="N", **category)
+    fig.update_yaxes(**category, autorange="reversed")
+    fig.update_annotations(font={"size": 13, "color": INK})
+    return titled(
+        fig,
+        f"Speed-up over dense, geometric mean of {len(matrices)} OPT matrices",
+        f"{origin(rows)}; in brackets: the original code on an H200; bold: ours is as fast",
+        height=panel * lines + GAP * (lines - 1) + 110 + 64,
+        margin={"t": 110},
+    )
+
+
+def _title(kernel: str) -> str:
+    label = KERNELS[kernel].label
+    if kernel not in ORIGINALS:
+        return label
+    original, at_one = ORIGINALS[kernel]
+    return f"{label} ({original}; at N = 1 {at_one})"
+
+
+def _heat(means: pd.DataFrame, kernel: str, published: pd.DataFrame) -> go.Heatmap:
+    table = means.pivot(index="sparsity", columns="N", values="speedup")
+    theirs = published[published.kernel.isin(ORIGINALS.get(kernel, ()))]
+    theirs = theirs.pivot_table("speedup_over_dense", "sparsity", "N").reindex_like(table)
+    return go.Heatmap(
+        z=np.log2(table),
+        x=[str(N) for N in table.columns],
+        y=[f"{sparsity:.0%}" for sparsity in table.index],
+        text=np.vectorize(_cell, otypes=[object])(table, theirs),
+        texttemplate="%{text}",
+        textfont={"color": INK, "size": 12},
+        colorscale=["#e88d7a", "#ffffff", "#86b0ee"],
+        zmin=-REACH,
+        zmax=REACH,
+        showscale=False,
+        xgap=2,
+        ygap=2,
+        hovertemplate="%{y}, N = %{x}: %{text}<extra></extra>",
+    )  # fmt: skip
+
+
+def _cell(ours: float, original: float) -> str:
+    if np.isnan(ours):
+        return ""
+    if np.isnan(original):
+        return f"{ours:.2f}"
+    text = f"<b>{ours:.2f}</b>" if round(ours, 2) >= original else f"{ours:.2f}"
+    return f"{text}<br>({original:.2f})"

@@ -1,0 +1,176 @@
+"""Figures of GPU kernels hold the rows they are given, and what was published beside them."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from gpu_rows import DENSE, SPARSE, gpu_rows
+
+from lab_utils import catalog, plots, results
+from lab_utils.plots.peers import speedup_means
+from lab_utils.plots.rows import is_dense
+from lab_utils.plots.style import KERNELS
+
+SMALL = [(1024, 512), (2048, 512)]
+BREAK_EVEN = catalog.published("spmm_break_even")
+LIMITS = catalog.published("spmm_break_even_n")
+AVERAGES = catalog.published("flash_llm_kernel_speedup")
+PEERS = catalog.published("h200_peers")
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    """Two shapes, every kernel."""
+    return gpu_rows(SMALL, Ns=(1, 8, 64, 256), sparsities=(0.5, 0.7, 0.8))
+
+
+def draw_all(rows: pd.DataFrame) -> dict[str, go.Figure]:
+    one = rows[rows.M.eq(1024) & rows.N.eq(8)]
+    return {
+        "fig3": plots.speedups_by_sparsity(one, BREAK_EVEN),
+        "fig9": plots.throughputs(rows),
+        "averages": plots.average_speedups(rows, AVERAGES),
+        "fig12": plots.speedups_by_batch(rows[rows.sparsity == 0.8], LIMITS),
+        "table": plots.speedup_table(rows, PEERS, SMALL),
+    }
+
+
+@pytest.fixture(scope="module")
+def figures(rows: pd.DataFrame) -> dict[str, go.Figure]:
+    return draw_all(rows)
+
+
+def named(fig: go.Figure, name: str) -> list:
+    return [trace for trace in fig.data if trace.name == name]
+
+
+def test_every_figure_says_which_device_and_when(figures: dict[str, go.Figure]) -> None:
+    for name, fig in figures.items():
+        assert fig.layout.title.subtitle.text.startswith("h200, 2026-11-21, "), name
+        assert fig.layout.height and any(axis.title.text for axis in fig.select_xaxes()), name
+
+
+def test_figures_never_mix_devices(rows: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="allowed: one device"):
+        draw_all(pd.concat([rows, rows.assign(device="a100")]))
+
+
+def test_a_kernel_looks_the_same_everywhere(figures: dict[str, go.Figure]) -> None:
+    for look in KERNELS.values():
+        for name in ("fig3", "fig9", "fig12"):
+            traces = named(figures[name], look.label)
+            assert traces and all(trace.marker.color == look.colour for trace in traces)
+    labels, colours, symbols = zip(
+        *((look.label, look.colour, look.symbol) for look in KERNELS.values()), strict=True
+    )
+    assert len(set(labels)) == len(set(colours)) == len(set(symbols)) == len(KERNELS)
+
+
+def test_stored_gpu_kernels_have_a_look() -> None:
+    stored = results.measured("spmm")
+    stored = stored[~stored.device.str.startswith("cpu-") & ~is_dense(stored)]
+    assert set(stored.kernel) <= set(KERNELS), "add it to plots.style.KERNELS"
+
+
+def test_dense_products_are_told_from_sparse_ones(rows: pd.DataFrame) -> None:
+    assert set(rows[is_dense(rows)].kernel) == set(DENSE)
+    assert set(KERNELS) == set(SPARSE)
+
+
+def test_figure_3_is_one_product(rows: pd.DataFrame, figures: dict[str, go.Figure]) -> None:
+    one = rows[rows.M.eq(1024) & rows.N.eq(8) & rows.kernel.eq("tiled_csl_mma")]
+    (line,) = named(figures["fig3"], "Tiled-CSL")
+    assert list(line.x) == [0.5, 0.7, 0.8] and np.allclose(line.y, one.speedup)
+    dashes = {name: named(figures["fig3"], name)[0].line.dash for name in ("CSR, SIMT", "SparTA")}
+    assert dashes == {"CSR, SIMT": "dash", "SparTA": "solid"}
+    with pytest.raises(ValueError, match="rows hold N = 1, 8, 64, 256; allowed: one value"):
+        plots.speedups_by_sparsity(rows, BREAK_EVEN)
+    with pytest.raises(ValueError, match="rows hold M = 1024, 2048"):
+        plots.speedups_by_sparsity(rows[rows.N == 8], BREAK_EVEN)
+
+
+def test_figure_3_marks_what_the_authors_say(figures: dict[str, go.Figure]) -> None:
+    marks = {t.name: (t.x[0], t.y[0]) for t in figures["fig3"].data if t.showlegend}
+    assert marks == {
+        "Flash-LLM 60%": (0.6, 1),
+        "Sputnik 86%": (0.86, 1),
+        "Sputnik 90%": (0.9, 1),
+        "cuSPARSE 98%": (0.98, 1),
+    }
+
+
+def test_figure_9_has_every_throughput(rows: pd.DataFrame, figures: dict[str, go.Figure]) -> None:
+    shown = np.concatenate([trace.x for trace in named(figures["fig9"], "TCA-BME")])
+    assert sorted(shown) == sorted(rows[rows.kernel == "tca_bme_mma"].tflops)
+    dense = np.concatenate([trace.x for trace in named(figures["fig9"], "best dense")])
+    fastest = rows[is_dense(rows)].groupby(["M", "N", "sparsity"]).tflops.max()
+    assert np.allclose(sorted(dense), sorted(fastest))
+    assert sum(bool(trace.showlegend) for trace in figures["fig9"].data) == 1 + len(KERNELS)
+
+
+def test_averages_are_geometric_means(rows: pd.DataFrame, figures: dict[str, go.Figure]) -> None:
+    times = rows.pivot(index=["M", "N", "sparsity"], columns="kernel", values="time_us")
+    ratio = np.log(times.csr_simt / times.tiled_csl_mma).groupby("sparsity").mean()
+    bars = dict(zip(["cuBLAS", "Sputnik", "SparTA", "cuSPARSE"],
+                    named(figures["averages"], "measured"), strict=True))  # fmt: skip
+    assert np.allclose(bars["Sputnik"].y, np.exp(ratio))
+    printed = named(figures["averages"], "published")
+    assert np.isnan(printed[0].y[0]) and list(printed[0].y[1:]) == [1.4, 1.7]
+    assert list(printed[1].y[1:]) == [3.6, 3.0]
+    assert np.isnan(printed[3].y.astype(float)).all()
+
+
+def test_averages_need_no_library_but_dense(rows: pd.DataFrame) -> None:
+    ours = rows[is_dense(rows) | rows.kernel.str.endswith("_mma")]
+    assert len(named(plots.average_speedups(ours, AVERAGES), "measured")) == 1
+
+
+def test_figure_12_is_one_sparsity(rows: pd.DataFrame, figures: dict[str, go.Figure]) -> None:
+    (line,) = named(figures["fig12"], "cuSPARSE")
+    assert list(line.x) == [1, 8, 64, 256]
+    assert "N = 256" in figures["fig12"].layout.annotations[-1].text
+    assert figures["fig12"].layout.shapes[-1].x0 == 256
+    with pytest.raises(ValueError, match=r"rows hold sparsity = 0\.5, 0\.7, 0\.8"):
+        plots.speedups_by_batch(rows, LIMITS)
+
+
+def test_means_need_all_matrices(rows: pd.DataFrame) -> None:
+    means = speedup_means(rows, SMALL).set_index(["kernel", "sparsity", "N"]).speedup
+    two = rows.query("kernel == 'sparta' and sparsity == 0.7 and N == 8").speedup
+    assert means["sparta", 0.7, 8] == pytest.approx(np.sqrt(two.prod()))
+    lacking = rows.drop(rows.query("kernel == 'cusparse' and M == 2048 and N == 8").index)
+    assert ("cusparse", 0.7, 8) not in set(speedup_means(lacking, SMALL).set_index(
+        ["kernel", "sparsity", "N"]).index)  # fmt: skip
+    with pytest.raises(ValueError, match="no kernel with all of the 3 matrices"):
+        plots.speedup_table(rows, PEERS, [*SMALL, (1, 1)])
+
+
+def test_the_table_holds_the_originals(figures: dict[str, go.Figure]) -> None:
+    bme, csl = figures["table"].data[:2]
+    cell = {(y, x): bme.text[i][j] for i, y in enumerate(bme.y) for j, x in enumerate(bme.x)}
+    assert cell["50%", "8"].endswith("<br>(0.64)") and cell["80%", "1"].endswith("(1.46)")
+    assert "(" not in cell["50%", "256"]
+    for text in np.ravel(csl.text):
+        ours, _, theirs = str(text).partition("<br>")
+        number = float(ours.strip("</b>"))
+        assert not theirs or (number >= float(theirs.strip("()"))) == ours.startswith("<b>")
+
+
+def test_the_eight_matrices_are_those_of_the_peers() -> None:
+    assert len(catalog.opt_matrices()) == len(set(catalog.opt_matrices())) == 8
+    assert (21504, 7168) in catalog.opt_matrices() and (12288, 49152) in catalog.opt_matrices()
+
+
+def test_unknown_kernels_and_no_kernels_are_refused(rows: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="kernel='warp_magic': unknown; allowed: tca_bme_mma"):
+        plots.throughputs(rows.replace("sparta", "warp_magic"))
+    with pytest.raises(ValueError, match="no sparse kernel"):
+        plots.throughputs(rows[is_dense(rows)])
+
+
+def test_time_bars_have_the_colours_of_kernels(rows: pd.DataFrame) -> None:
+    one = rows.query("M == 1024 and N == 8 and sparsity == 0.8")
+    bars = plots.time_bars(one).data[0]
+    colours = dict(zip(bars.y, bars.marker.color, strict=True))
+    assert colours["cusparse"] == KERNELS["cusparse"].colour
+    assert colours["cublaslt"] == colours["cublas_mm"]
