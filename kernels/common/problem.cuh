@@ -17,7 +17,7 @@ struct Problem {
     int64_t ldc;
     float* partial;    // [split_k][N][M] where split_k > 1
     int32_t split_k;
-    int32_t max_nnz;   // most values of a tile, for kernels that size their shared memory by it
+    int32_t tile_values;  // values of a tile, for kernels that are configured by it: see there
 };
 
 constexpr int TILE_K = 64;  // columns of A that a block decodes at a time

@@ -4,7 +4,7 @@
 
 namespace lscd {
 
-Config tiled_csl_config(const Problem& p);  // A: words, tile_offsets
+Config tiled_csl_config(const Problem& p);  // A: words, tile_offsets; tile_values: mean words
 Config tca_bme_config(const Problem& p);    // A: bitmap, values, gt_offset, strip_offset
 
 }  // namespace lscd

@@ -19,14 +19,14 @@ namespace {
 
 constexpr int THREADS = 128, GROUP_M = 64, BITMAPS = 64;
 
-// A: bitmap, values, gt_offset, strip_offset. p.max_nnz: halves of the largest GroupTile.
+// A: bitmap, values, gt_offset, strip_offset. p.tile_values: values of the largest GroupTile.
 template <class T, int BLOCK_N>
 struct TcaBmeKernel {
     static constexpr int N_FRAGS = BLOCK_N / 8;
     static constexpr int B_BYTES = BLOCK_N * TILE_K * 2, BITMAP_BYTES = BITMAPS * 8;
 
     __host__ __device__ static int values_bytes(const Problem& p) {
-        return ceil_div(p.max_nnz * 2, 128) * 128;
+        return ceil_div(p.tile_values * 2, 128) * 128;
     }
     __host__ __device__ static int stage_bytes(const Problem& p) {
         return B_BYTES + BITMAP_BYTES + values_bytes(p);

@@ -48,7 +48,7 @@ class _Problem(ctypes.Structure):
         ("ldc", ctypes.c_int64),
         ("partial", ctypes.c_void_p),
         ("split_k", ctypes.c_int32),
-        ("max_nnz", ctypes.c_int32),
+        ("tile_values", ctypes.c_int32),
     )
 
 
@@ -139,21 +139,29 @@ def problem_of(A: SparseMatrix, N: int) -> _Problem:
         N=N,
         A=(ctypes.c_void_p * 5)(*arrays),
         split_k=1,
-        max_nnz=next(iter(A.constants), 0),
+        tile_values=_tile_values(A),
     )
+
+
+def _tile_values(A: SparseMatrix) -> int:
+    """Values of a tile: the most of TCA-BME's, which decide its shared memory; Tiled-CSL's mean."""
+    if A.constants:
+        return A.constants[0]
+    return -(-A.arrays["words"].numel() // (A.arrays["tile_offsets"].numel() - 2))
 
 
 def _shape(A: SparseMatrix, N: int) -> Shape:
     """The blocks that the kernel cuts C [M, N] into on A's device."""
-    return _shape_of(A.device, A.name, A.dtype, min(N, 128), problem_of(A, N).max_nnz)
+    return _shape_of(A.device, A.name, A.dtype, min(N, 128), _tile_values(A))
 
 
 @functools.cache
 def _shape_of(
-    device: torch.device, format: str, dtype: torch.dtype, N: int, max_nnz: int
+    device: torch.device, format: str, dtype: torch.dtype, N: int, tile_values: int
 ) -> Shape:
     shape = Shape()
-    asked = _Problem(dtype=int(dtype == torch.bfloat16), M=1, K=1, N=N, split_k=1, max_nnz=max_nnz)
+    fp16_or_bf16 = int(dtype == torch.bfloat16)
+    asked = _Problem(dtype=fp16_or_bf16, M=1, K=1, N=N, split_k=1, tile_values=tile_values)
     with torch.cuda.device(device):
         _call("lscd_cuda_shape", FORMAT_NUMBER[format], ctypes.byref(asked), ctypes.byref(shape))
     return shape
