@@ -7,8 +7,7 @@ import pytest
 from gpu_rows import DENSE, SPARSE, gpu_rows
 
 from lab_utils import catalog, plots, results
-from lab_utils.plots.peers import speedup_means
-from lab_utils.plots.rows import is_dense
+from lab_utils.plots.rows import is_dense, with_all
 from lab_utils.plots.style import KERNELS
 
 SMALL = [(1024, 512), (2048, 512)]
@@ -135,12 +134,13 @@ def test_figure_12_is_one_sparsity(rows: pd.DataFrame, figures: dict[str, go.Fig
 
 
 def test_means_need_all_matrices(rows: pd.DataFrame) -> None:
-    means = speedup_means(rows, SMALL).set_index(["kernel", "sparsity", "N"]).speedup
-    two = rows.query("kernel == 'sparta' and sparsity == 0.7 and N == 8").speedup
-    assert means["sparta", 0.7, 8] == pytest.approx(np.sqrt(two.prod()))
     lacking = rows.drop(rows.query("kernel == 'cusparse' and M == 2048 and N == 8").index)
-    assert ("cusparse", 0.7, 8) not in set(speedup_means(lacking, SMALL).set_index(
-        ["kernel", "sparsity", "N"]).index)  # fmt: skip
+    table = plots.speedup_table(lacking, PEERS, SMALL)
+    cusparse, sparta = table.data[-1], table.data[2]
+    assert [str(text) for text in cusparse.text[1]] != [""] * 4 and cusparse.text[1][1] == ""
+    two = rows.query("kernel == 'sparta' and sparsity == 0.7 and N == 8").speedup
+    assert sparta.text[1][1] == f"{np.sqrt(two.prod()):.2f}"
+    assert with_all(lacking, [*SMALL, (1, 1)]).empty
     with pytest.raises(ValueError, match="no kernel with all of the 3 matrices"):
         plots.speedup_table(rows, PEERS, [*SMALL, (1, 1)])
 

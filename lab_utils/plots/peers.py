@@ -7,26 +7,13 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lab_utils.plots.rows import geometric_means, of_gpu_kernels, origin
+from lab_utils.plots.rows import geometric_means, of_gpu_kernels, origin, with_all
 from lab_utils.plots.style import INK, KERNELS, titled
 
 # The originals, in table h200_peers, that each kernel is held against; MACKO is for N = 1 only.
 ORIGINALS = {"tiled_csl_mma": ("Flash-LLM", "MACKO"), "tca_bme_mma": ("SpInfer", "MACKO")}
 GAP = 95  # pixels between lines of panels
 REACH = 1.5  # of the colours: 2 ** 1.5 times as fast as dense, or as slow
-
-
-def speedup_means(rows: pd.DataFrame, matrices: Sequence[tuple[int, int]]) -> pd.DataFrame:
-    """Geometric mean of the speed-up over `matrices` (M, K): kernel, sparsity, N, speedup.
-
-    Where a kernel lacks one of the matrices, it has no mean.
-    """
-    rows = of_gpu_kernels(rows)
-    rows = rows[pd.MultiIndex.from_frame(rows[["M", "K"]]).isin(matrices)]
-    by = ["kernel", "sparsity", "N"]
-    mean = geometric_means(rows, by, "speedup")
-    found = rows.drop_duplicates([*by, "M", "K"]).groupby(by).size()
-    return mean[found == len(matrices)].reset_index()
 
 
 def speedup_table(
@@ -36,22 +23,25 @@ def speedup_table(
 
     In brackets, from `published` (table h200_peers), what the original's own code reached on the
     same matrices and kind of GPU; bold where ours is at least as fast.
-    Raises ValueError where no kernel has all of the matrices.
+    A kernel that lacks one of the matrices (M, K) has no mean there; raises ValueError where none
+    has all of them.
     """
-    means = speedup_means(rows, matrices)
-    if means.empty:
+    rows = with_all(rows, matrices)
+    if rows.empty:
         raise ValueError(f"rows hold no kernel with all of the {len(matrices)} matrices")
-    kernels = [name for name in KERNELS if name in set(means.kernel)]
+    means = geometric_means(of_gpu_kernels(rows), ["kernel", "sparsity", "N"], "speedup")
+    means = means.unstack(["sparsity", "N"])  # a line per kernel
+    kernels = [name for name in KERNELS if name in means.index]
     lines = -(-len(kernels) // 2)
     titles = [_title(name) for name in kernels]
-    panel = 40 * means.sparsity.nunique()
+    panel = 40 * rows.sparsity.nunique()
     fig = make_subplots(
         rows=lines, cols=min(2, len(kernels)), subplot_titles=titles,
         horizontal_spacing=0.08, vertical_spacing=GAP / (panel * lines + GAP * (lines - 1)),
     )  # fmt: skip
     for i, kernel in enumerate(kernels):
         where = {"row": i // 2 + 1, "col": i % 2 + 1}
-        fig.add_trace(_heat(means[means.kernel == kernel], kernel, published), **where)
+        fig.add_trace(_heat(means.loc[kernel], kernel, published), **where)
     category = {"type": "category", "showgrid": False, "ticks": ""}
     fig.update_xaxes(title="N", **category)
     fig.update_yaxes(**category, autorange="reversed")
@@ -73,8 +63,9 @@ def _title(kernel: str) -> str:
     return f"{label} ({original}; at N = 1 {at_one})"
 
 
-def _heat(means: pd.DataFrame, kernel: str, published: pd.DataFrame) -> go.Heatmap:
-    table = means.pivot(index="sparsity", columns="N", values="speedup")
+def _heat(means: pd.Series, kernel: str, published: pd.DataFrame) -> go.Heatmap:
+    """`means`: those of one kernel, by sparsity and N."""
+    table = means.unstack("N")
     theirs = published[published.kernel.isin(ORIGINALS.get(kernel, ()))]
     theirs = theirs.pivot_table("speedup_over_dense", "sparsity", "N").reindex_like(table)
     return go.Heatmap(

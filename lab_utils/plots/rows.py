@@ -49,6 +49,19 @@ def of_gpu_kernels(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values("kernel", key=lambda names: names.map(list(KERNELS).index))
 
 
+def of_shapes(rows: pd.DataFrame, shapes: Sequence[tuple[int, int]]) -> pd.DataFrame:
+    """The rows whose (M, K) is one of `shapes`."""
+    return rows[pd.MultiIndex.from_frame(rows[["M", "K"]]).isin(shapes)]
+
+
+def with_all(rows: pd.DataFrame, shapes: Sequence[tuple[int, int]]) -> pd.DataFrame:
+    """The rows of `shapes`, for each kernel, sparsity and N that has all: fit to be averaged."""
+    rows = of_shapes(rows, shapes)
+    names = rows.M.astype(str) + "x" + rows.K.astype(str)
+    found = names.groupby([rows.kernel, rows.sparsity, rows.N]).transform("nunique")
+    return rows[found.eq(len(shapes))]
+
+
 def geometric_means(rows: pd.DataFrame, by: str | Sequence[str], column: str) -> pd.Series:
     """Geometric mean of `column` over everything but `by`."""
     return np.exp(np.log(rows[column]).groupby([rows[name] for name in np.atleast_1d(by)]).mean())

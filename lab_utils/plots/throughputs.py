@@ -27,7 +27,7 @@ def throughputs(rows: pd.DataFrame) -> go.Figure:
     rows = of_gpu_kernels(rows)
     Ns, sparsities = sorted(rows.N.unique()), sorted(rows.sparsity.unique())
     names = shapes(rows.sort_values(["M", "K"])).unique()
-    panel = 24 * len(names) + 30  # pixels
+    panel = 20 * len(names) + 30  # pixels
     gap, inside = 48, len(Ns) * panel + (len(Ns) - 1) * 48
     fig = make_subplots(
         rows=len(Ns),
