@@ -5,6 +5,9 @@ Stages are those of kernels/common/stages.cuh; metrics are Nsight Compute's, by 
 
 import pandas as pd
 
+from lab_utils.analysis.compression import format_bytes
+from lab_utils.catalog import Device
+
 CASE = ["device", "kernel", "M", "K", "N", "sparsity", "pattern", "dtype"]
 
 # The stages of each format's kernel, in the order of its drawing.
@@ -19,21 +22,25 @@ TIME = "gpu__time_duration.sum"
 UNITS = {
     "HBM": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "L2": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-    "L1 / shared memory": "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
-    "tensor core": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "L1, shared memory": "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
     "issue slots": "smsp__issue_active.avg.pct_of_peak_sustained_elapsed",
+    "tensor core": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
 }
 USEFUL = "tensor core, useful"  # of C's M x N x K products alone
 FACTS = {
     "time (µs)": TIME,
     "read from HBM (MB)": "dram__bytes_read.sum",
-    "instructions (10⁶)": "smsp__inst_executed.sum",
-    "shared wavefronts (10⁶)": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "bank conflicts (10⁶)": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-    "warps of the most possible (%)": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "instructions per 64 weights": "smsp__inst_executed.sum",
+    "shared wavefronts per 64 weights": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "bank conflicts per 64 weights": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "warps, of those that fit (%)": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "registers per thread": "launch__registers_per_thread",
 }
-_SCALES = {"(µs)": 1e-3, "(MB)": 1e-6, "(10⁶)": 1e-6}  # from ns, bytes and counts
+PER_TILE = "per 64 weights"  # an 8x8 tile; zeros count as weights
+
+# What each SM does in a clock, on all devices of the catalog: four schedulers issue an instruction
+# each, and shared memory serves one wavefront of 128 bytes.
+ISSUED, WAVEFRONTS = 4, 1
 
 STALL_PREFIX, STALL_SUFFIX = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 STALLS = {  # what a warp waits for, in the profiler's words and in ours
@@ -92,7 +99,29 @@ def unit_use(counters: pd.DataFrame, peak_tflops: float) -> pd.DataFrame:
 def facts(counters: pd.DataFrame) -> pd.DataFrame:
     """A line for each kernel and case, a column for each of `FACTS`."""
     wide = by_metric(counters)[list(FACTS.values())].set_axis(list(FACTS), axis="columns")
-    return wide * [_SCALES.get(f"({name.rpartition('(')[2]}", 1.0) for name in FACTS]
+    M, K = (wide.index.get_level_values(name).astype(float) for name in ("M", "K"))
+    for name in wide:
+        if name.endswith(PER_TILE):
+            wide[name] /= M * K / 64
+    wide["time (µs)"] /= 1e3
+    wide["read from HBM (MB)"] /= 1e6
+    return wide
+
+
+def budget(device: Device, format: str, M: int, K: int, sparsity: float) -> dict[str, float]:
+    """What each SM can do while memory brings 64 weights of A [M, K] in that format.
+
+    A kernel that needs more per 64 weights than this is not bound by memory.
+    """
+    nbytes = 64 * float(format_bytes(format, M, K, sparsity)) / (M * K)
+    bytes_per_clock = device.bandwidth_gb_s * 1e3 / (device.sms * device.tensor_clock_mhz)
+    clocks = nbytes / bytes_per_clock
+    return {
+        "bytes": nbytes,
+        "clocks": clocks,
+        "instructions": ISSUED * clocks,
+        "shared wavefronts": WAVEFRONTS * clocks,
+    }
 
 
 def stalls(counters: pd.DataFrame) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """One function per figure; `use()` sets template and renderer once per session."""
 
+from lab_utils.plots.anatomy import stage_costs, stage_times, unit_use
 from lab_utils.plots.benchmark import fractions_of_byte_limit, speedups
 from lab_utils.plots.cases import speedup_heatmap, time_bars
 from lab_utils.plots.compression import (
@@ -32,9 +33,12 @@ __all__ = [
     "speedups",
     "speedups_by_batch",
     "speedups_by_sparsity",
+    "stage_costs",
+    "stage_times",
     "throughputs",
     "tile_overheads",
     "time_bars",
+    "unit_use",
     "use",
     "utilisation_bars",
 ]

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from lab_utils import bench, results
+from lab_utils import bench, catalog, results
 from lab_utils.analysis import anatomy as a
 from lab_utils.backends import cuda
 from lab_utils.bench import anatomy, counters
@@ -96,7 +97,17 @@ def test_facts_are_scaled_to_their_units() -> None:
     facts = a.facts(pd.DataFrame(counter_rows("a_mma"))).iloc[0]
     assert facts["time (µs)"] == 200.0
     assert facts["read from HBM (MB)"] == pytest.approx(50e-6)
+    assert facts["instructions per 64 weights"] == pytest.approx(50 * 64 / (300 * 520))
     assert facts["registers per thread"] == 50.0
+
+
+def test_budget_is_the_one_measured_on_an_h200() -> None:
+    """Clocks per 64 weights at 18.5 bytes per SM and clock: 3.9 at 50 %, 1.8 at 80 %."""
+    device = replace(catalog.device("H200-SXM"), bandwidth_gb_s=18.5 * 132 * 1.83)
+    for sparsity, clocks in ((0.5, 3.9), (0.8, 1.8)):
+        found = a.budget(device, "tca_bme", 36864, 9216, sparsity)
+        assert found["clocks"] == pytest.approx(clocks, abs=0.06)
+        assert found["instructions"] == 4 * found["clocks"]
 
 
 # --- the profiler ---------------------------------------------------------------------------------
