@@ -3,6 +3,8 @@
 Stages are those of kernels/common/stages.cuh; metrics are Nsight Compute's, by its own names.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from lab_utils.analysis.compression import format_bytes
@@ -88,7 +90,7 @@ def unit_use(counters: pd.DataFrame, peak_tflops: float) -> pd.DataFrame:
     To the metrics of `UNITS` it adds `USEFUL`: 2MNK operations per time and `peak_tflops`, which
     leaves out what a tensor core multiplies beyond N columns (as Flash-LLM's figure 10 does).
     """
-    wide = by_metric(counters)
+    wide = by_metric(counters, [*CASE, "date"])
     units = wide[list(UNITS.values())].set_axis(list(UNITS), axis="columns")
     M, K, N = (wide.index.get_level_values(name).astype(float) for name in ("M", "K", "N"))
     tflops = 2 * M * K * N / wide[TIME] / 1e3
@@ -137,6 +139,6 @@ def stalls(counters: pd.DataFrame) -> pd.DataFrame:
     return shares.loc[shares.mean(axis="columns").sort_values(ascending=False).index]
 
 
-def by_metric(counters: pd.DataFrame) -> pd.DataFrame:
+def by_metric(counters: pd.DataFrame, lines: Sequence[str] = CASE) -> pd.DataFrame:
     """Values of counters: a line for each kernel and case, a column for each metric."""
-    return counters.pivot_table("value", CASE, "metric", sort=False)
+    return counters.pivot_table("value", lines, "metric", sort=False)
