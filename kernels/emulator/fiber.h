@@ -12,7 +12,8 @@ namespace lscd::simt {
 #ifdef __x86_64__
 
 // Pushes the registers that a callee preserves, leaves the stack pointer in *from, goes on at `to`.
-[[gnu::naked, gnu::noinline]] inline void switch_stack(void** /*from*/, void* /*to*/) {
+// noipa: callers must take it for a function that may change anything.
+[[gnu::naked, gnu::noinline, gnu::noipa]] inline void switch_stack(void** /*from*/, void* /*to*/) {
     asm("pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n"
         "movq %rsp, (%rdi); movq %rsi, %rsp\n"
         "popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp; ret");

@@ -49,15 +49,14 @@ struct Machine {
 #pragma omp for schedule(dynamic)
             for (int i = 0; i < blocks; i++) {
                 if (i > faulty) continue;
-                block.watched = launch.number == 0 && i == watched;
-                block.run(i);
+                block.run(i, launch.number == 0 && i == watched);
                 if (block.fault.empty()) continue;
                 std::lock_guard<std::mutex> guard(merging);
                 if (i < faulty) faulty = i, fault = block.fault;
             }
             std::lock_guard<std::mutex> guard(merging);
-            for (auto& entry : block.lines) lines.push_back(entry.second);
-            requests.insert(requests.end(), block.requests.begin(), block.requests.end());
+            for (const Line& line : block.counter.lines()) lines.push_back(line);
+            for (const Request& request : block.counter.watched) requests.push_back(request);
         }
         return faulty == blocks;
     }
@@ -67,13 +66,13 @@ struct Machine {
         const Array* below = nullptr;
         for (const Array& array : arrays)
             if (array.address <= address && (!below || array.address > below->address)) below = &array;
-        if (!below) return "below every array";
+        if (!below) return "below all arrays of global memory: out of bounds";
         int64_t at = int64_t(address - below->address);
-        std::string place = std::string(below->name) + ", byte " + std::to_string(at) + " of " +
-                            std::to_string(below->bytes);
-        if (at + bytes > below->bytes) return "out of bounds: " + place;
-        if (write && !below->writable) return "not to be written: " + place;
-        return address % uint64_t(align) ? "misaligned: " + place : "";
+        std::string place = "at byte " + std::to_string(at) + " of " + below->name + ": ";
+        if (at + bytes > below->bytes)
+            return place + "out of bounds, it has " + std::to_string(below->bytes) + " bytes";
+        if (write && !below->writable) return place + "a kernel must not write there";
+        return address % uint64_t(align) ? place + "misaligned" : "";
     }
 };
 

@@ -1,13 +1,22 @@
 // What the emulator knows of each byte of a block's shared memory: who touched it last, and whether a
 // cp.async is still under way. From that it tells races, missing waits, and reads of nothing.
 #pragma once
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "request.h"
 
 namespace lscd::simt {
+
+inline std::string lanes_text(uint32_t mask) {
+    std::string text;
+    for (int lane = 0; lane < 32; lane++) {
+        if (!(mask >> lane & 1)) continue;
+        int last = lane;
+        while (last < 31 && mask >> (last + 1) & 1) last++;
+        text += (text.empty() ? "" : ", ") + std::to_string(lane);
+        if (last > lane) text += "-" + std::to_string(last);
+        lane = last;
+    }
+    return (mask & (mask - 1) ? "lanes " : "lane ") + text;
+}
 
 // A thread, and how often its block and its warp have synchronised.
 struct Moment {
@@ -16,7 +25,7 @@ struct Moment {
 
 // Lanes of a warp that touched a byte between two synchronisations.
 struct Touch {
-    int block_epoch = 0, warp_epoch = 0;  // epochs count from 1
+    int block_epoch = 0, warp_epoch = 0;  // 0: never
     int warp = 0;
     uint32_t lanes = 0;
     Site site = {nullptr, 0};
@@ -33,15 +42,12 @@ struct Touch {
         *this = {now.block_epoch, now.warp_epoch, now.warp,
                  (together ? lanes : 0) | 1u << now.lane, where};
     }
-    std::string who() const {
-        std::string text;
-        for (int lane = 0; lane < 32; lane++)
-            if (lanes >> lane & 1) text += (text.empty() ? "" : ", ") + std::to_string(lane);
-        return "warp " + std::to_string(warp) + ", lane " + text;
+    std::string text() const {
+        return "warp " + std::to_string(warp) + ", " + lanes_text(lanes) + " at " + site.text();
     }
 };
 
-// One byte. Reads of the last two warps are kept: a write by any warp then meets a reader of another.
+// One byte. The reads of two warps are kept: whichever warp writes, one of them is another's.
 struct Cell {
     Touch written, read, read_before;
     bool in_flight = false;  // `written` is a cp.async that its thread has not waited for
@@ -50,12 +56,12 @@ struct Cell {
 class Shadow {
     std::vector<Cell> cells;
 
-    std::string conflict(const Cell& cell, const Touch& other, const char* did) const {
+    static std::string overlap(const Cell& cell, const Moment& now) {
         if (cell.in_flight)
-            return "cp.async of " + cell.written.who() + " at " + cell.written.site.text() +
-                   " may still be writing: no wait between";
-        return std::string(did) + " by " + other.who() + " at " + other.site.text() +
-               ": no barrier between";
+            return "a cp.async by " + cell.written.text() + " may still be writing: no wait between";
+        if (cell.written.races_with(now))
+            return "a race: written by " + cell.written.text() + ", no barrier between";
+        return "";
     }
 
   public:
@@ -63,37 +69,36 @@ class Shadow {
     void reset(size_t bytes) { cells.assign(bytes, Cell()); }
     int64_t bytes() const { return int64_t(cells.size()); }
 
-    // Each of these returns what is wrong with an access by `now`, or nothing.
+    // What is wrong with a read that happens now, or nothing.
     std::string read(int64_t at, int bytes, const Moment& now, Site site) {
         for (int64_t i = at; i < at + bytes; i++) {
             Cell& cell = cells[size_t(i)];
-            if (cell.in_flight || cell.written.races_with(now))
-                return conflict(cell, cell.written, "race: written");
-            if (!cell.written.block_epoch) return "nothing has been written there";
+            if (std::string wrong = overlap(cell, now); !wrong.empty()) return wrong;
+            if (!cell.written.block_epoch) return "nothing has been written there yet";
             if (cell.read.warp != now.warp) cell.read_before = cell.read;
             cell.read.add(now, site);
         }
         return "";
     }
 
+    // The same for a write, and for a cp.async, which starts now.
     std::string write(int64_t at, int bytes, const Moment& now, Site site, bool asynchronous) {
         for (int64_t i = at; i < at + bytes; i++) {
             Cell& cell = cells[size_t(i)];
-            if (cell.in_flight || cell.written.races_with(now))
-                return conflict(cell, cell.written, "race: written");
+            if (std::string wrong = overlap(cell, now); !wrong.empty()) return wrong;
             for (const Touch* reader : {&cell.read, &cell.read_before})
-                if (reader->races_with(now)) return conflict(cell, *reader, "race: read");
+                if (reader->races_with(now))
+                    return "a race: read by " + reader->text() + ", no barrier between";
             cell.written.add(now, site);
             cell.in_flight = asynchronous;
         }
         return "";
     }
 
-    // The cp.async of these bytes is done: it counts as a write of its thread, made now.
+    // A cp.async is done: it counts as a write of its thread, made now.
     void arrive(int64_t at, int bytes, const Moment& now, Site site) {
         for (int64_t i = at; i < at + bytes; i++) {
             cells[size_t(i)].in_flight = false;
-            cells[size_t(i)].written = Touch();
             cells[size_t(i)].written.add(now, site);
         }
     }

@@ -13,10 +13,9 @@ constexpr uint32_t WHOLE_WARP = ~0u;
 struct Shuffled {
     uint64_t bits;
     int from;  // lane
-    Site site;
 };
 
-inline void exchange(Block& block, Warp&, uint32_t lanes, void** operands) {
+inline std::string exchange(Warp&, uint32_t lanes, void** operands) {
     uint64_t bits[32];
     for (int i = 0; i < 32; i++)
         if (lanes >> i & 1) bits[i] = static_cast<Shuffled*>(operands[i])->bits;
@@ -24,19 +23,20 @@ inline void exchange(Block& block, Warp&, uint32_t lanes, void** operands) {
         if (!(lanes >> i & 1)) continue;
         auto* mine = static_cast<Shuffled*>(operands[i]);
         if (!(lanes >> mine->from & 1))
-            return block.accuse(mine->site, ": lane " + std::to_string(i) + " shuffles from lane " +
-                                                std::to_string(mine->from) + ", which takes no part");
+            return "lane " + std::to_string(i) + " shuffles from lane " +
+                   std::to_string(mine->from) + ", which takes no part";
         mine->bits = bits[mine->from];
     }
+    return "";
 }
 
 // The value that lane `from` brought.
 template <class T>
 T shuffle(uint32_t mask, T value, int from, Site site) {
     static_assert(sizeof(T) <= 8);
-    Shuffled mine = {0, from, site};
+    Shuffled mine = {0, from};
     memcpy(&mine.bits, &value, sizeof value);
-    Block::current->note({Op::shuffle, site});
+    note({Op::shuffle, site});
     Block::current->meet(site, mask, exchange, &mine);
     memcpy(&value, &mine.bits, sizeof value);
     return value;
@@ -47,25 +47,29 @@ struct Voted {
     uint32_t ballot;
 };
 
-inline void count_votes(Block&, Warp&, uint32_t lanes, void** operands) {
+inline std::string count_votes(Warp&, uint32_t lanes, void** operands) {
     uint32_t ballot = 0;
     for (int i = 0; i < 32; i++)
         if (lanes >> i & 1) ballot |= uint32_t(static_cast<Voted*>(operands[i])->predicate) << i;
     for (int i = 0; i < 32; i++)
         if (lanes >> i & 1) static_cast<Voted*>(operands[i])->ballot = ballot;
+    return "";
 }
 
 inline uint32_t vote(uint32_t mask, bool predicate, Site site) {
     Voted mine = {predicate, 0};
-    Block::current->note({Op::vote, site});
+    note({Op::vote, site});
     Block::current->meet(site, mask, count_votes, &mine);
     return mine.ballot;
 }
 
-inline void synchronise(Block&, Warp& warp, uint32_t, void**) { warp.epoch++; }
+inline std::string synchronise(Warp& warp, uint32_t, void**) {
+    warp.epoch++;
+    return "";
+}
 
 inline void sync_warp(uint32_t mask, Site site) {
-    Block::current->note({Op::barrier, site});
+    note({Op::barrier, site});
     Block::current->meet(site, mask, synchronise, nullptr);
 }
 
@@ -78,19 +82,20 @@ struct Rows {
 
 // Lane's register i: elements 2t and 2t + 1 of row g of matrix i.
 template <int MATRICES>
-void distribute(Block& block, Warp&, uint32_t lanes, void** operands) {
-    if (lanes != WHOLE_WARP) return block.accuse(block.lane->site, ": ldmatrix needs all 32 lanes");
+std::string distribute(Warp&, uint32_t lanes, void** operands) {
+    if (lanes != WHOLE_WARP) return "ldmatrix needs all 32 lanes, not " + lanes_text(lanes);
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < MATRICES; i++) {
             const unsigned char* row = static_cast<Rows*>(operands[8 * i + lane / 4])->row;
             memcpy(static_cast<Rows*>(operands[lane])->registers + i, row + lane % 4 * 4, 4);
         }
+    return "";
 }
 
 template <int MATRICES>
 void ldmatrix(uint32_t* registers, const void* row, Site site) {
     if (Block::lane->lane < 8 * MATRICES) read_shared(Op::ldmatrix, row, 16, site);
-    else Block::current->note({Op::ldmatrix, site});
+    else note({Op::ldmatrix, site});
     Rows mine = {static_cast<const unsigned char*>(row), registers};
     Block::current->meet(site, WHOLE_WARP, distribute<MATRICES>, &mine);
 }
@@ -111,8 +116,8 @@ double element(uint32_t pair, int half) {
 // d += a b. Products are exact; their sum with d is made in fp64 and rounded once. A tensor core's own
 // order and width are not specified: results differ from a GPU's by fp32 rounding.
 template <class T>
-void multiply(Block& block, Warp&, uint32_t lanes, void** operands) {
-    if (lanes != WHOLE_WARP) return block.accuse(block.lane->site, ": mma needs all 32 lanes");
+std::string multiply(Warp&, uint32_t lanes, void** operands) {
+    if (lanes != WHOLE_WARP) return "mma needs all 32 lanes, not " + lanes_text(lanes);
     double a[16][16], b[16][8];
     for (int lane = 0; lane < 32; lane++) {
         auto* mine = static_cast<Fragments*>(operands[lane]);
@@ -132,12 +137,13 @@ void multiply(Block& block, Warp&, uint32_t lanes, void** operands) {
             for (int k = 0; k < 16; k++) sum += a[m][k] * b[k][n];
             d = float(sum);
         }
+    return "";
 }
 
 template <class T>
 void mma_m16n8k16(float* d, const uint32_t* a, const uint32_t* b, Site site) {
     Fragments mine = {d, a, b};
-    Block::current->note({Op::mma, site});
+    note({Op::mma, site});
     Block::current->meet(site, WHOLE_WARP, multiply<T>, &mine);
 }
 

@@ -20,7 +20,7 @@ from lab_utils import build
 from lab_utils.backends import cuda
 from lab_utils.backends.kernel_trace import KernelFault, KernelTrace
 from lab_utils.backends.plan import Plan
-from lab_utils.backends.simt import Machine
+from lab_utils.backends.simt import Machine, apart
 from lab_utils.formats import SparseMatrix
 
 __all__ = ["KernelFault", "KernelTrace", "recording"]
@@ -98,16 +98,19 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: int | None = None) -> N
     lane and address, where the kernel does what it must not.
     """
     now = _recording.get() or _Recording()
-    (M, N), splits = C.shape, split_k or now.split_k
-    columns, result = cuda.aligned_columns(B), C.new_empty(N, M)  # [N, K], [N, M]
-    partial = C.new_empty(splits if splits > 1 else 0, N, M, dtype=torch.float32)
+    (M, N), K, splits = C.shape, B.shape[0], split_k or now.split_k
+    arrays = {array: apart(A.arrays[array]) for array in cuda.ARRAYS[A.name]}
+    columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN)))[:, :K]
+    result = apart(C.new_empty(N, M))
+    partial = apart(C.new_empty(splits if splits > 1 else 0, N, M, dtype=torch.float32))
     launch = cuda.problem_of(A, N)
+    launch.A = (ctypes.c_void_p * 5)(*(array.data_ptr() for array in arrays.values()))
     launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
     launch.C, launch.ldc = result.data_ptr(), M
     launch.partial, launch.split_k = partial.data_ptr(), splits
     trace = machine().run(
         "lscd_cuda_spmm", cuda.FORMAT_NUMBER[A.name], ctypes.byref(launch), None,
-        read={array: A.arrays[array] for array in cuda.ARRAYS[A.name]} | {"B": columns},
+        read=arrays | {"B": columns},
         written={"C": result, "partial": partial},
         watch=now.watch,
     )  # fmt: skip

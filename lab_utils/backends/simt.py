@@ -15,6 +15,7 @@ from lab_utils.backends import kernel_trace as traces
 from lab_utils.backends.kernel_trace import Counts, KernelFault, KernelTrace, Place, Request
 
 COUNTS = tuple(Counts.__dataclass_fields__)
+ALIGN, GAP = 512, 1 << 16  # bytes: as CUDA aligns arrays; between any two of them
 
 
 class _Array(ctypes.Structure):
@@ -117,6 +118,17 @@ class Machine:
         self.library.lscd_emulator_kernels(offsets)
         names = _symbols(self.library._name)
         return tuple(names[offset] for offset in offsets)
+
+
+def apart(tensor: Tensor) -> Tensor:
+    """A contiguous copy as a GPU would place it: aligned, and with a gap to every other array.
+
+    Without the gap, an access out of one array's bounds may lie in the next one unnoticed.
+    """
+    memory = torch.empty(tensor.nbytes + 2 * GAP + ALIGN, dtype=torch.uint8)
+    start = GAP + -(memory.data_ptr() + GAP) % ALIGN
+    inner = memory[start : start + tensor.nbytes].view(tensor.dtype)
+    return inner.view(tensor.shape).copy_(tensor)
 
 
 def _array(name: str, tensor: Tensor, writable: bool) -> _Array:

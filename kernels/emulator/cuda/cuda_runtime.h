@@ -55,11 +55,11 @@ T __ldg(const T* from, lscd::simt::Site site = lscd::simt::here()) {
 }
 
 inline int __popc(uint32_t bits, lscd::simt::Site site = lscd::simt::here()) {
-    lscd::simt::Block::current->note({lscd::simt::Op::popcount, site});
+    lscd::simt::note({lscd::simt::Op::popcount, site});
     return __builtin_popcount(bits);
 }
 inline int __popcll(uint64_t bits, lscd::simt::Site site = lscd::simt::here()) {
-    lscd::simt::Block::current->note({lscd::simt::Op::popcount, site});
+    lscd::simt::note({lscd::simt::Op::popcount, site});
     return __builtin_popcountll(bits);
 }
 

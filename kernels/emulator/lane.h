@@ -1,0 +1,81 @@
+// Lanes and warps: threads of a block, each a fiber, and the 32 of them that meet for collective
+// operations.
+#pragma once
+#include <deque>
+
+#include "count.h"
+#include "fiber.h"
+#include "shadow.h"
+
+namespace lscd::simt {
+
+struct Index {
+    unsigned x, y, z;
+
+    std::string text() const {
+        return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
+    }
+};
+
+// What lanes do together, once all have come: operands[lane] is what each of `lanes` brought. Returns
+// what is wrong, or nothing.
+using Together = std::string (*)(struct Warp& warp, uint32_t lanes, void** operands);
+
+struct Copy {  // a cp.async of 16 bytes under way
+    int64_t to;
+    Site site;
+    unsigned char data[16];
+};
+
+struct Lane {
+    enum State { ready, waiting, at_barrier, ended };
+
+    Fiber fiber;
+    State state = ready;
+    int warp, lane;
+    Index thread;
+    // Where it waits, for which lanes, to do what, with what.
+    Site site = {nullptr, 0};
+    uint32_t with = 0;
+    Together action = nullptr;
+    void* operands = nullptr;
+
+    std::vector<Access> accesses;  // since its warp last met
+    std::vector<Copy> copies;      // not committed yet
+    std::deque<std::vector<Copy>> groups;
+
+    bool meets(const Lane& other) const {
+        return state == waiting && other.state == waiting && action == other.action &&
+               site == other.site && with == other.with;
+    }
+    std::string whereabouts() const {
+        if (state == ended) return "have ended";
+        if (state == at_barrier) return "wait at the barrier of " + site.text();
+        return "wait for " + lanes_text(with) + " at " + site.text();
+    }
+};
+
+struct Warp {
+    int number = 0, epoch = 1;  // epochs count how often its lanes have synchronised
+    Lane* lanes[32] = {};       // null: the block has no such thread
+
+    uint32_t present() const {
+        uint32_t mask = 0;
+        for (int i = 0; i < 32; i++) mask |= uint32_t(lanes[i] != nullptr) << i;
+        return mask;
+    }
+    uint32_t alive() const {
+        uint32_t mask = 0;
+        for (int i = 0; i < 32; i++)
+            if (lanes[i] && lanes[i]->state != Lane::ended) mask |= 1u << i;
+        return mask;
+    }
+    // Whether all lanes that `first` waits for, and that have not ended, have come.
+    bool met(const Lane& first) const {
+        for (int i = 0; i < 32; i++)
+            if ((first.with & alive()) >> i & 1 && !lanes[i]->meets(first)) return false;
+        return true;
+    }
+};
+
+}  // namespace lscd::simt

@@ -1,0 +1,42 @@
+"""Compiling .cu files for the emulator, and launching the tests' own ones."""
+
+import ctypes
+from pathlib import Path
+
+from torch import Tensor
+
+from lab_utils import toolchains
+from lab_utils.backends import cuda
+from lab_utils.backends.kernel_trace import KernelTrace
+from lab_utils.backends.simt import Machine
+from lab_utils.toolchains import Emulator
+
+SOURCES = Path(__file__).parent / "kernels"
+
+
+def compiled(source: Path, target: Path) -> Path:
+    """The object of a source, quickly made."""
+    toolchains.run([*Emulator().compile_command(source, target), "-O0"])
+    return target
+
+
+def linked(objects: list[Path], target: Path) -> Machine:
+    """The machine of a library of these objects."""
+    toolchains.run(Emulator().link_command([str(path) for path in objects], target))
+    return Machine(ctypes.CDLL(str(target)))
+
+
+def machine_of(name: str, folder: Path) -> Machine:
+    """The machine of tests/kernels/<name>.cu."""
+    return linked([compiled(SOURCES / f"{name}.cu", folder / f"{name}.o")], folder / f"{name}.so")
+
+
+def launch(
+    machine: Machine, probe: str, A: Tensor, C: Tensor,
+    M: int = 1, K: int = 1, watch: int | None = None,
+) -> KernelTrace:  # fmt: skip
+    """Launch a kernel of tests/kernels with A[0] = A to read and C to write."""
+    problem = cuda._Problem(M=M, K=K, N=1, split_k=1, C=C.data_ptr())
+    problem.A[0] = A.data_ptr()
+    arrays = {"read": {"A": A}, "written": {"C": C}}
+    return machine.run(f"probe_{probe}", ctypes.byref(problem), **arrays, watch=watch)

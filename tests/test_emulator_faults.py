@@ -1,0 +1,155 @@
+"""What the emulator refuses: planted faults, and the SpMM kernels robbed of each wait in turn."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from emulated import SOURCES, compiled, launch, linked, machine_of
+
+from lab_utils import encode, spmm
+from lab_utils.backends import emulator
+from lab_utils.backends.kernel_trace import KernelFault
+from lab_utils.backends.simt import Machine
+from lab_utils.patterns import random_sparse
+from lab_utils.toolchains import KERNELS
+
+FAULTY = SOURCES / "faulty.cu"
+
+# The first thread that does it, in the order in which the emulator runs them; {here} is the line.
+FAULTS = {
+    "race_of_warps": "warp 1, lane 0: load of 4 bytes at shared address 0: "
+    "a race: written by warp 0, lane 0 at faulty.cu:{before}, no barrier between",
+    "race_of_lanes": "warp 0, lane 1: load of 4 bytes at shared address 0: "
+    "a race: written by warp 0, lane 0 at faulty.cu:{before}, no barrier between",
+    "two_writers": "warp 0, lane 1: store of 4 bytes at shared address 0: "
+    "a race: written by warp 0, lane 0 at faulty.cu:{here}, no barrier between",
+    "overwritten_too_early": "warp 1, lane 0: store of 4 bytes at shared address 128: "
+    "a race: read by warp 0, lane 0 at",
+    "no_wait": "warp 0, lane 0: load of 4 bytes at shared address 0: "
+    "a cp.async by warp 0, lane 0 at",
+    "wait_for_the_wrong_group": "warp 0, lane 0: load of 4 bytes at shared address 1024: "
+    "a cp.async by warp 0, lane 0 at",
+    "wait_without_barrier": "warp 1, lane 0: load of 4 bytes at shared address 0: "
+    "a race: written by warp 0, lane 0 at",
+    "unwritten": "warp 1, lane 8: load of 4 bytes at shared address 160: nothing has been written",
+    "out_of_shared_memory": "warp 1, lane 4: store of 4 bytes at shared address 16384: "
+    "out of bounds, the block has 16384 bytes",
+    "misaligned": "warp 1, lane 31: store of 16 bytes at shared address 1012: misaligned",
+    "store_out_of_bounds": "warp 1, lane 4: store of 4 bytes at byte 1024 of C: "
+    "out of bounds, it has 1024 bytes",
+    "load_out_of_bounds": "warp 1, lane 31: load of 4 bytes at byte 1024 of A: out of bounds",
+    "store_to_an_operand": "warp 0, lane 0: store of 4 bytes at byte 0 of A: "
+    "a kernel must not write there",
+    "shuffle_from_nobody": "warp 0: lane 0 shuffles from lane 8, which takes no part",
+    "mma_of_some": "warp 1: mma needs all 32 lanes, not lanes 0-7, 9-31",
+}
+DIVERGENT = {
+    "barrier_of_some": "warp 1, lanes 0-15 wait at the barrier of faulty.cu:{here}; "
+    "warp 1, lanes 16-31 have ended",
+    "two_barriers": "warp 0, lanes 0-31 wait at the barrier of faulty.cu:{here}; "
+    "warp 1, lanes 0-31 wait at the barrier of faulty.cu:{after}",
+    "shuffle_of_some": "warp 0, lanes 0-7 wait for lanes 0-31 at faulty.cu:{here}; "
+    "warp 0, lanes 8-31 wait at the barrier of faulty.cu:{after}",
+}
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    return machine_of("faulty", tmp_path_factory.mktemp("faulty"))
+
+
+def fault(machine: Machine, kernel: str) -> str:
+    A, C = torch.zeros(256, dtype=torch.int32), torch.zeros(256, dtype=torch.int32)
+    with pytest.raises(KernelFault) as caught:
+        launch(machine, kernel, A, C)
+    return str(caught.value)
+
+
+def lines(kernel: str) -> dict[str, int]:
+    """The line marked `here` in a kernel of faulty.cu, and its neighbours."""
+    text = FAULTY.read_text()
+    here = text[: text.index("// here", text.index(f" {kernel}("))].count("\n") + 1
+    return {"before": here - 1, "here": here, "after": here + 1}
+
+
+@pytest.mark.parametrize("kernel", FAULTS)
+def test_a_planted_fault_is_told_with_its_place(machine, kernel) -> None:
+    where = f"{kernel}: faulty.cu:{lines(kernel)['here']}, block (0, 0, 0), "
+    assert fault(machine, kernel).startswith(where + FAULTS[kernel].format(**lines(kernel)))
+
+
+@pytest.mark.parametrize("kernel", DIVERGENT)
+def test_lanes_that_never_meet_are_told_one_by_one(machine, kernel) -> None:
+    told = fault(machine, kernel)
+    assert told.startswith(f"{kernel}: divergent barrier in block (0, 0, 0); ")
+    assert DIVERGENT[kernel].format(**lines(kernel)) in told
+
+
+def test_the_machine_goes_on_after_a_fault(machine) -> None:
+    assert fault(machine, "unwritten") == fault(machine, "unwritten")
+
+
+def test_encodings_that_lie_do_not_reach_other_memory() -> None:
+    """Past the checks of `spmm`, an offset that is too large is caught by the emulator."""
+    A = encode(random_sparse(128, 64, 0.5), "tiled_csl")
+    A.arrays["tile_offsets"][1:] += 64
+    B, C = torch.ones(64, 8).half(), torch.empty(128, 8).half()
+    with pytest.raises(KernelFault, match=r"tiled_csl<.*load of 16 bytes .* words: out of bounds"):
+        emulator.spmm(A, B, C)
+
+
+# --- the SpMM kernels, each time without one of their synchronisations ---
+
+SYNCHRONISES = re.compile(r"__sync(?:threads|warp)\(\)|cp_async_wait<\w+>\(\)")
+KERNELS_OF_FORMATS = {format: KERNELS / "spmm" / f"{format}.cu" for format in emulator.formats}
+ROBBED = [
+    (format, match.start())
+    for format, source in KERNELS_OF_FORMATS.items()
+    for match in SYNCHRONISES.finditer(source.read_text())
+]
+
+
+def described(case: tuple[str, int]) -> str:
+    text = KERNELS_OF_FORMATS[case[0]].read_text()
+    line = text.count("\n", 0, case[1]) + 1
+    return f"{case[0]}.cu:{line} {SYNCHRONISES.match(text, case[1])[0]}"
+
+
+@pytest.fixture(scope="module")
+def robbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Machine]:
+    """By format and place in its source, the kernels without what stands there."""
+    folder = tmp_path_factory.mktemp("robbed") / "kernels"
+    (folder / "spmm").mkdir(parents=True)
+    for shared in (KERNELS / "common", KERNELS / "emulator", *(KERNELS / "spmm").glob("*.cuh")):
+        (folder / shared.relative_to(KERNELS)).symlink_to(shared)
+
+    def build(name: str, text: str) -> Path:
+        copy = folder / "spmm" / f"{name}.cu"
+        copy.write_text(text)
+        return compiled(copy, copy.with_suffix(".o"))
+
+    def build_robbed(case: tuple[str, int]) -> Path:
+        text = KERNELS_OF_FORMATS[case[0]].read_text()
+        without = text[: case[1]] + SYNCHRONISES.sub("void()", text[case[1] :], count=1)
+        return build("_".join(map(str, case)), without)
+
+    with ThreadPoolExecutor(2) as pool:
+        sources = (KERNELS / "spmm").glob("*.cu")
+        whole = list(pool.map(lambda source: build(source.stem, source.read_text()), sources))
+        robbed = list(pool.map(build_robbed, ROBBED))
+    machines = {}
+    for case, part in zip(ROBBED, robbed, strict=True):
+        others = [path for path in whole if path.stem != case[0]]
+        machines[case] = linked([part, *others], part.with_suffix(".so"))
+    return machines
+
+
+@pytest.mark.parametrize("case", ROBBED, ids=described)
+def test_no_synchronisation_can_go(robbed, monkeypatch, case) -> None:
+    """Each wait and barrier of the kernels is needed, and losing it is noticed."""
+    monkeypatch.setattr(emulator, "machine", lambda: robbed[case])
+    A, B = encode(random_sparse(130, 300, 0.5, seed=1), case[0]), torch.ones(300, 8).half()
+    with pytest.raises(KernelFault, match=rf"^{case[0]}<.* no (barrier|wait) between"):
+        spmm(A, B, backend="emulator")
