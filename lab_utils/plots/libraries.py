@@ -46,7 +46,7 @@ def speedups_by_sparsity(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figu
     return titled(
         fig,
         f"Every library on one product, N = {N} (Flash-LLM, figure 3)",
-        f"{origin(rows)}; dashed: SIMT cores; rings: break-even on an A100, as published",
+        f"{origin(rows)}; dashed: SIMT; rings: break-even on an A100",
         **_layout(),
         legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
     )
@@ -74,7 +74,7 @@ def speedups_by_batch(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figure:
     return titled(
         fig,
         f"More columns, {sparsity:.0%} sparsity (Flash-LLM, figure 12)",
-        f"{origin(rows)}; dashed: SIMT cores",
+        f"{origin(rows)}; dashed: SIMT",
         **_layout(),
     )
 

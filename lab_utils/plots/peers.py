@@ -49,7 +49,7 @@ def speedup_table(
     return titled(
         fig,
         f"Speed-up over dense, geometric mean of {len(matrices)} OPT matrices",
-        f"{origin(rows)}; in brackets: the original code on an H200; bold: ours is as fast",
+        f"{origin(rows)}; (original code); bold: at least as fast",
         height=panel * lines + GAP * (lines - 1) + 110 + 64,
         margin={"t": 110},
     )
