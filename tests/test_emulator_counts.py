@@ -40,6 +40,7 @@ def C() -> Tensor:
         ("vectors", 1, 1, 4, 4),  # quarter warps
         ("vectors", 1, 2, 8, 4),
         ("vectors", 2, 1, 2, 2),
+        ("vectors", 2, 2, 4, 2),  # a conflict: no parts are joined
         ("vectors", 32, 1, 2, 1),  # a broadcast of 16 bytes goes to half warps, one by one
     ],
 )
@@ -87,6 +88,11 @@ def test_shuffles_and_votes(machine, A, C) -> None:
     assert bool((C[128:160] == 0x11111111).all())
     assert bool((C[160:176] == 15).all()) and bool((C[176:192] == 0).all())
     assert (trace.total("shuffle").requests, trace.total("vote").requests) == (5, 1)
+
+
+def test_atomics_are_no_race(machine, A, C) -> None:
+    trace = launch(machine, "least", A, C)
+    assert C[0] == 40 - 31 and trace.total("atomic") == Counts(2, 64)
 
 
 def test_watched_requests_tell_every_address(machine, A, C) -> None:

@@ -25,6 +25,8 @@ FAULTS = {
     "a race: written by warp 0, lane 0 at faulty.cu:{before}, no barrier between",
     "two_writers": "warp 0, lane 1: store of 4 bytes at shared address 0: "
     "a race: written by warp 0, lane 0 at faulty.cu:{here}, no barrier between",
+    "atomic_and_load": "warp 0, lane 1: atomic of 4 bytes at shared address 0: "
+    "a race: read by warp 0, lane 0 at faulty.cu:{after}, no barrier between",
     "overwritten_too_early": "warp 1, lane 0: store of 4 bytes at shared address 128: "
     "a race: read by warp 0, lane 0 at",
     "no_wait": "warp 0, lane 0: load of 4 bytes at shared address 0: "

@@ -50,8 +50,17 @@ inline void read_shared(Op op, const void* from, int bytes, Site site) {
 inline void write_shared(const void* to, int bytes, Site site) {
     Block& block = *Block::current;
     int64_t at = shared_offset("store", to, bytes, site);
-    judge("store", at, bytes, site, block.shadow.write(at, bytes, block.now(), site, false));
+    judge("store", at, bytes, site, block.shadow.write(at, bytes, block.now(), site, Write::store));
     note({Op::shared_store, site, at, bytes});
+}
+
+// Atomics race with everything but each other. Their wavefronts are not counted.
+inline void change_shared(const void* to, int bytes, Site site) {
+    Block& block = *Block::current;
+    int64_t at = shared_offset("atomic", to, bytes, site);
+    judge("atomic", at, bytes, site,
+          block.shadow.write(at, bytes, block.now(), site, Write::atomic));
+    note({Op::atomic, site});
 }
 
 inline void check_global(const char* what, const void* address, int bytes, int align, bool write,
@@ -78,7 +87,8 @@ void store_global(T* to, const T& value, Site site) {
 inline void start_copy(const void* to, const void* from, int valid, Site site) {
     Block& block = *Block::current;
     Copy copy = {shared_offset("cp.async", to, 16, site), site, {}};
-    judge("cp.async", copy.to, 16, site, block.shadow.write(copy.to, 16, block.now(), site, true));
+    judge("cp.async", copy.to, 16, site,
+          block.shadow.write(copy.to, 16, block.now(), site, Write::cp_async));
     if (valid) check_global("cp.async", from, valid, 16, false, site);
     memcpy(copy.data, from, size_t(valid));
     note({Op::cp_async, site, copy.to, 16, valid, uint64_t(from)});

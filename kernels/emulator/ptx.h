@@ -25,6 +25,10 @@ class Shared {
         simt::write_shared(data + i, sizeof(T), site);
         data[i] = value;
     }
+    void store_min(int i, T value, simt::Site site = simt::here()) const {
+        simt::change_shared(data + i, sizeof(T), site);
+        data[i] = data[i] < value ? data[i] : value;
+    }
     Shared operator+(int i) const { return Shared(data + i); }
     template <class U>
     Shared<U> as() const {

@@ -27,7 +27,7 @@ constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LI
 // Numbered as OPERATIONS in lab_utils/backends/kernel_trace.py.
 enum class Op : int32_t {
     shared_load, shared_store, ldmatrix, cp_async, global_load, global_store,
-    mma, shuffle, vote, popcount, barrier
+    atomic, mma, shuffle, vote, popcount, barrier
 };
 
 // What one lane does: with bytes of shared memory (an offset), of global memory (an address), or none.
@@ -81,27 +81,28 @@ inline int conflicts(const Request& r, int first, int count) {
     return most;
 }
 
-// Whether each lane's partner (lane ^ step) is idle or asks for the same address.
-inline bool paired(const Request& r, int first, int count, int step) {
-    for (int lane = first; lane < first + count; lane++) {
+// Whether all active lanes ask for what their neighbours (lane ^ step) ask for.
+inline bool paired(const Request& r, int step) {
+    for (int lane = 0; lane < 32; lane++) {
         bool both = r.shared_bytes[lane] && r.shared_bytes[lane ^ step];
         if (both && r.shared[lane] != r.shared[lane ^ step]) return false;
     }
     return true;
 }
 
-// Accesses of 8 bytes go by half warps and of 16 bytes by quarter warps, but two such parts go at once
-// where all their lanes come in equal pairs. The rows of each matrix of ldmatrix go alone.
+// Accesses of 8 bytes go by half warps, of 16 bytes by quarter warps, as do the rows of ldmatrix. A
+// load whose lanes come in equal pairs goes by parts twice as large, if these are without conflict.
 inline int wavefronts(const Request& r) {
-    int widest = *std::max_element(r.shared_bytes, r.shared_bytes + 32), sum = 0;
-    int part = widest <= 4 ? 32 : widest == 8 ? 16 : 8;
-    for (int first = 0, step; first < 32; first += step) {
-        step = part;
-        bool can_join = part < 32 && r.op != Op::ldmatrix && first % (2 * part) == 0;
-        if (can_join && (paired(r, first, 2 * part, 1) || paired(r, first, 2 * part, 2))) step *= 2;
-        sum += conflicts(r, first, step);
+    int widest = *std::max_element(r.shared_bytes, r.shared_bytes + 32);
+    int part = widest <= 4 ? 32 : widest == 8 ? 16 : 8, sum = 0, joined = 0;
+    for (int lane = 0; lane < 32; lane += part) sum += conflicts(r, lane, part);
+    if (r.op != Op::shared_load || part == 32 || !(paired(r, 1) || paired(r, 2))) return sum;
+    for (int lane = 0; lane < 32; lane += 2 * part) {
+        int most = conflicts(r, lane, 2 * part);
+        if (most > 1) return sum;
+        joined += most;
     }
-    return sum;
+    return joined;
 }
 
 // Wavefronts and sectors, each with the least that could carry the same bytes.

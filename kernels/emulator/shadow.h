@@ -47,17 +47,20 @@ struct Touch {
     }
 };
 
+// How a byte is written: by cp.async it is in flight until its thread has waited for it.
+enum class Write { store, cp_async, atomic };
+
 // One byte. The reads of two warps are kept: whichever warp writes, one of them is another's.
 struct Cell {
     Touch written, read, read_before;
-    bool in_flight = false;  // `written` is a cp.async that its thread has not waited for
+    Write how = Write::store;
 };
 
 class Shadow {
     std::vector<Cell> cells;
 
     static std::string overlap(const Cell& cell, const Moment& now) {
-        if (cell.in_flight)
+        if (cell.how == Write::cp_async)
             return "a cp.async by " + cell.written.text() + " may still be writing: no wait between";
         if (cell.written.races_with(now))
             return "a race: written by " + cell.written.text() + ", no barrier between";
@@ -81,16 +84,19 @@ class Shadow {
         return "";
     }
 
-    // The same for a write, and for a cp.async, which starts now.
-    std::string write(int64_t at, int bytes, const Moment& now, Site site, bool asynchronous) {
+    // The same for a write that happens now, or starts now.
+    std::string write(int64_t at, int bytes, const Moment& now, Site site, Write how) {
         for (int64_t i = at; i < at + bytes; i++) {
             Cell& cell = cells[size_t(i)];
-            if (std::string wrong = overlap(cell, now); !wrong.empty()) return wrong;
+            bool atomic = how == Write::atomic && cell.how == Write::atomic;
+            if (std::string wrong = overlap(cell, now); !atomic && !wrong.empty()) return wrong;
+            if (how == Write::atomic && !cell.written.block_epoch)
+                return "nothing has been written there yet";
             for (const Touch* reader : {&cell.read, &cell.read_before})
                 if (reader->races_with(now))
                     return "a race: read by " + reader->text() + ", no barrier between";
             cell.written.add(now, site);
-            cell.in_flight = asynchronous;
+            cell.how = how;
         }
         return "";
     }
@@ -98,7 +104,7 @@ class Shadow {
     // A cp.async is done: it counts as a write of its thread, made now.
     void arrive(int64_t at, int bytes, const Moment& now, Site site) {
         for (int64_t i = at; i < at + bytes; i++) {
-            cells[size_t(i)].in_flight = false;
+            cells[size_t(i)].how = Write::store;
             cells[size_t(i)].written.add(now, site);
         }
     }

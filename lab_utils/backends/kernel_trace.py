@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Numbered as `Op` of kernels/emulator/request.h.
 OPERATIONS = (
     "shared_load", "shared_store", "ldmatrix", "cp_async", "global_load", "global_store",
-    "mma", "shuffle", "vote", "popcount", "barrier",
+    "atomic", "mma", "shuffle", "vote", "popcount", "barrier",
 )  # fmt: skip
 
 

@@ -66,6 +66,17 @@ __global__ void exchange(const __grid_constant__ Problem p) {
     st_global(static_cast<int*>(p.C) + i, i + shared.load((i + 32) % 64));
 }
 
+// C[0] = the least of the lanes' numbers, from 40 down.
+__global__ void least(const __grid_constant__ Problem p) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    Shared<int> shared(memory);
+    if (threadIdx.x == 0) shared.store(0, 1000);
+    __syncthreads();
+    shared.store_min(0, 40 - int(threadIdx.x) / 2);
+    __syncthreads();
+    if (threadIdx.x == 0) st_global(static_cast<int*>(p.C), shared.load(0));
+}
+
 }  // namespace
 }  // namespace lscd
 
@@ -80,3 +91,4 @@ PROBE(global_stride, global_stride, 32)
 PROBE(some_lanes, some_lanes, 32)
 PROBE(shuffles, shuffles, 32)
 PROBE(exchange, exchange, 64)
+PROBE(least, least, 64)

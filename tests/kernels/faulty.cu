@@ -31,6 +31,14 @@ __global__ void two_writers(const __grid_constant__ Problem) {
     shared.store(i / 2, i);  // here
 }
 
+__global__ void atomic_and_load(const __grid_constant__ Problem) {
+    SHARED_INTS
+    shared.store(i, i);
+    __syncthreads();
+    shared.store_min(0, -i);  // here
+    shared.load(0);
+}
+
 __global__ void overwritten_too_early(const __grid_constant__ Problem) {
     SHARED_INTS
     shared.store(i, i);
@@ -131,6 +139,7 @@ using namespace lscd;
 FAULTY(race_of_warps)
 FAULTY(race_of_lanes)
 FAULTY(two_writers)
+FAULTY(atomic_and_load)
 FAULTY(overwritten_too_early)
 FAULTY(no_wait)
 FAULTY(wait_for_the_wrong_group)
