@@ -11,6 +11,8 @@ from plotly.subplots import make_subplots
 from lab_utils.plots.rows import of_sparse_formats, origin, shapes, single_case, with_format
 from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, KERNELS, titled
 
+GAP = 95  # pixels between lines of panels
+
 
 def time_bars(rows: pd.DataFrame) -> go.Figure:
     """Time of every kernel for one case, fastest first, with the range from p10 to p90.
@@ -66,13 +68,20 @@ def speedup_heatmap(rows: pd.DataFrame, format: str) -> go.Figure:
     rows = rows[rows.format == format]
     if rows.empty:
         raise ValueError(f"format={format!r}: no row of it among those given")
-    sparsities = sorted(rows.sparsity.unique())
-    titles = [f"{s:.0%} sparsity" for s in sparsities]
-    fig = make_subplots(cols=len(sparsities), shared_yaxes=True, subplot_titles=titles)
-    reach = max(0.5, float(np.abs(np.log2(rows.speedup)).max()))
-    for column, s in enumerate(sparsities, 1):
-        fig.add_trace(_heat(rows[rows.sparsity == s], reach), row=1, col=column)
     names = shapes(rows.sort_values(["M", "K"])).unique()
+    sparsities = sorted(rows.sparsity.unique())
+    lines = -(-len(sparsities) // 3)
+    columns = -(-len(sparsities) // lines)
+    panel = 42 * len(names)  # pixels
+    inside = panel * lines + GAP * (lines - 1)
+    fig = make_subplots(
+        rows=lines, cols=columns, shared_yaxes=True, vertical_spacing=GAP / inside,
+        subplot_titles=[f"{s:.0%} sparsity" for s in sparsities],
+    )  # fmt: skip
+    reach = max(0.5, float(np.abs(np.log2(rows.speedup)).max()))
+    for i, s in enumerate(sparsities):
+        heat = _heat(rows[rows.sparsity == s], reach)
+        fig.add_trace(heat, row=i // columns + 1, col=i % columns + 1)
     categories = {"type": "category", "showgrid": False, "ticks": ""}
     fig.update_xaxes(title="N", **categories)
     fig.update_yaxes(**categories, categoryorder="array", categoryarray=names[::-1])
@@ -81,8 +90,8 @@ def speedup_heatmap(rows: pd.DataFrame, format: str) -> go.Figure:
         fig,
         f"{FORMAT_LABELS[format]} against the best dense product",
         origin(rows),
-        height=210 + 42 * len(names),
-        width=max(560, 260 + 55 * rows.N.nunique() * len(sparsities)),
+        height=inside + 110 + 64,
+        width=max(560, 260 + 55 * rows.N.nunique() * columns),
         margin={"t": 110},
     )
 
