@@ -48,6 +48,22 @@ def test_sums_of_integers_have_the_bits_of_any_order(format: str, dtype: torch.d
     assert torch.equal(C.clamp(-256, 256).long(), expected)
 
 
+@pytest.mark.gpu
+@dtypes
+@formats
+def test_a_gpu_gives_the_same_bits(format: str, dtype: torch.dtype) -> None:
+    """Sums of integers are exact on both; split in the same parts, so are infinities and NaN."""
+    W = random_sparse(300, 500, 0.5, dtype=dtype).sign() * 3
+    W[7, 5], W[8, 9] = torch.inf, torch.nan
+    B, A = activations(500, 20, dtype).sign(), encode(W, format)
+    for split_k in (1, 3):
+        C = torch.empty(20, 300, dtype=dtype, device="cuda").T
+        cuda.spmm(A.to("cuda"), B.cuda(), C, split_k=split_k)
+        with emulator.recording(split_k=split_k):
+            expected = spmm(A, B, backend="emulator")
+        torch.testing.assert_close(C.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+
+
 @formats
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns(format: str, pattern: str) -> None:
