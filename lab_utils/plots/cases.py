@@ -75,8 +75,8 @@ def speedup_heatmap(rows: pd.DataFrame, format: str) -> go.Figure:
     panel = 42 * len(names)  # pixels
     inside = panel * lines + GAP * (lines - 1)
     fig = make_subplots(
-        rows=lines, cols=columns, shared_yaxes=True, vertical_spacing=GAP / inside if lines > 1 else 0,
-        subplot_titles=[f"{s:.0%} sparsity" for s in sparsities],
+        rows=lines, cols=columns, subplot_titles=[f"{s:.0%} sparsity" for s in sparsities],
+        shared_yaxes=True, vertical_spacing=GAP / inside if lines > 1 else 0,
     )  # fmt: skip
     reach = max(0.5, float(np.abs(np.log2(rows.speedup)).max()))
     for i, s in enumerate(sparsities):
