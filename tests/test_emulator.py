@@ -134,6 +134,7 @@ def test_a_trace_of_both_kernels_in_seconds(format: str) -> None:
     assert trace.total("mma").requests == (256 // 16) * (512 // 16) * (16 // 8)
     reads = sum(trace.total(op).sectors for op in ("cp_async", "global_load"))
     assert 32 * reads >= A.nbytes + B.nbytes
+    assert trace.total("wait").requests > 0 and trace.total("commit").requests > 0
     written = trace.total("global_store")
     assert written.lanes == 256 * 16 and written.least_sectors == 256 * 16 * 2 // 32
     dense = [p for p in trace.lines if p.file == "kernels/common/dense.cuh"]

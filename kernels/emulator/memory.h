@@ -95,13 +95,15 @@ inline void start_copy(const void* to, const void* from, int valid, Site site) {
     Block::lane->copies.push_back(copy);
 }
 
-inline void commit_copies() {
+inline void commit_copies(Site site) {
+    note({Op::commit, site});
     Block::lane->groups.push_back(std::move(Block::lane->copies));
     Block::lane->copies.clear();
 }
 
-inline void wait_copies(size_t pending) {
+inline void wait_copies(size_t pending, Site site) {
     Block& block = *Block::current;
+    note({Op::wait, site});
     for (auto& groups = Block::lane->groups; groups.size() > pending; groups.pop_front())
         for (const Copy& copy : groups.front()) {
             memcpy(block.shared + copy.to, copy.data, sizeof copy.data);

@@ -53,11 +53,11 @@ void cp_async_16(Shared<T> to, int i, const void* from, int valid = 16,
     simt::start_copy(to.at(i), from, valid, site);
 }
 
-inline void cp_async_commit() { simt::commit_copies(); }
+inline void cp_async_commit(simt::Site site = simt::here()) { simt::commit_copies(site); }
 
 template <int pending>
-void cp_async_wait() {
-    simt::wait_copies(pending);
+void cp_async_wait(simt::Site site = simt::here()) {
+    simt::wait_copies(pending, site);
 }
 
 template <class T>

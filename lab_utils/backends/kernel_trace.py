@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[2]
 
 # Numbered as `Op` of kernels/emulator/request.h.
 OPERATIONS = (
-    "shared_load", "shared_store", "ldmatrix", "cp_async", "global_load", "global_store",
-    "atomic", "mma", "shuffle", "vote", "popcount", "barrier",
+    "shared_load", "shared_store", "ldmatrix", "cp_async", "commit", "wait",
+    "global_load", "global_store", "atomic", "mma", "shuffle", "vote", "popcount", "barrier",
 )  # fmt: skip
 
 
@@ -57,7 +59,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Request:
-    """One request of a watched block: tuples have an item for each of its `lanes`.
+    """One request of a watched block, in the order of its warp; an item for each of its `lanes`.
 
     `shared` are byte offsets in shared memory, of accesses `shared_bytes` wide; `offsets` are those
     in `array`, an array of global memory. A lane without such an access has None.
@@ -96,8 +98,10 @@ class KernelTrace:
         )
         return sum(chosen, Counts())
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> "pd.DataFrame":
         """A row per line and operation, in the order of kernels, files and lines."""
+        import pandas as pd  # here, so that `import lab_utils` need not wait for it
+
         return pd.DataFrame(list(self._rows()))
 
     def _rows(self) -> Iterator[dict[str, object]]:
