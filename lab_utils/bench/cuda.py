@@ -126,9 +126,17 @@ def _checked(
         try:
             yield _contender(case, weights, way)
         except (AssertionError, RuntimeError, MemoryError) as error:
-            torch.cuda.synchronize()  # where the GPU itself is broken, this raises, and all ends
+            _check_gpu(case, way.name)
             torch.cuda.empty_cache()
             leave_out(case, way.name, _explained(error, case, way.name))
+
+
+def _check_gpu(case: Case, kernel: str) -> None:
+    """After some errors CUDA runs nothing more in this process: then nothing goes on."""
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        raise RuntimeError(f"{case}: kernel {kernel} broke the GPU's context: {error}") from error
 
 
 def _explained(error: Exception, case: Case, kernel: str) -> Exception:

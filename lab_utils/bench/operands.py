@@ -12,8 +12,8 @@ from lab_utils import accuracy, machine
 from lab_utils.bench.cases import DTYPES, Case
 from lab_utils.patterns import random_sparse
 
-PIECE_BYTES = {"cpu": 1 << 26, "cuda": 1 << 28}  # what one read of the bandwidth takes of memory
-PIECES = 4  # at least
+PIECE_BYTES = {"cpu": 1 << 26, "cuda": 1 << 30}  # what one read of the bandwidth takes of memory
+PIECES = 2  # at least
 
 
 class Operand(Protocol):
