@@ -81,7 +81,14 @@ struct Bank {
 
 __global__ void __launch_bounds__(THREADS) count(Source dense, int* vectors) {
     __shared__ int memory[WARPS];
-    int words = block_sum(Bank(dense).words(), Shared<int>(memory));
+    Frame at(dense.K);
+    int words = 0;
+#pragma unroll
+    for (int i = 0; i < PLACES / 8; i += THREADS) {
+        int row = (i + threadIdx.x) / 8, eight = threadIdx.x % 8;
+        words += __popc(nonzero_mask(dense.load8(at.row + row, at.col + 8 * eight)));
+    }
+    words = block_sum(words, Shared<int>(memory));
     if (threadIdx.x == 0) vectors[blockIdx.x] = int(ceil_div(words, VECTOR));
 }
 
