@@ -115,14 +115,14 @@ def cuda_version(device: torch.device | str = "cpu") -> str:
 def commit() -> str:
     """Short hash of the checkout, with -dirty where it has changes.
 
-    Without git, as in a copy of the files on another machine, what $LSCD_COMMIT says, or unknown.
+    In a copy of the files on another machine $LSCD_COMMIT says it; unknown without that and git.
     Rows of measurements are no change: or else a run's first rows would make its later ones dirty.
     """
+    if told := os.environ.get("LSCD_COMMIT"):
+        return told
     changes = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!data/measured")
     head = _git("rev-parse", "--short", "HEAD")
-    if not head:
-        return os.environ.get("LSCD_COMMIT", "unknown")
-    return f"{head}-dirty" if _git(*changes) else head
+    return f"{head}-dirty" if head and _git(*changes) else head or "unknown"
 
 
 def _git(*arguments: str) -> str:

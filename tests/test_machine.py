@@ -76,6 +76,7 @@ def test_commit_says_when_the_checkout_has_changes(tmp_path: Path, monkeypatch) 
         subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True)
 
     monkeypatch.setattr(machine, "ROOT", tmp_path)
+    monkeypatch.delenv("LSCD_COMMIT", raising=False)
     assert machine.commit() == "unknown"
     git("init", "--quiet")
     (tmp_path / "file").write_text("1")
@@ -91,6 +92,9 @@ def test_commit_without_git(monkeypatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.delenv("LSCD_COMMIT", raising=False)
     assert machine.commit() == "unknown"
+
+
+def test_a_copy_can_be_told_its_commit(monkeypatch) -> None:
     monkeypatch.setenv("LSCD_COMMIT", "abc1234")
     assert machine.commit() == "abc1234"
 
