@@ -1,6 +1,7 @@
-"""cuBLAS through torch: the dense product in torch's two orders."""
+"""cuBLAS through torch: the dense product in torch's two orders, with sums in fp32 throughout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -29,7 +30,12 @@ class CublasMm(_Cublas):
         check_activations(operand, B)
         W = operand.tensors["W"]
         C = W.new_empty(W.shape[0], B.shape[1])
-        return lambda: torch.mm(W, B, out=C)
+
+        def run() -> Tensor:
+            with exact_sums():
+                return torch.mm(W, B, out=C)
+
+        return run
 
 
 class CublasLinear(_Cublas):
@@ -41,4 +47,24 @@ class CublasLinear(_Cublas):
         check_activations(operand, B)
         x, W = B.T, operand.tensors["W"]
         y = W.new_empty(B.shape[1], W.shape[0])
-        return lambda: torch.mm(x, W.T, out=y).T
+
+        def run() -> Tensor:
+            with exact_sums():
+                return torch.mm(x, W.T, out=y).T
+
+        return run
+
+
+@contextmanager
+def exact_sums() -> Iterator[None]:
+    """Partial sums of a split K loop stay in fp32; by default torch allows 16-bit ones."""
+    allowed = torch.backends.cuda.matmul
+    names = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+    before = [getattr(allowed, name) for name in names]
+    try:
+        for name in names:
+            setattr(allowed, name, False)
+        yield
+    finally:
+        for name, value in zip(names, before, strict=True):
+            setattr(allowed, name, value)
