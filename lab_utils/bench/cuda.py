@@ -76,7 +76,7 @@ def check(formats: Sequence[str], names: Sequence[str] | None, isas: Sequence[st
         dense = ", ".join(name for name, one in baselines.BASELINES.items() if one.dense)
         raise ValueError(f"baselines={names!r}: rows need a dense product; add one of {dense}")
     if isas:
-        raise ValueError(f"isas={list(isas)!r}: of the CPU; allowed on a GPU: none")
+        raise ValueError(f"isas={list(isas)!r}: of the CPU; allowed with cuda: none")
 
 
 def run(
@@ -95,7 +95,7 @@ def run(
         ways = [*_chosen(names), *map(Ours, dict.fromkeys(formats))]
         right = list(_checked(case, weights, ways, leave_out))
         pool = torch.cuda.graph_pool_handle()
-        replays = [_replays(one, repeats, pool) for one in right]
+        replays = [_replays(case, one, repeats, pool) for one in right]
         memory = _memory(device, repeats, pool)
         graphs.time_in_turns([*replays, memory])
         for contender, timed in zip(right, replays, strict=True):
@@ -180,7 +180,7 @@ def _plan(way: Baseline, operand: baselines.Operand, B: Tensor) -> Plan:
     return Plan("baseline", way.name, "")
 
 
-def _replays(contender: Contender, repeats: int, pool: tuple) -> Replays:
+def _replays(case: Case, contender: Contender, repeats: int, pool: tuple) -> Replays:
     launches = graphs.launches_per_replay(contender.about_us)
     count = graphs.replays_within_budget(contender.about_us, repeats)
     if not contender.way.capturable:
@@ -188,7 +188,8 @@ def _replays(contender: Contender, repeats: int, pool: tuple) -> Replays:
     try:
         return Replays(graphs.capture(contender.functions, launches, pool), launches, count)
     except RuntimeError as error:  # torch's allocator does not recover from it, so all ends
-        raise RuntimeError(f"kernel {contender.kernel} cannot be captured: {error}") from error
+        what = f"{case}: kernel {contender.kernel} cannot be captured: {error}"
+        raise RuntimeError(what) from error
 
 
 def _read_buffer() -> None:

@@ -27,10 +27,10 @@ def default_formats(device: torch.device | str) -> tuple[str, ...]:
 
 def checked_device(device: torch.device | str) -> torch.device:
     """The device of that name. ValueError for an unknown one, RuntimeError where it is missing."""
-    type = str(device).partition(":")[0]
-    if type not in DEVICES:
+    kind = str(device).partition(":")[0]
+    if kind not in DEVICES:
         raise ValueError(f"device={str(device)!r}; allowed: {', '.join(DEVICES)}")
-    if type == "cuda" and (problem := backends.cuda.problem()):
+    if kind == "cuda" and (problem := backends.cuda.problem()):
         raise RuntimeError(f"nothing can be measured on a GPU here: {problem}")
     return torch.device(device)
 
@@ -91,11 +91,9 @@ def sweep(
         weights = None
         for case in group:
             weights = weights or _weights(widest[key], seed, device)
-            rows_of_case = run(
-                case, formats, weights=weights, device=device, seed=seed, **options
-            )
-            keep(rows_of_case)
-            found += rows_of_case
+            measured = run(case, formats, weights=weights, device=device, seed=seed, **options)
+            keep(measured)
+            found += measured
     return pd.DataFrame(found)
 
 
