@@ -40,15 +40,17 @@ def products() -> Iterator[str]:
 
 
 def encoders() -> Iterator[str]:
-    """kernels/encode: the same bytes as the CPU's encoders."""
+    """kernels/encode: the same bytes as the CPU's encoders, which are valid and decode."""
     for (M, K, _), dtype, format in itertools.product(SHAPES, DTYPES, FORMATS):
         pattern = "two_four" if format == "2:4" else "random"
         for sparsity in (0.5, 0.9):
             W = random_sparse(M, K, sparsity, pattern=pattern, dtype=dtype)
-            expected, found = encode(W, format), encode(W.cuda(), format).to("cpu")
+            expected, found = encode(W, format), encode(W.cuda(), format)
             for name, array in expected.arrays.items():
-                same = torch.equal(bytes_of(array), bytes_of(found.arrays[name]))
+                same = torch.equal(bytes_of(array), bytes_of(found.arrays[name].cpu()))
                 assert same, f"{format} {M}x{K} {dtype}: {name} differs from the CPU's"
+            found.validate()
+            assert torch.equal(bytes_of(W), bytes_of(found.decode().cpu()))
             yield f"encoded {format} {M}x{K} {dtype} sparsity={sparsity}"
 
 

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.gpu
 DTYPES = [torch.float16, torch.bfloat16]
 # Single rows and columns; nothing divides by a tile; whole tiles; rows on 2, 4 and 16 bytes.
 SHAPES = [(1, 1), (1, 300), (300, 1), (129, 65), (77, 130), (128, 64), (200, 520), (260, 1032)]
+NEEDED = 30e9  # bytes: a matrix of 2^31 weights, its encoding, and what torch needs to compare
 variants = pytest.mark.parametrize("format, options", VARIANTS)
 
 
@@ -78,6 +79,20 @@ def test_any_strides(format, options):
 @variants
 def test_large(format, options):
     check(fitting(random_sparse(4096, 4104, 0.5), format).cuda(), format, **options)
+
+
+@variants
+def test_more_weights_than_32_bits_count(format, options):
+    free = torch.cuda.mem_get_info()[0]
+    if free < NEEDED:
+        pytest.skip(f"needs {NEEDED / 1e9:.0f} GB of GPU memory; {free / 1e9:.0f} GB are free")
+    dense = torch.zeros(2**16 + 1, 2**15 + 8, dtype=torch.float16, device="cuda")
+    dense[::911, ::977] = 1.5
+    dense[-1, -1] = 2.5
+    A = encode(dense, format, **options)
+    A.validate()
+    assert A.nnz == 72 * 34 + 1
+    assert same_bits(A.decode(), dense)
 
 
 @variants
