@@ -98,10 +98,16 @@ def sweep(
 
 
 def _weights(case: Case, seed: int, device: torch.device) -> Weights:
+    if device.type == "cuda" and torch.cuda.memory_reserved(device) > _memory_bytes(device) / 2:
+        torch.cuda.empty_cache()  # what torch keeps of earlier weights, libraries cannot have
     try:
         return Weights(case, seed, device)
     except torch.OutOfMemoryError as error:
         raise RuntimeError(f"{case}: the GPU has no memory for its operands: {error}") from error
+
+
+def _memory_bytes(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).total_memory
 
 
 def check(
