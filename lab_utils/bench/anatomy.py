@@ -6,6 +6,7 @@ is left out, and what that means. All builds of a case take turns, as contenders
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,6 +22,13 @@ from lab_utils.bench.cases import Case
 from lab_utils.bench.cuda import Ours
 from lab_utils.bench.operands import Weights, cold_buffer
 from lab_utils.bench.rows import LeaveOut, raise_failures, rounded, stamp
+
+
+@dataclass
+class Build(graphs.Replays):
+    """Replays of a build of a kernel; `functions` keeps the tensors of its launches alive."""
+
+    functions: Sequence[Callable] = ()
 
 
 def measure_stages(
@@ -48,7 +56,7 @@ def measure_stages(
     _build(formats)
     stream = torch.cuda.Stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
-    found: list[tuple[dict, graphs.Replays]] = []
+    found: list[tuple[dict, Build]] = []
     with torch.cuda.device(device), torch.cuda.stream(stream):
         pool = torch.cuda.graph_pool_handle()
         for format in dict.fromkeys(formats):
@@ -87,7 +95,7 @@ def _build(formats: Sequence[str]) -> None:
 
 def _replays(
     case: Case, weights: Weights, format: str, repeats: int, pool: tuple
-) -> Iterator[tuple[dict, graphs.Replays]]:
+) -> Iterator[tuple[dict, Build]]:
     """What tells the rows of a format apart, and the launches to time."""
     way, B = Ours(format), weights.columns(case.N)
     A = weights.copies(format, way.prepare, 1)[0].A
@@ -101,7 +109,7 @@ def _replays(
         functions = [partial(launch, copy.A, left_out=left_out) for copy in copies]
         functions[0]()  # loads the kernel, which a capture must not
         replay = graphs.capture(functions, launches, pool)
-        yield _what(plan, left_out), graphs.Replays(replay, launches, repeats)
+        yield _what(plan, left_out), Build(replay, launches, repeats, functions=functions)
 
 
 def _checked(launch: Callable[[], None], weights: Weights, C: torch.Tensor) -> float:
