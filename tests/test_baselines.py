@@ -9,6 +9,7 @@ from torch import Tensor
 from lab_utils import accuracy
 from lab_utils.baselines import BASELINES, bandwidth, csr_simt, cublaslt, gemv, sparta, two_four
 from lab_utils.baselines.base import check_activations, check_weights
+from lab_utils.baselines.cublas import exact_sums
 from lab_utils.baselines.fastest import fastest
 from lab_utils.formats import encode
 from lab_utils.patterns import random_sparse
@@ -139,6 +140,15 @@ def test_wrong_activations_are_refused() -> None:
     for B in (torch.zeros(7, 2), torch.zeros(8, 2).cuda(), torch.zeros(8, 2).half().cuda()):
         with pytest.raises(ValueError, match=r"allowed: (\[8, N\]|contiguous columns)"):
             check_activations(operand, B)
+
+
+def test_torch_may_round_partial_sums_again_afterwards() -> None:
+    allowed = torch.backends.cuda.matmul
+    before = allowed.allow_fp16_reduced_precision_reduction
+    with exact_sums():
+        assert not allowed.allow_fp16_reduced_precision_reduction
+        assert not allowed.allow_bf16_reduced_precision_reduction
+    assert allowed.allow_fp16_reduced_precision_reduction == before
 
 
 def test_structs_are_those_of_the_libraries() -> None:
