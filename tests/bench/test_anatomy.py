@@ -10,12 +10,13 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from lab_utils import bench, catalog, results
+from lab_utils import bench, catalog, encode, results
 from lab_utils.analysis import anatomy as a
 from lab_utils.backends import cuda
 from lab_utils.bench import anatomy, counters
 from lab_utils.bench.profiled import CUBLAS, MARK
 from lab_utils.cli import main
+from lab_utils.patterns import random_sparse
 
 CASE = bench.Case(M=300, K=520, N=8, sparsity=0.7, dtype="fp16")
 ORIGIN = {"date": "2026-01-01T00:00:00+00:00", "commit": "12e4567", "device": "gpu-a",
@@ -216,10 +217,11 @@ def test_every_stage_can_be_left_out() -> None:
 
 
 @pytest.mark.gpu
-def test_a_kernel_without_a_stage_is_wrong() -> None:
-    W, B = (torch.randn(*shape, device="cuda").half() for shape in ((128, 640), (640, 8)))
-    A = bench.cuda.Ours("tca_bme").prepare(W).A
-    C = {stage: torch.zeros(128, 8, dtype=W.dtype, device="cuda") for stage in (None, "decode")}
-    for stage, result in C.items():
-        cuda.spmm(A, B, result, split_k=1, left_out=stage)
-    assert not torch.equal(C[None], C["decode"])
+@pytest.mark.parametrize(("format", "stage"), [(f, s) for f, all in a.STAGES.items() for s in all])
+def test_a_kernel_without_a_stage_is_wrong(format: str, stage: str) -> None:
+    W = random_sparse(256, 1024, 0.5, device="cuda")
+    A, B = encode(W, format), torch.randn(8, 1024, device="cuda").half().T
+    whole, without = (torch.empty(256, 8, dtype=W.dtype, device="cuda") for _ in range(2))
+    cuda.spmm(A, B, whole, split_k=1)
+    cuda.spmm(A, B, without, split_k=1, left_out=stage)
+    assert not torch.equal(whole, without)
