@@ -111,7 +111,7 @@ def test_compiles_into_one_graph() -> None:
 def test_explain_and_refusals() -> None:
     W, B = random_sparse(1024, 4096, 0.5), activations(4096, 8, torch.float16).cuda()
     plan = explain(encode(W, "tca_bme").to("cuda"), B)
-    assert plan.backend == "cuda" and "split_k" in plan.choices
+    assert plan.backend == "cuda" and "workers" in plan.choices
     with pytest.raises(ValueError, match=r"A is csr; backend 'cuda' multiplies tiled_csl, tca_bme"):
         spmm(encode(W, "csr").to("cuda"), B)
     with pytest.raises(ValueError, match="B is on cuda:0; allowed: cpu"):

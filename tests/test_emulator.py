@@ -151,8 +151,8 @@ def test_the_parts_of_a_split_sum_are_another_kernel() -> None:
         spmm(A, B, backend="emulator")
         plan = explain(A, B, backend="emulator")
     assert plan.backend == "emulator" and plan.split_k == 3
-    assert traces[0].kernels == ("tca_bme<__half, 8>", "reduce_splits<__half>")
-    reduction = traces[0].total("global_load", kernel="reduce_splits")
+    assert traces[0].kernels == ("tca_bme<__half, 8>", "add_partials<__half>")
+    reduction = traces[0].total("global_load", kernel="add_partials")
     assert reduction.lanes == 3 * 64 * 8 and reduction.sectors == reduction.least_sectors
 
 

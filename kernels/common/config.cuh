@@ -4,6 +4,15 @@
 
 namespace lscd {
 
+// Shared memory of an SM of the GPU that code is compiled for.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+constexpr int SHARED_BYTES_PER_SM = 228 * 1024;
+#elif __CUDA_ARCH__ == 800
+constexpr int SHARED_BYTES_PER_SM = 164 * 1024;
+#else
+constexpr int SHARED_BYTES_PER_SM = 100 * 1024;
+#endif
+
 // A compiled kernel void(Problem), and the blocks that it cuts C into.
 struct Config {
     const void* kernel;
@@ -13,7 +22,7 @@ struct Config {
         return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     }
     dim3 grid(const Problem& p) const {
-        return dim3(ceil_div(p.M, block_m), ceil_div(p.N, block_n), p.split_k);
+        return dim3(p.workers, ceil_div(p.N, block_n));
     }
 };
 

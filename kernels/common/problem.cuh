@@ -1,5 +1,5 @@
 // One product C[M, N] = A[M, K] * B[K, N] as launchers receive it from Python (backends/cuda.py), and
-// how its K loop is split over blocks.
+// how the tiles of A are shared out to blocks.
 #pragma once
 #include <cstdint>
 
@@ -15,23 +15,43 @@ struct Problem {
     int64_t ldb;       // elements, a multiple of 8
     void* C;           // [N][ldc]
     int64_t ldc;
-    float* partial;    // [split_k][N][M] where split_k > 1
-    int32_t split_k;
+    float* partial;    // [workers][2][N][block_m]: sums of rows of tiles that several workers share
+    int32_t workers;
     int32_t tile_values;  // values of a tile, for kernels that are configured by it: see there
+    int32_t block_m;      // rows of C of a block; launchers set it
 };
 
 constexpr int TILE_K = 64;  // columns of A that a block decodes at a time
 
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-// K tiles [first, last) of one part of a K loop that is split in `parts`.
-struct KRange {
-    int first, last;
-    __device__ KRange(int K, int part, int parts) {
-        int tiles = ceil_div(K, TILE_K);
-        first = int(int64_t(tiles) * part / parts);
-        last = int(int64_t(tiles) * (part + 1) / parts);
+// The tiles of A, row of tiles after row of tiles as they lie in memory, in p.workers shares of equal
+// length, but for one tile. Every worker (a block for each BLOCK_N columns of C) takes equally long,
+// whatever M and K are. A row that several of them share is added up in the end. With as many workers
+// as rows, each has a row; with s times as many, K is split in s.
+struct Shares {
+    int row_tiles, rows, length, longer;  // the first `longer` shares have one tile more than `length`
+
+    __host__ __device__ explicit Shares(const Problem& p)
+        : row_tiles(ceil_div(p.K, TILE_K)), rows(ceil_div(p.M, p.block_m)),
+          length(rows * row_tiles / p.workers), longer(rows * row_tiles % p.workers) {}
+
+    // The first tile of a worker; its last one is the one before the next worker's first.
+    __host__ __device__ int first(int worker) const {
+        return worker * length + (worker < longer ? worker : longer);
     }
+    __host__ __device__ int worker_of(int tile) const {
+        int later = tile - longer * (length + 1);
+        return later < 0 ? tile / (length + 1) : longer + later / length;
+    }
+    __host__ __device__ bool end_with_rows() const { return longer == 0 && length % row_tiles == 0; }
+};
+
+// Tiles [first, last) of one worker.
+struct Share {
+    int first, last;
+    __device__ Share(const Shares& shares, int worker)
+        : first(shares.first(worker)), last(shares.first(worker + 1)) {}
 };
 
 }  // namespace lscd

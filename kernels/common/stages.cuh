@@ -15,19 +15,15 @@ enum class Stage { none, rst_smem, gmem2reg, ld_sparse, ld_dense, extract, decod
 #define LSCD_LEFT_OUT none
 #endif
 
-// Whether a stage runs for K tile t of a block: always, unless it is left out. Then it runs for the
-// first two only: they fill both buffers. The compiler cannot know that M is never negative; if it
+// Whether a stage runs for tile t of a worker: always, unless it is left out. Then it runs for the
+// first three only: they fill all buffers. The compiler cannot know that M is never negative; if it
 // did, it would remove the stages whose results nobody uses together with the left-out one.
 struct Stages {
     const Problem& p;
-    const KRange& range;
+    const Share& share;
 
     __device__ bool run(Stage stage, int t) const {
-        return stage != Stage::LSCD_LEFT_OUT || t < range.first + 2 || p.M < 0;
-    }
-    // The tile whose data are there at tile t, if `stage` brings them.
-    __device__ int source(Stage stage, int t) const {
-        return stage != Stage::LSCD_LEFT_OUT ? t : range.first + (t - range.first) % 2;
+        return stage != Stage::LSCD_LEFT_OUT || t < share.first + 3 || p.M < 0;
     }
 };
 

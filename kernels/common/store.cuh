@@ -10,24 +10,39 @@ __device__ inline void round_to(__nv_bfloat16* to, float value) {
     st_global(to, __float2bfloat16_rn(value));
 }
 
-// Sums of a warp's fragments (row0 and n0 of the first, row_step between them) to C, or to this split's partial sums.
-template <class T, int M_FRAGS, int N_FRAGS>
-__device__ inline void store_c(const Problem& p, const float (&sum)[M_FRAGS][N_FRAGS][4], int row0,
-                               int n0, int part, int row_step = 16) {
-    int lane = threadIdx.x % 32;
+// Where the sums of a row of tiles go: to C, or where a worker has a part of the row only, to its
+// partial sums: [N][BLOCK_M], of the row that its share begins in, and of the one that it ends in.
+template <int BLOCK_M>
+struct RowOfSums {
+    int row;
+    float* partial;
+
+    __device__ RowOfSums(const Problem& p, const Share& share, int row, int row_tiles) : row(row) {
+        bool starts = share.first <= row * row_tiles, ends = share.last >= (row + 1) * row_tiles;
+        int64_t slot = int64_t(blockIdx.x) * 2 + (row != share.first / row_tiles);
+        partial = starts && ends ? nullptr : p.partial + slot * p.N * BLOCK_M;
+    }
+
+    // Sums of a warp's fragments: m0 and n0 of the first, from one to the next M_STEP rows.
+    template <class T, int M_STEP = 16, int M_FRAGS, int N_FRAGS>
+    __device__ void store(const Problem& p, const float (&sum)[M_FRAGS][N_FRAGS][4], int m0,
+                          int n0) const {
+        int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int i = 0; i < M_FRAGS; i++)
+        for (int i = 0; i < M_FRAGS; i++)
 #pragma unroll
-        for (int j = 0; j < N_FRAGS; j++)
+            for (int j = 0; j < N_FRAGS; j++)
 #pragma unroll
-            for (int r = 0; r < 4; r++) {
-                int m = row0 + i * row_step + r / 2 * 8 + lane / 4, n = n0 + j * 8 + lane % 4 * 2 + r % 2;
-                if (m >= p.M || n >= p.N) continue;
-                if (p.split_k == 1)
-                    round_to(static_cast<T*>(p.C) + n * p.ldc + m, sum[i][j][r]);
-                else
-                    st_global(p.partial + (int64_t(part) * p.N + n) * p.M + m, sum[i][j][r]);
-            }
-}
+                for (int r = 0; r < 4; r++) {
+                    int m = m0 + i * M_STEP + r / 2 * 8 + lane / 4;
+                    int n = n0 + j * 8 + lane % 4 * 2 + r % 2;
+                    if (row * BLOCK_M + m >= p.M || n >= p.N) continue;
+                    if (partial)
+                        st_global(partial + int64_t(n) * BLOCK_M + m, sum[i][j][r]);
+                    else
+                        round_to(static_cast<T*>(p.C) + n * p.ldc + row * BLOCK_M + m, sum[i][j][r]);
+                }
+    }
+};
 
 }  // namespace lscd

@@ -1,7 +1,5 @@
 // The way into the GPU kernels, for backends/cuda.py. Everything has been checked there; what comes
 // back is a cudaError_t.
-#include <algorithm>
-
 #include "../common/store.cuh"
 #include "kernels.cuh"
 
@@ -16,32 +14,35 @@ Config configure(Format format, const Problem& p) {
     return format == Format::tiled_csl ? tiled_csl_config(p) : tca_bme_config(p);
 }
 
-// C = sum of the partial sums, in the order of the splits: the same bits in every run.
+// C = sum of the partial sums, in the order of the workers: the same bits in every run. Blocks for each
+// row of tiles; those of rows that one worker has alone find nothing to do.
 template <class T>
-__global__ void reduce_splits(Problem p) {
-    int64_t stride = int64_t(p.M) * p.N;
-    for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < stride;
-         i += int64_t(gridDim.x) * blockDim.x) {
-        float sum = 0;
-        for (int part = 0; part < p.split_k; part++) sum += ld_global(p.partial + part * stride + i);
-        round_to(static_cast<T*>(p.C) + i / p.M * p.ldc + i % p.M, sum);
-    }
+__global__ void add_partials(Problem p) {
+    Shares shares(p);
+    int row = blockIdx.x, from = row * shares.row_tiles;
+    int first = shares.worker_of(from), last = shares.worker_of(from + shares.row_tiles - 1);
+    int i = blockIdx.y * blockDim.x + threadIdx.x, n = i / p.block_m, m = row * p.block_m + i % p.block_m;
+    if (first == last || n >= p.N || m >= p.M) return;
+    // The first worker may have begun in an earlier row; this row is the second that it has a part of.
+    int64_t sums = int64_t(p.N) * p.block_m;
+    bool earlier = shares.first(first) / shares.row_tiles < row;
+    float sum = ld_global(p.partial + (2 * first + earlier) * sums + i);
+#pragma unroll 4
+    for (int w = first + 1; w <= last; w++) sum += ld_global(p.partial + 2 * w * sums + i);
+    round_to(static_cast<T*>(p.C) + n * p.ldc + m, sum);
 }
 
-template <class T>
-cudaError_t reduce(const Problem& p, cudaStream_t stream) {
-    int blocks = int(std::min<int64_t>((int64_t(p.M) * p.N + 255) / 256, 4096));
-    void* arguments[] = {const_cast<Problem*>(&p)};
-    return cudaLaunchKernel((const void*)reduce_splits<T>, blocks, 256, arguments, 0, stream);
-}
-
-cudaError_t launch(const Config& config, const Problem& p, cudaStream_t stream) {
+cudaError_t launch(const Config& config, Problem p, cudaStream_t stream) {
     if (cudaError_t error = config.allow_shared()) return error;
-    void* arguments[] = {const_cast<Problem*>(&p)};
+    p.block_m = config.block_m;
+    void* arguments[] = {&p};
     cudaError_t error = cudaLaunchKernel(config.kernel, config.grid(p), dim3(config.threads), arguments,
                                          config.shared_bytes, stream);
-    if (error || p.split_k == 1) return error;
-    return p.dtype == Dtype::fp16 ? reduce<__half>(p, stream) : reduce<__nv_bfloat16>(p, stream);
+    Shares shares(p);
+    if (error || shares.end_with_rows()) return error;
+    auto kernel = p.dtype == Dtype::fp16 ? add_partials<__half> : add_partials<__nv_bfloat16>;
+    dim3 grid(shares.rows, ceil_div(p.N * p.block_m, 256));
+    return cudaLaunchKernel((const void*)kernel, grid, dim3(256), arguments, 0, stream);
 }
 
 }  // namespace

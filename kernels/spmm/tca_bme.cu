@@ -1,11 +1,11 @@
 // SpMM on TCA-BME: SpInfer's kernel, whose weights never are dense in memory (SPEC E.2).
 //
-//   a block owns GROUPS GroupTiles, one below the other, x BLOCK_N of C, and a part of K; each of its
-//   4 warps owns a strip of 16 rows of every GroupTile
+//   a block works on GROUPS GroupTiles, one below the other, x BLOCK_N of C at a time, over its share
+//   of A's tiles; each of its 4 warps owns a strip of 16 rows of every GroupTile
 //
-//   global      bitmaps, values of GroupTile t+1      B of tile t+1
+//   global      bitmaps, values of GroupTile t+2      B of tile t+2
 //                 | ld_sparse (cp.async)                | ld_dense (cp.async)
-//   shared      bitmaps, values, two buffers          B, two buffers
+//   shared      bitmaps, values, three buffers        B, three buffers
 //                 | decode (two popcounts, two phases)  | smem2tc (ldmatrix)
 //   tensor core  mma.m16n8k16 <-------------------------+
 //
@@ -18,7 +18,7 @@
 namespace lscd {
 namespace {
 
-constexpr int THREADS = 128, GROUP_M = 64, BITMAPS = 64;
+constexpr int THREADS = 128, GROUP_M = 64, BITMAPS = 64, STRIPS = 4, BUFFERS = 3;
 
 // A: bitmap, values, gt_offset, strip_offset. p.tile_values: values of the largest GroupTile.
 template <class T, int BLOCK_N>
@@ -26,63 +26,79 @@ struct TcaBmeKernel {
     // With many columns, fragments of B are worth reading once for two strips.
     static constexpr int GROUPS = BLOCK_N <= 16 ? 1 : 2, BLOCK_M = GROUPS * GROUP_M;
     static constexpr int N_FRAGS = BLOCK_N / 8;
-    static constexpr int B_BYTES = BLOCK_N * TILE_K * 2, BITMAP_BYTES = BITMAPS * 8;
+    static constexpr int B_BYTES = BLOCK_N * TILE_K * 2;
+    static constexpr int BITMAP_BYTES = BITMAPS * 8, STRIP_BYTES = STRIPS * 4;
 
     __host__ __device__ static int group_bytes(const Problem& p) {
-        return BITMAP_BYTES + ceil_div(p.tile_values * 2, 128) * 128;
+        return ceil_div(BITMAP_BYTES + STRIP_BYTES + p.tile_values * 2, 128) * 128;
     }
-    __host__ __device__ static int stage_bytes(const Problem& p) {
+    __host__ __device__ static int buffer_bytes(const Problem& p) {
         return B_BYTES + GROUPS * group_bytes(p);
     }
 
     // One of a block's GroupTiles in shared memory.
     struct Group {
         Shared<uint64_t> bitmap;
+        Shared<int> strip_offset;
         Shared<T> values;
     };
 
     const Problem& p;
+    Share share;
     unsigned char* memory;
-    int tiles_k, warp, lane;
+    int row_tiles, warp, lane;
+    int row, k, index[GROUPS], first[GROUPS], last[GROUPS];  // of the tile to load next
     uint32_t below_low, below_high;  // the bits of a bitmap below bit 2 * lane
     float sum[GROUPS][N_FRAGS][4] = {};
 
-    __device__ TcaBmeKernel(const Problem& p, unsigned char* memory)
-        : p(p), memory(memory), tiles_k(ceil_div(p.K, TILE_K)), warp(threadIdx.x / 32),
-          lane(threadIdx.x % 32), below_low(lane < 16 ? (1u << 2 * lane) - 1 : ~0u),
+    __device__ TcaBmeKernel(const Problem& p, const Shares& shares, unsigned char* memory)
+        : p(p), share(shares, blockIdx.x), memory(memory), row_tiles(shares.row_tiles),
+          warp(threadIdx.x / 32), lane(threadIdx.x % 32), row(share.first / row_tiles),
+          k(share.first % row_tiles),
+          below_low(lane < 16 ? (1u << 2 * lane) - 1 : ~0u),
           below_high(lane < 16 ? 0 : (1u << (2 * lane - 32)) - 1) {}
 
-    __device__ Shared<T> dense(int t) const { return Shared<T>(memory + t % 2 * stage_bytes(p)); }
-    __device__ Group group(int t, int g) const {
-        unsigned char* at = memory + t % 2 * stage_bytes(p) + B_BYTES + g * group_bytes(p);
-        return {Shared<uint64_t>(at), Shared<T>(at + BITMAP_BYTES)};
+    __device__ Shared<T> dense(int buffer) const {
+        return Shared<T>(memory + buffer * buffer_bytes(p));
     }
-    // Place of a GroupTile in the encoding; those below the matrix are the last ones again.
-    __device__ int index(int t, int g) const {
-        return min(int(blockIdx.x) * GROUPS + g, ceil_div(p.M, GROUP_M) - 1) * tiles_k + t;
+    __device__ Group group(int buffer, int g) const {
+        unsigned char* at = memory + buffer * buffer_bytes(p) + B_BYTES + g * group_bytes(p);
+        return {Shared<uint64_t>(at), Shared<int>(at + BITMAP_BYTES),
+                Shared<T>(at + BITMAP_BYTES + STRIP_BYTES)};
     }
 
-    __device__ void ld_sparse(int t, int g) const {
-        const uint64_t* bitmaps = static_cast<const uint64_t*>(p.A[0]) + index(t, g) * BITMAPS;
-        auto [bitmap, values] = group(t, g);
+    // Where the GroupTiles of the tile to load next lie; known before it is their turn.
+    __device__ void locate() {
+        const int* offsets = static_cast<const int*>(p.A[2]);
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {  // below the matrix, its last GroupTiles again
+            index[g] = min(row * GROUPS + g, ceil_div(p.M, GROUP_M) - 1) * row_tiles + k;
+            first[g] = __ldg(offsets + index[g]), last[g] = __ldg(offsets + index[g] + 1);
+        }
+    }
+
+    __device__ void ld_sparse(int g, Group to) const {
+        const uint64_t* bitmaps = static_cast<const uint64_t*>(p.A[0]) + int64_t(index[g]) * BITMAPS;
+        const int* strip_offsets = static_cast<const int*>(p.A[3]) + int64_t(index[g]) * STRIPS;
         if (threadIdx.x < BITMAPS / 2)
-            cp_async_16(bitmap, threadIdx.x * 2, bitmaps + threadIdx.x * 2);
-        const int* offset = static_cast<const int*>(p.A[2]) + index(t, g);
-        int first = __ldg(offset), count = __ldg(offset + 1) - first;
-        const T* from = static_cast<const T*>(p.A[1]) + first;
-        for (int i = threadIdx.x * 8; i < count; i += THREADS * 8) cp_async_16(values, i, from + i);
+            cp_async_16(to.bitmap, threadIdx.x * 2, bitmaps + threadIdx.x * 2);
+        else if (threadIdx.x == BITMAPS / 2)
+            cp_async_16(to.strip_offset, 0, strip_offsets);
+        const T* from = static_cast<const T*>(p.A[1]) + first[g];
+        for (int i = threadIdx.x * 8; i < last[g] - first[g]; i += THREADS * 8)
+            cp_async_16(to.values, i, from + i);
     }
 
     // Where the values of the strip's 16 8x8 tiles start, a lane each: every one of the first 16 lanes
     // counts one bitmap, and a scan gives every run's start.
-    __device__ int run_starts(Shared<uint64_t> bitmap, int strip_offset) const {
-        int mine = lane < 16 ? __popcll(bitmap.load(warp * 16 + lane)) : 0, end = mine;
+    __device__ int run_starts(Group group) const {
+        int mine = lane < 16 ? __popcll(group.bitmap.load(warp * 16 + lane)) : 0, end = mine;
 #pragma unroll
         for (int d = 1; d < 16; d *= 2) {
             int below = __shfl_up_sync(~0u, end, d);
             if (lane >= d) end += below;
         }
-        return strip_offset + end - mine;
+        return group.strip_offset.load(warp) + end - mine;
     }
 
     // Two neighbours of an 8x8 tile, bits 2 lane and 2 lane + 1, from the values of its run, which
@@ -107,19 +123,18 @@ struct TcaBmeKernel {
     }
 
     // Without decode, zeros are multiplied.
-    __device__ void multiply(int t, const int (&strip_offset)[GROUPS], const Stages& stages) {
+    __device__ void multiply(int buffer, bool decodes, bool multiplies) {
         int starts[GROUPS];
-        bool decodes = stages.run(Stage::decode, t);
 #pragma unroll
-        for (int g = 0; decodes && g < GROUPS; g++)
-            starts[g] = run_starts(group(t, g).bitmap, strip_offset[g]);
+        for (int g = 0; decodes && g < GROUPS; g++) starts[g] = run_starts(group(buffer, g));
 #pragma unroll
         for (int k16 = 0; k16 < TILE_K / 16; k16++) {
             uint32_t a[GROUPS][4] = {}, b[N_FRAGS][2];
 #pragma unroll
-            for (int g = 0; decodes && g < GROUPS; g++) decode(a[g], group(t, g), starts[g], k16);
-            if (!stages.run(Stage::smem2tc, t)) continue;
-            load_b(b, dense(t), k16);
+            for (int g = 0; decodes && g < GROUPS; g++)
+                decode(a[g], group(buffer, g), starts[g], k16);
+            if (!multiplies) continue;
+            load_b(b, dense(buffer), k16);
 #pragma unroll
             for (int j = 0; j < N_FRAGS; j++)
 #pragma unroll
@@ -127,49 +142,63 @@ struct TcaBmeKernel {
         }
     }
 
-    __device__ void run(int n0, int part) {
-        KRange range(p.K, part, p.split_k);
-        Stages stages{p, range};
-        const int* strip_offsets = static_cast<const int*>(p.A[3]);
-        int offset[GROUPS], next_offset[GROUPS];
-        auto prefetch = [&](int t) {
-            if (t < range.last) {
-                int source = stages.source(Stage::ld_sparse, t);
+    // The sums of a row of tiles; new ones begin.
+    __device__ void store(int row, int n0) {
+        RowOfSums<BLOCK_M>(p, share, row, row_tiles).template store<T, GROUP_M>(p, sum, warp * 16, n0);
 #pragma unroll
-                for (int g = 0; g < GROUPS; g++) {
-                    if (stages.run(Stage::ld_sparse, t)) ld_sparse(t, g);
-                    next_offset[g] = __ldg(strip_offsets + index(source, g) * 4 + warp);
-                }
-                if (stages.run(Stage::ld_dense, t)) ld_dense<BLOCK_N, THREADS>(p, t, n0, dense(t));
+        for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+            for (int j = 0; j < N_FRAGS; j++)
+#pragma unroll
+                for (int r = 0; r < 4; r++) sum[g][j][r] = 0;
+    }
+
+    // One barrier a tile: behind it, tile t is there for all, and everyone is done with tile t-1,
+    // whose buffer tile t+2 takes.
+    __device__ void run(int n0) {
+        Stages stages{p, share};
+        int left = row_tiles - k;  // tiles of the row, from t on
+        auto prefetch = [&](int t, int buffer) {
+            if (t < share.last) {
+#pragma unroll
+                for (int g = 0; g < GROUPS; g++)
+                    if (stages.run(Stage::ld_sparse, t)) ld_sparse(g, group(buffer, g));
+                if (stages.run(Stage::ld_dense, t))
+                    ld_dense<BLOCK_N, THREADS>(p, k, n0, dense(buffer));
+                if (++k == row_tiles) k = 0, row++;
+                if (t + 1 < share.last) locate();
             }
             cp_async_commit();
         };
-        prefetch(range.first);
-        for (int t = range.first; t < range.last; t++) {
-#pragma unroll
-            for (int g = 0; g < GROUPS; g++) offset[g] = next_offset[g];
-            prefetch(t + 1);
+        locate();
+        prefetch(share.first, 0);
+        prefetch(share.first + 1, 1);
+        for (int t = share.first, buffer = 0; t < share.last; t++) {
             cp_async_wait<1>();
             __syncthreads();
-            multiply(t, offset, stages);
-            __syncthreads();
+            prefetch(t + 2, buffer == 0 ? 2 : buffer - 1);
+            multiply(buffer, stages.run(Stage::decode, t), stages.run(Stage::smem2tc, t));
+            buffer = buffer == 2 ? 0 : buffer + 1;
+            if (--left == 0 || t + 1 == share.last) store(t / row_tiles, n0), left = row_tiles;
         }
-        store_c<T>(p, sum, blockIdx.x * BLOCK_M + warp * 16, n0, part, GROUP_M);
     }
 };
 
+// Blocks that must fit on an SM (0: the compiler's choice).
+constexpr int min_blocks(int block_n) { return block_n <= 16 ? 9 : block_n == 64 ? 3 : 0; }
+
 template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(THREADS) tca_bme(const __grid_constant__ Problem p) {
+__global__ void __launch_bounds__(THREADS, min_blocks(BLOCK_N)) tca_bme(const __grid_constant__ Problem p) {
     extern __shared__ __align__(128) unsigned char memory[];
-    TcaBmeKernel<T, BLOCK_N> kernel(p, memory);
-    kernel.run(blockIdx.y * BLOCK_N, blockIdx.z);
+    TcaBmeKernel<T, BLOCK_N> kernel(p, Shares(p), memory);
+    kernel.run(blockIdx.y * BLOCK_N);
 }
 
 template <class T, int BLOCK_N>
 Config config(const Problem& p) {
     using Kernel = TcaBmeKernel<T, BLOCK_N>;
     return {(const void*)tca_bme<T, BLOCK_N>, Kernel::BLOCK_M, BLOCK_N, THREADS,
-            2 * Kernel::stage_bytes(p)};
+            BUFFERS * Kernel::buffer_bytes(p)};
 }
 
 template <class T>

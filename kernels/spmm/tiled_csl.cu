@@ -1,6 +1,7 @@
 // SpMM on Tiled-CSL: Flash-LLM's kernel (section 4.2, Algorithms 1 and 2).
 //
-//   a block owns 128 x BLOCK_N of C and a part of K; its 4 warps own 32 rows each
+//   a block works on 128 x BLOCK_N of C at a time, over its share of A's tiles; its 4 warps own 32
+//   rows each
 //
 //   global      words of tile t+1+DEPTH .....  B of tile t+1
 //                 | gmem2reg                     | ld_dense (cp.async)
@@ -25,7 +26,7 @@ constexpr int THREADS = 128, BLOCK_M = 128, WARP_M = 32;
 // tile of the matrix's mean density needs; then the sparser the tiles, the more of them are in flight.
 template <class T, int BLOCK_N, int VECTORS>
 struct TiledCslKernel {
-    static constexpr int DEPTH = VECTORS * BLOCK_N <= 4 * 32 ? 2 : 1;
+    static constexpr int DEPTH = VECTORS <= 4 && BLOCK_N <= 32 ? 2 : 1;
     static constexpr int M_FRAGS = WARP_M / 16, N_FRAGS = BLOCK_N / 8;
     static constexpr int A_ELEMENTS = BLOCK_M * TILE_K, B_ELEMENTS = BLOCK_N * TILE_K;
     static constexpr int SHARED_BYTES = 2 * (A_ELEMENTS + B_ELEMENTS) * 2;
@@ -36,34 +37,36 @@ struct TiledCslKernel {
     };
 
     const Problem& p;
-    KRange range;
-    const int* offsets;  // of this row of tiles
-    int warp_row, lane;
-    Tile tiles[DEPTH];  // K tile t in tiles[(t - range.first) % DEPTH]
+    Share share;
+    Tile tiles[DEPTH];  // tile t in tiles[(t - share.first) % DEPTH]
     int start, end;     // vectors of the tile to load next: known before it is asked for
     float sum[M_FRAGS][N_FRAGS][4] = {};
 
-    __device__ TiledCslKernel(const Problem& p, int block_m, int part)
-        : p(p), range(p.K, part, p.split_k),
-          offsets(static_cast<const int*>(p.A[1]) + block_m * ceil_div(p.K, TILE_K)),
-          warp_row(threadIdx.x / 32 * WARP_M), lane(threadIdx.x % 32), start(offset(range.first)),
-          end(offset(range.first + 1)) {}
+    __device__ TiledCslKernel(const Problem& p, const Shares& shares)
+        : p(p), share(shares, blockIdx.x),
+          start(offset(share.first)),
+          end(offset(share.first + 1)) {}
 
-    __device__ int offset(int k_tile) const { return __ldg(offsets + min(k_tile, range.last)); }
+    __device__ static int warp_row() { return threadIdx.x / 32 * WARP_M; }
+    __device__ static int lane() { return threadIdx.x % 32; }
+    __device__ int row_tiles() const { return ceil_div(p.K, TILE_K); }
+    __device__ int offset(int tile) const {
+        return __ldg(static_cast<const int*>(p.A[1]) + min(tile, share.last));
+    }
 
     // The rows that this warp owns. Plain stores: on an H200 they are faster than the paper's
     // zero-sized cp.async.
     __device__ void rst_smem(Shared<T> a) const {
-        Shared<uint4> chunks = (a + warp_row * TILE_K).template as<uint4>();
+        Shared<uint4> chunks = (a + warp_row() * TILE_K).template as<uint4>();
 #pragma unroll
-        for (int i = 0; i < WARP_M * TILE_K / 8; i += 32) chunks.store(i + lane, uint4{0, 0, 0, 0});
+        for (int i = 0; i < WARP_M * TILE_K / 8; i += 32) chunks.store(i + lane(), uint4{0, 0, 0, 0});
     }
 
-    // K tiles are loaded in their order; those from range.last on are empty.
-    __device__ void gmem2reg(Tile& tile, int k_tile) {
+    // Tiles are loaded in their order; those from share.last on are empty.
+    __device__ void gmem2reg(Tile& tile, int t) {
         const uint4* vectors = static_cast<const uint4*>(p.A[0]);
         tile.start = start, tile.count = end - start;
-        start = end, end = offset(k_tile + 2);
+        start = end, end = offset(t + 2);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             int i = v * THREADS + threadIdx.x;
@@ -89,7 +92,7 @@ struct TiledCslKernel {
     }
 
     __device__ void load_a(uint32_t (&r)[4], Shared<T> a, int i, int k16) const {
-        ldmatrix_x4(r, a, swizzled(warp_row + i * 16 + lane % 16, k16 * 16 + lane / 16 * 8));
+        ldmatrix_x4(r, a, swizzled(warp_row() + i * 16 + lane() % 16, k16 * 16 + lane() / 16 * 8));
     }
 
     // Few columns: all of A's fragments first, since their loads are what the tensor core waits for.
@@ -114,15 +117,27 @@ struct TiledCslKernel {
         }
     }
 
+    // The sums of the row that tile t is in; new ones begin.
+    __device__ void store(int t, int n0) {
+        RowOfSums<BLOCK_M>(p, share, t / row_tiles(), row_tiles()).template store<T>(p, sum, warp_row(), n0);
+#pragma unroll
+        for (int i = 0; i < M_FRAGS; i++)
+#pragma unroll
+            for (int j = 0; j < N_FRAGS; j++)
+#pragma unroll
+                for (int r = 0; r < 4; r++) sum[i][j][r] = 0;
+    }
+
     // One barrier a tile: before it, tile t was multiplied and cleared by the warps that own its rows,
     // while tile t+1 was written to the other buffer.
     __device__ void run(Shared<T> shared, int n0) {
-        Stages stages{p, range};
+        Stages stages{p, share};
+        int k = share.first % row_tiles();
         auto a = [&](int t) { return shared + (t & 1) * A_ELEMENTS; };
         auto b = [&](int t) { return shared + 2 * A_ELEMENTS + (t & 1) * B_ELEMENTS; };
-        auto load_b_tile = [&](int t) {
-            if (t < range.last && stages.run(Stage::ld_dense, t))
-                ld_dense<BLOCK_N, THREADS>(p, t, n0, b(t));
+        auto load_b_tile = [&](int t, int k) {
+            if (t < share.last && stages.run(Stage::ld_dense, t))
+                ld_dense<BLOCK_N, THREADS>(p, k, n0, b(t));
             cp_async_commit();
         };
         auto expand = [&](Tile& tile, int t) {  // and load the tile that takes its registers
@@ -139,38 +154,42 @@ struct TiledCslKernel {
             __syncthreads();
         };
 #pragma unroll
-        for (int d = 0; d < DEPTH; d++) gmem2reg(tiles[d], range.first + d);
-        load_b_tile(range.first);
+        for (int d = 0; d < DEPTH; d++) gmem2reg(tiles[d], share.first + d);
+        load_b_tile(share.first, k);
         rst_smem(a(0)), rst_smem(a(1));
         __syncthreads();
-        expand(tiles[0], range.first);
+        expand(tiles[0], share.first);
         settle();
-        for (int t0 = range.first; t0 < range.last; t0 += DEPTH) {
+        for (int t0 = share.first; t0 < share.last; t0 += DEPTH) {
 #pragma unroll
             for (int d = 0; d < DEPTH; d++) {
                 int t = t0 + d;
-                if (t >= range.last) break;
-                load_b_tile(t + 1);
+                if (t >= share.last) break;
+                k = k + 1 < row_tiles() ? k + 1 : 0;  // of tile t+1
+                load_b_tile(t + 1, k);
                 if (BLOCK_N <= 32) expand(tiles[(d + 1) % DEPTH], t + 1), multiply(t);
                 else multiply(t), expand(tiles[(d + 1) % DEPTH], t + 1);
                 settle();
+                if (k == 0 || t + 1 == share.last) store(t, n0);
             }
         }
-        store_c<T>(p, sum, blockIdx.x * BLOCK_M + warp_row, n0, blockIdx.z);
     }
 };
 
 // Blocks that must fit on an SM, as measured best on an H200: as many as leave the registers that the
-// sums and the tiles in flight take.
-constexpr int min_blocks(int block_n, int vectors) {
-    return block_n <= 16 ? (vectors < 8 ? 5 : 4) : block_n <= 32 ? 4 : block_n <= 64 ? 3 : 2;
+// sums and the tiles in flight take. No more than fit into the shared memory.
+constexpr int min_blocks(int block_n, int vectors, int shared_bytes) {
+    int wanted = block_n <= 16 ? (vectors < 8 ? 5 : 4) : block_n <= 32 ? 4 : block_n <= 64 ? 3 : 2;
+    int fitting = SHARED_BYTES_PER_SM / (shared_bytes + 1024);
+    return wanted < fitting ? wanted : fitting;
 }
 
 template <class T, int BLOCK_N, int VECTORS>
-__global__ void __launch_bounds__(THREADS, min_blocks(BLOCK_N, VECTORS))
+__global__ void __launch_bounds__(
+    THREADS, min_blocks(BLOCK_N, VECTORS, TiledCslKernel<T, BLOCK_N, VECTORS>::SHARED_BYTES))
     tiled_csl(const __grid_constant__ Problem p) {
     extern __shared__ __align__(128) unsigned char memory[];
-    TiledCslKernel<T, BLOCK_N, VECTORS> kernel(p, blockIdx.x, blockIdx.z);
+    TiledCslKernel<T, BLOCK_N, VECTORS> kernel(p, Shares(p));
     kernel.run(Shared<T>(memory), blockIdx.y * BLOCK_N);
 }
 
@@ -185,9 +204,13 @@ Config config() {
 template <class T, int BLOCK_N>
 Config config_for(const Problem& p) {
     int vectors = ceil_div(p.tile_values + p.tile_values / 10, 4 * THREADS);
-    if (vectors <= 2) return config<T, BLOCK_N, 2>();
+    if constexpr (BLOCK_N <= 32) {
+        if (vectors <= 2) return config<T, BLOCK_N, 2>();
+    }
     if (vectors <= 4) return config<T, BLOCK_N, 4>();
-    if (vectors <= 6 && BLOCK_N == 64) return config<T, BLOCK_N, BLOCK_N == 64 ? 6 : 8>();
+    if constexpr (BLOCK_N == 64) {
+        if (vectors <= 6) return config<T, BLOCK_N, 6>();
+    }
     return config<T, BLOCK_N, 8>();
 }
 
@@ -197,7 +220,7 @@ Config config_for(const Problem& p) {
     if (p.N <= 16) return config_for<T, 16>(p);
     if (p.N <= 32) return config_for<T, 32>(p);
     if (p.N <= 64) return config_for<T, 64>(p);
-    return config<T, 128, 8>();
+    return config<T, 128, 6>();
 }
 
 }  // namespace

@@ -21,8 +21,13 @@ devices = ("cuda",)
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
 TILE_K = 64  # columns of A that a block decodes at a time
 ALIGN = 8  # elements: 16-byte loads of B
-MAX_SPLIT = 32
-SUM_STEPS = 0.5e-6  # writing and adding one more partial sum, in steps of one K tile
+
+# The model that shares A's tiles out to workers, fitted to times on an H200: matrices of OPT and
+# Llama, N = 8 to 64, s = .5 and .8. Its unit is the time of one tile.
+SATURATED = {"tiled_csl": 3.5, "tca_bme": 8.0}  # workers that keep an SM busy: more share its time
+FILL = 3  # the first tile of a worker takes so much longer
+SUM = 4e-6  # a partial sum, written and added
+WIDE, UNALIGNED = 64, 1.03  # columns from which it pays that workers meet at the same tiles of B
 
 # Arrays that each kernel takes, in the order of kernels/spmm/kernels.cuh.
 ARRAYS = {
@@ -47,8 +52,9 @@ class _Problem(ctypes.Structure):
         ("C", ctypes.c_void_p),
         ("ldc", ctypes.c_int64),
         ("partial", ctypes.c_void_p),
-        ("split_k", ctypes.c_int32),
+        ("workers", ctypes.c_int32),
         ("tile_values", ctypes.c_int32),
+        ("block_m", ctypes.c_int32),
     )
 
 
@@ -77,26 +83,26 @@ def problem() -> str | None:
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
     shape = _shape(A, B.shape[1])
-    splits, why = _split_k(A, B.shape[1], shape)
+    workers, why = _workers(A, B.shape[1], shape)
     choices = {
         "blocks": f"{shape.block_m} x {shape.block_n} of C, {shape.threads} threads, "
         f"{shape.shared_bytes / 1024:.0f} KB shared memory, {shape.blocks_per_sm} per SM",
-        "split_k": f"{splits} ({why})",
+        "workers": f"{workers} ({why})",
         "reads": f"{A.nbytes / 1e6:.2f} MB of weights, of {2 * A.shape[0] * A.shape[1] / 1e6:.2f}",
     }
-    return Plan(name, f"{A.name}_mma", "", choices, splits)
+    return Plan(name, f"{A.name}_mma", "", choices, workers / rows_of(A, shape))
 
 
 def spmm(
     A: SparseMatrix,
     B: Tensor,
     C: Tensor,
-    split_k: int | None = None,
+    split_k: float | None = None,
     left_out: str | None = None,
 ) -> None:
     """C[M, N] = A[M, K] · B[K, N] on torch's current stream; sums in fp32, in a fixed order.
 
-    `split_k` overrides the plan's number of parts that the K loop is split in. `left_out` names a
+    `split_k` overrides the plan's number of workers for each row of blocks. `left_out` names a
     stage of kernels/common/stages.cuh to build the kernel without: C is wrong then, and the time
     says what the stage costs.
     """
@@ -104,12 +110,12 @@ def spmm(
     columns = aligned_columns(B)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
-    splits = split_k or _split_k(A, N, _shape(A, N))[0]
-    partial = C.new_empty(splits if splits > 1 else 0, N, M, dtype=torch.float32)
     launch = problem_of(A, N)
+    sums = share_out(launch, A, _shape(A, N), split_k)
+    partial = C.new_empty(sums, dtype=torch.float32)
+    launch.partial = partial.data_ptr()
     launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
     launch.C, launch.ldc = result.data_ptr(), M if N == 1 else result.stride(0)
-    launch.partial, launch.split_k = partial.data_ptr(), splits
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
     with torch.cuda.device(C.device):
         number = FORMAT_NUMBER[A.name]
@@ -138,9 +144,25 @@ def problem_of(A: SparseMatrix, N: int) -> _Problem:
         K=A.shape[1],
         N=N,
         A=(ctypes.c_void_p * 5)(*arrays),
-        split_k=1,
+        workers=1,
         tile_values=_tile_values(A),
     )
+
+
+def share_out(
+    launch: _Problem, A: SparseMatrix, shape: Shape, split_k: float | None
+) -> tuple[int, ...]:
+    """Set the launch's workers: `split_k` for each row, or the plan's; the size of their sums."""
+    rows = rows_of(A, shape)
+    workers = round(split_k * rows) if split_k else _workers(A, launch.N, shape)[0]
+    launch.workers = min(max(workers, 1), rows * -(-A.shape[1] // TILE_K))
+    shared = rows % launch.workers != 0
+    return launch.workers * shared, 2, launch.N, shape.block_m
+
+
+def rows_of(A: SparseMatrix, shape: Shape) -> int:
+    """Rows of blocks of C."""
+    return -(-A.shape[0] // shape.block_m)
 
 
 def _tile_values(A: SparseMatrix) -> int:
@@ -161,31 +183,34 @@ def _shape_of(
 ) -> Shape:
     shape = Shape()
     fp16_or_bf16 = int(dtype == torch.bfloat16)
-    asked = _Problem(dtype=fp16_or_bf16, M=1, K=1, N=N, split_k=1, tile_values=tile_values)
+    asked = _Problem(dtype=fp16_or_bf16, M=1, K=1, N=N, workers=1, tile_values=tile_values)
     with torch.cuda.device(device):
         _call("lscd_cuda_shape", FORMAT_NUMBER[format], ctypes.byref(asked), ctypes.byref(shape))
     return shape
 
 
-def _split_k(A: SparseMatrix, N: int, shape: Shape) -> tuple[int, str]:
-    """Parts of the K loop that keep every SM busy for the fewest steps, and why.
+def _workers(A: SparseMatrix, N: int, shape: Shape) -> tuple[int, str]:
+    """Workers that share A's tiles in the shortest time, and why; all of them run at once.
 
-    A model with two constants, fitted to every split's time on an H200: the matrices of OPT and
-    Llama, N = 8 to 64, both kernels.
+    More of them hide more latency and have fewer tiles each, but fill their pipelines and add their
+    sums more often.
     """
-    M, K = A.shape
-    blocks = -(-M // shape.block_m) * -(-N // shape.block_n)
-    slots = _multiprocessors(A.device) * shape.blocks_per_sm
-    tiles = -(-K // TILE_K)
+    rows, columns = rows_of(A, shape), -(-N // shape.block_n)
+    tiles, sms = rows * -(-A.shape[1] // TILE_K), _multiprocessors(A.device)
+    slots = min(tiles, max(1, sms * shape.blocks_per_sm // columns))
 
-    def steps(splits: int) -> float:
-        waves = blocks * splits / slots
-        busy = max(1.0, (waves + math.ceil(waves)) / 2)  # blocks of a wave do not end together
-        return busy * tiles / splits + (splits > 1) * SUM_STEPS * splits * M * N
+    def time(workers: int) -> float:
+        on_an_sm = math.ceil(workers * columns / sms)
+        aligned = shape.block_n < WIDE or workers % rows == 0 or rows % workers == 0
+        a_tile = max(1.0, on_an_sm / SATURATED[A.name]) * (1.0 if aligned else UNALIGNED)
+        sums = workers * N * shape.block_m if rows % workers else 0
+        return (tiles / workers + FILL) * a_tile + SUM * sums
 
-    splits = min(range(1, min(tiles, MAX_SPLIT) + 1), key=steps)
-    why = f"{blocks} blocks of C, {slots} fit at once: {blocks * splits / slots:.2f} waves"
-    return splits, why
+    full = [sms * n // columns for n in range(1, shape.blocks_per_sm)]
+    choices = {slots, *range(rows, slots, rows), *(n for n in full if 0 < n < slots)}
+    workers = min(sorted(choices), key=time)
+    why = f"{rows} rows of blocks, {tiles} tiles: {tiles / workers:.1f} a worker; {slots} at once"
+    return workers, why
 
 
 @functools.cache

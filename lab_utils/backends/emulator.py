@@ -75,12 +75,8 @@ def machine() -> Machine:
 
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks."""
-    (M, _), N, shape = A.shape, B.shape[1], cuda.Shape()
-    asked = cuda.problem_of(A, N)
-    machine().library.lscd_cuda_shape(
-        cuda.FORMAT_NUMBER[A.name], ctypes.byref(asked), ctypes.byref(shape)
-    )
-    blocks = -(-M // shape.block_m) * -(-N // shape.block_n)
+    N, shape = B.shape[1], _shape(A, B.shape[1])
+    blocks = cuda.rows_of(A, shape) * -(-N // shape.block_n)
     splits = (_recording.get() or _Recording()).split_k
     choices = {
         "blocks": f"{blocks} of {shape.block_m} x {shape.block_n} of C, {shape.threads} threads, "
@@ -91,7 +87,15 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     return Plan(name, f"{A.name}_mma", "", choices, splits)
 
 
-def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: int | None = None) -> None:
+def _shape(A: SparseMatrix, N: int) -> cuda.Shape:
+    asked, shape = cuda.problem_of(A, N), cuda.Shape()
+    machine().library.lscd_cuda_shape(
+        cuda.FORMAT_NUMBER[A.name], ctypes.byref(asked), ctypes.byref(shape)
+    )
+    return shape
+
+
+def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) -> None:
     """C[M, N] = A[M, K] · B[K, N]: the same bits in every run, for any number of host threads.
 
     `split_k` overrides that of `recording()`. Raises KernelFault, naming kernel, line, block, warp,
@@ -102,12 +106,13 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: int | None = None) -> N
     arrays = {array: apart(A.arrays[array]) for array in cuda.ARRAYS[A.name]}
     columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN)))[:, :K]
     result = apart(C.new_empty(N, M))
-    partial = apart(C.new_empty(splits if splits > 1 else 0, N, M, dtype=torch.float32))
     launch = cuda.problem_of(A, N)
+    sums = cuda.share_out(launch, A, _shape(A, N), splits)
+    partial = apart(C.new_empty(sums, dtype=torch.float32))
     launch.A = (ctypes.c_void_p * 5)(*(array.data_ptr() for array in arrays.values()))
     launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
     launch.C, launch.ldc = result.data_ptr(), M
-    launch.partial, launch.split_k = partial.data_ptr(), splits
+    launch.partial = partial.data_ptr()
     trace = machine().run(
         "lscd_cuda_spmm", cuda.FORMAT_NUMBER[A.name], ctypes.byref(launch), None,
         read=arrays | {"B": columns},

@@ -8,14 +8,14 @@ class Plan:
     """How one product will be launched; `str(plan)` is what `explain` prints.
 
     `kernel` is the name that rows of measurements carry; `choices` maps each decision to its value
-    and reason. `split_k` is the number of parts that the sum over K is computed in.
+    and reason. `split_k` is the mean number of parts that the sums over K are computed in.
     """
 
     backend: str
     kernel: str
     problem: str
     choices: dict[str, str] = field(default_factory=dict)
-    split_k: int = 1
+    split_k: float = 1
 
     def __str__(self) -> str:
         lines = {"product": self.problem, "backend": self.backend, "kernel": self.kernel}
