@@ -220,7 +220,7 @@ Config config_for(const Problem& p) {
     if (p.N <= 16) return config_for<T, 16>(p);
     if (p.N <= 32) return config_for<T, 32>(p);
     if (p.N <= 64) return config_for<T, 64>(p);
-    return config<T, 128, 6>();
+    return config<T, 128, 4>();
 }
 
 }  // namespace
