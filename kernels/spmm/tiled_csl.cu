@@ -95,24 +95,27 @@ struct TiledCslKernel {
         ldmatrix_x4(r, a, swizzled(warp_row() + i * 16 + lane() % 16, k16 * 16 + lane() / 16 * 8));
     }
 
-    // Few columns: all of A's fragments first, since their loads are what the tensor core waits for.
-    // Many columns: one fragment of A at a time, since registers decide how many blocks fit.
+    // All of A's fragments first, since their loads are what the tensor core waits for; at 64 columns
+    // one at a time, since registers decide how many blocks fit. 64 columns of B at a time.
     __device__ void smem2tc(Shared<T> a, Shared<T> b) {
-        constexpr int AT_ONCE = N_FRAGS <= 4 ? M_FRAGS : 1;
+        constexpr int A_AT_ONCE = N_FRAGS == 8 ? 1 : M_FRAGS, B_AT_ONCE = N_FRAGS < 8 ? N_FRAGS : 8;
 #pragma unroll
         for (int k16 = 0; k16 < TILE_K / 16; k16++) {
-            uint32_t a_frag[AT_ONCE][4], b_frag[N_FRAGS][2];
-            if constexpr (AT_ONCE == 1) load_b(b_frag, b, k16);
+            uint32_t a_frag[A_AT_ONCE][4], b_frag[B_AT_ONCE][2];
+            if constexpr (A_AT_ONCE == 1) load_b(b_frag, b, k16);
 #pragma unroll
-            for (int first = 0; first < M_FRAGS; first += AT_ONCE) {
+            for (int i0 = 0; i0 < M_FRAGS; i0 += A_AT_ONCE) {
 #pragma unroll
-                for (int i = 0; i < AT_ONCE; i++) load_a(a_frag[i], a, first + i, k16);
-                if constexpr (AT_ONCE > 1) load_b(b_frag, b, k16);
+                for (int i = 0; i < A_AT_ONCE; i++) load_a(a_frag[i], a, i0 + i, k16);
 #pragma unroll
-                for (int j = 0; j < N_FRAGS; j++)
+                for (int j0 = 0; j0 < N_FRAGS; j0 += B_AT_ONCE) {
+                    if constexpr (A_AT_ONCE > 1) load_b(b_frag, b + j0 * 8 * TILE_K, k16);
 #pragma unroll
-                    for (int i = 0; i < AT_ONCE; i++)
-                        mma_m16n8k16<T>(sum[first + i][j], a_frag[i], b_frag[j]);
+                    for (int j = 0; j < B_AT_ONCE; j++)
+#pragma unroll
+                        for (int i = 0; i < A_AT_ONCE; i++)
+                            mma_m16n8k16<T>(sum[i0 + i][j0 + j], a_frag[i], b_frag[j]);
+                }
             }
         }
     }
@@ -220,7 +223,7 @@ Config config_for(const Problem& p) {
     if (p.N <= 16) return config_for<T, 16>(p);
     if (p.N <= 32) return config_for<T, 32>(p);
     if (p.N <= 64) return config_for<T, 64>(p);
-    return config<T, 128, 4>();
+    return config<T, 128, 6>();
 }
 
 }  // namespace
