@@ -22,7 +22,7 @@ class Measured:
     backend: str
     encoded_bytes: int
     dense: bool = False
-    split_k: int = 1
+    split_k: float = 1
     relative_error: float = 0.0
     times_us: list[float] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ def row(case: Case, measured: Measured, memory_gb_per_s: float, best_dense_us: f
     return {
         "kernel": measured.kernel,
         "backend": measured.backend,
-        "split_k": measured.split_k,
+        "split_k": round(measured.split_k, 3),
         "encoded_bytes": measured.encoded_bytes,
         **rounded(numbers),
     }
