@@ -121,7 +121,8 @@ def _checked(launch: Callable[[], None], weights: Weights, C: torch.Tensor) -> f
 
 
 def _what(plan: Plan, left_out: str | None) -> dict:
-    return {"kernel": plan.kernel, "split_k": plan.split_k, "left_out": left_out or NOTHING}
+    columns = {"kernel": plan.kernel, "split_k": round(plan.split_k, 3)}
+    return columns | {"left_out": left_out or NOTHING}
 
 
 def _times(times_us: Sequence[float]) -> dict[str, float]:

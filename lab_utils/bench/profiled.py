@@ -50,7 +50,7 @@ def _product(kernel: str, case: Case, weights: Weights) -> tuple[Callable, dict]
     if kernel == CUBLAS:
         return way.bind(operand, B), {"kernel": kernel, "split_k": 1}
     plan = ops.explain(operand.A, B, backend="cuda")
-    return way.bind(operand, B), {"kernel": plan.kernel, "split_k": plan.split_k}
+    return way.bind(operand, B), {"kernel": plan.kernel, "split_k": round(plan.split_k, 3)}
 
 
 if __name__ == "__main__":
