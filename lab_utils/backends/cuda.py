@@ -6,13 +6,13 @@ few to fill the GPU; `plan` says how often, and why.
 
 import ctypes
 import functools
-import math
 
 import torch
 from torch import Tensor
 
 from lab_utils import build
 from lab_utils.backends.plan import Plan
+from lab_utils.backends.shares import MODELS, WIDE, Tiles, best_workers
 from lab_utils.formats import SparseMatrix
 
 name = "cuda"
@@ -21,13 +21,6 @@ devices = ("cuda",)
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
 TILE_K = 64  # columns of A that a block decodes at a time
 ALIGN = 8  # elements: 16-byte loads of B
-
-# The model that shares A's tiles out to workers, fitted to times on an H200: matrices of OPT and
-# Llama, N = 8 to 64, s = .5 and .8. Its unit is the time of one tile.
-SATURATED = {"tiled_csl": 3.5, "tca_bme": 8.0}  # workers that keep an SM busy: more share its time
-FILL = 3  # the first tile of a worker takes so much longer
-SUM = 4e-6  # a partial sum, written and added
-WIDE, UNALIGNED = 64, 1.03  # columns from which it pays that workers meet at the same tiles of B
 
 # Arrays that each kernel takes, in the order of kernels/spmm/kernels.cuh.
 ARRAYS = {
@@ -190,27 +183,15 @@ def _shape_of(
 
 
 def _workers(A: SparseMatrix, N: int, shape: Shape) -> tuple[int, str]:
-    """Workers that share A's tiles in the shortest time, and why; all of them run at once.
-
-    More of them hide more latency and have fewer tiles each, but fill their pipelines and add their
-    sums more often.
-    """
-    rows, columns = rows_of(A, shape), -(-N // shape.block_n)
-    tiles, sms = rows * -(-A.shape[1] // TILE_K), _multiprocessors(A.device)
-    slots = min(tiles, max(1, sms * shape.blocks_per_sm // columns))
-
-    def time(workers: int) -> float:
-        on_an_sm = math.ceil(workers * columns / sms)
-        aligned = shape.block_n < WIDE or workers % rows == 0 or rows % workers == 0
-        a_tile = max(1.0, on_an_sm / SATURATED[A.name]) * (1.0 if aligned else UNALIGNED)
-        sums = workers * N * shape.block_m if rows % workers else 0
-        return (tiles / workers + FILL) * a_tile + SUM * sums
-
-    full = [sms * n // columns for n in range(1, shape.blocks_per_sm)]
-    choices = {slots, *range(rows, slots, rows), *(n for n in full if 0 < n < slots)}
-    workers = min(sorted(choices), key=time)
-    why = f"{rows} rows of blocks, {tiles} tiles: {tiles / workers:.1f} a worker; {slots} at once"
-    return workers, why
+    """Workers that share A's tiles in the shortest time, and why."""
+    problem = Tiles(
+        rows=rows_of(A, shape),
+        columns=-(-N // shape.block_n),
+        row_tiles=-(-A.shape[1] // TILE_K),
+        sums=N * shape.block_m,
+        wide=shape.block_n >= WIDE,
+    )
+    return best_workers(problem, MODELS[A.name], _multiprocessors(A.device), shape.blocks_per_sm)
 
 
 @functools.cache
