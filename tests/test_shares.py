@@ -22,11 +22,12 @@ def test_every_worker_has_a_tile(tiles, model, sms, blocks_per_sm):
     assert 1 <= workers <= tiles.count
 
 
-def test_large_matrices_fill_the_gpu_and_small_ones_do_not():
-    model = MODELS["tiled_csl"]
-    large, small = Tiles(288, 1, 144, 1024, False), Tiles(2, 1, 8, 1024, False)
-    assert best_workers(large, model, 132, 4)[0] == 528
-    assert best_workers(small, model, 132, 4)[0] < 16
+def test_large_matrices_fill_the_gpu():
+    assert best_workers(Tiles(288, 1, 144, 1024, False), MODELS["tiled_csl"], 132, 4)[0] == 528
+
+
+def test_rows_are_not_shared_where_their_sums_are_dear():
+    assert best_workers(Tiles(2, 1, 64, 10**8, False), MODELS["tiled_csl"], 132, 4)[0] == 2
 
 
 def test_wide_products_keep_rows_aligned():
