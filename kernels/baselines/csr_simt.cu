@@ -1,14 +1,15 @@
 // SpMM on CSR without tensor cores, after Sputnik (Gale et al., SC 2020), with 32-bit columns.
 //
-//   1-D tiling      a subwarp of 8 lanes owns one row of A and up to 64 columns of C
+//   1-D tiling      a subwarp owns one row of A and up to 64 columns of C
 //   row swizzle     subwarps take rows in `order`, longest first: lanes of a warp end together, and
 //                   the last blocks are the short ones
 //   vector loads    a row is read from the last multiple of 4 before it, 4 non-zeros per lane
 //                   (reverse offset); what is not of the row points at a row of zeros below B
 //
-//   N > 8   32 non-zeros of a row go to shared memory; each lane multiplies all of them with its 2, 4
-//           or 8 columns of B
-//   N <= 8  a lane multiplies the 4 non-zeros that it loaded with whole rows of B; sums over lanes
+//   N > 8   8 lanes to a row put 32 non-zeros in shared memory, and each multiplies all of them with
+//           its 2, 4 or 8 columns of B
+//   N <= 8  16 or 32 lanes to a row; each multiplies the 4 non-zeros that it loaded with whole rows
+//           of B, and the sums are added over lanes
 #include "../common/store.cuh"
 #include "values.cuh"
 
@@ -30,16 +31,20 @@ struct CsrProduct {
 
 namespace {
 
-constexpr int LANES = 8, PER_LANE = 4, TILE = LANES * PER_LANE, THREADS = 128;
-constexpr int ROWS = THREADS / LANES;
+constexpr int PER_LANE = 4;  // non-zeros that a lane loads at once
+constexpr int NARROW_THREADS = 128;
+constexpr int WIDE_LANES = 8, WIDE_THREADS = 32;
 
-// Few enough that a thread has registers for loads of B that are under way together.
-constexpr int blocks_per_sm(int vec) { return vec == 8 ? 8 : 9; }
+// Warps of an SM, by the columns of a lane: few enough to have registers for several loads of B,
+// measured on an H200.
+constexpr int narrow_warps(int vec) { return vec == 1 ? 48 : 36; }
+constexpr int wide_warps(int vec) { return vec == 8 ? 24 : 32; }
 
 // One subwarp's row, and the non-zeros that each of its lanes has loaded: rows of B, as bytes from
 // its beginning, and what they are multiplied by.
-template <class T>
+template <class T, int LANES>
 struct Row {
+    static constexpr int TILE = LANES * PER_LANE;
     const CsrProduct& p;
     int lane, row, first, last, tiles;
     uint32_t pitch;
@@ -48,7 +53,7 @@ struct Row {
 
     __device__ explicit Row(const CsrProduct& p)
         : p(p), lane(threadIdx.x % LANES), pitch(uint32_t(p.ldb * sizeof(T))) {
-        int slot = blockIdx.x * ROWS + threadIdx.x / LANES;
+        int slot = (blockIdx.x * blockDim.x + threadIdx.x) / LANES;
         row = slot < p.M ? __ldg(p.order + slot) : p.M;
         first = row < p.M ? __ldg(p.row_ptr + row) : 0;
         last = row < p.M ? __ldg(p.row_ptr + row + 1) : 0;
@@ -105,9 +110,10 @@ __device__ void add_products(float (&sum)[VEC], const Vector<T, PER_LANE>& value
 }
 
 // N <= VEC: ldb is VEC.
-template <class T, int VEC>
-__global__ void __launch_bounds__(THREADS, blocks_per_sm(VEC)) csr_narrow(CsrProduct p) {
-    Row<T> row(p);
+template <class T, int VEC, int LANES>
+__global__ void __launch_bounds__(NARROW_THREADS, narrow_warps(VEC) * 32 / NARROW_THREADS)
+    csr_narrow(CsrProduct p) {
+    Row<T, LANES> row(p);
     float sum[VEC] = {};
     row.load(0);
     for (int tile = 0; tile < row.tiles; tile++) {
@@ -121,14 +127,15 @@ __global__ void __launch_bounds__(THREADS, blocks_per_sm(VEC)) csr_narrow(CsrPro
     if (row.lane == 0) row.store(sum, 0);
 }
 
-// Columns blockIdx.y * LANES * VEC and on; ldb is a multiple of VEC.
+// Columns blockIdx.y * WIDE_LANES * VEC and on; ldb is a multiple of VEC.
 template <class T, int VEC>
-__global__ void __launch_bounds__(THREADS, blocks_per_sm(VEC)) csr_wide(CsrProduct p) {
+__global__ void __launch_bounds__(WIDE_THREADS, wide_warps(VEC) * 32 / WIDE_THREADS)
+    csr_wide(CsrProduct p) {
     // One more than needed: the four rows of a warp lie in different banks.
-    __shared__ uint4 offsets[ROWS][LANES + 1];
-    __shared__ Vector<T, PER_LANE> values[ROWS][LANES + 1];
-    Row<T> row(p);
-    int group = threadIdx.x / LANES, n0 = (blockIdx.y * LANES + row.lane) * VEC;
+    __shared__ uint4 offsets[WIDE_THREADS / WIDE_LANES][WIDE_LANES + 1];
+    __shared__ Vector<T, PER_LANE> values[WIDE_THREADS / WIDE_LANES][WIDE_LANES + 1];
+    Row<T, WIDE_LANES> row(p);
+    int group = threadIdx.x / WIDE_LANES, n0 = (blockIdx.y * WIDE_LANES + row.lane) * VEC;
     const T* B = static_cast<const T*>(p.B) + (n0 < p.ldb ? n0 : 0);
     float sum[VEC] = {};
     row.load(0);
@@ -138,26 +145,32 @@ __global__ void __launch_bounds__(THREADS, blocks_per_sm(VEC)) csr_wide(CsrProdu
         __syncwarp();
         row.load(tile + 1);
 #pragma unroll 4
-        for (int j = 0; j < LANES; j++)
+        for (int j = 0; j < WIDE_LANES; j++)
             add_products(sum, values[group][j], B, offsets[group][j]);
         __syncwarp();
     }
     row.store(sum, n0);
 }
 
+template <class T, int VEC, int LANES>
+void launch_narrow(const CsrProduct& p, cudaStream_t stream) {
+    int blocks = ceil_div(p.M, NARROW_THREADS / LANES);
+    csr_narrow<T, VEC, LANES><<<blocks, NARROW_THREADS, 0, stream>>>(p);
+}
+
+template <class T, int VEC>
+void launch_wide(const CsrProduct& p, cudaStream_t stream) {
+    dim3 blocks(ceil_div(p.M, WIDE_THREADS / WIDE_LANES), ceil_div(p.N, WIDE_LANES * VEC));
+    csr_wide<T, VEC><<<blocks, WIDE_THREADS, 0, stream>>>(p);
+}
+
 template <class T>
 void launch(const CsrProduct& p, cudaStream_t stream) {
-    int blocks = ceil_div(p.M, ROWS);
-    if (p.N == 1)
-        csr_narrow<T, 1><<<blocks, THREADS, 0, stream>>>(p);
-    else if (p.N <= 8)
-        csr_narrow<T, 8><<<blocks, THREADS, 0, stream>>>(p);
-    else if (p.N <= 16)
-        csr_wide<T, 2><<<blocks, THREADS, 0, stream>>>(p);
-    else if (p.N <= 32)
-        csr_wide<T, 4><<<blocks, THREADS, 0, stream>>>(p);
-    else
-        csr_wide<T, 8><<<dim3(blocks, ceil_div(p.N, LANES * 8)), THREADS, 0, stream>>>(p);
+    if (p.N == 1) return launch_narrow<T, 1, 32>(p, stream);
+    if (p.N <= 8) return launch_narrow<T, 8, 16>(p, stream);
+    if (p.N <= 16) return launch_wide<T, 2>(p, stream);
+    if (p.N <= 32) return launch_wide<T, 4>(p, stream);
+    launch_wide<T, 8>(p, stream);
 }
 
 }  // namespace

@@ -22,13 +22,11 @@ def read_all(buffer: Tensor) -> None:
             f"buffer has {buffer.numel()} elements of {buffer.dtype} on {buffer.device}; allowed: "
             f"contiguous uint8 on a CUDA device, a multiple of {ALIGN} bytes long"
         )
-    sink, multiprocessors = _constants(buffer.device)
     length = ctypes.c_int64(buffer.numel())
-    native.call("lscd_read_all", buffer.device, buffer, length, sink, multiprocessors)
+    native.call("lscd_read_all", buffer.device, buffer, length, _sink(buffer.device))
 
 
 @functools.cache
-def _constants(device: torch.device) -> tuple[Tensor, int]:
-    """A word that the kernel may write, and how many multiprocessors there are."""
-    properties = torch.cuda.get_device_properties(device)
-    return torch.zeros(4, dtype=torch.int32, device=device), properties.multi_processor_count
+def _sink(device: torch.device) -> Tensor:
+    """A word that the kernel may write."""
+    return torch.zeros(1, dtype=torch.int32, device=device)
