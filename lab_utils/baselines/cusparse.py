@@ -27,9 +27,9 @@ class Cusparse(Baseline):
     """The fastest of cuSPARSE's CSR algorithms and orders whose sums are not rounded twice.
 
     Measured on an H200, 36864x9216: CUSPARSE_SPMM_CSR_ALG2 at N = 1, else ALG3, 3 to 6 times
-    faster than ALG2 and exact; ALG1 and ALG2 round parts of 16-bit sums at N > 1. B is in rows: `bind`
-    makes that copy, which is not timed. CuPy refuses cuSPARSE while a stream is captured, so that
-    these launches are timed one by one.
+    faster than ALG2 and exact; ALG1 and ALG2 round parts of 16-bit sums at N > 1. B is in rows:
+    `bind` makes that copy, which is not timed. CuPy refuses cuSPARSE while a stream is captured,
+    so that these launches are timed one by one.
     """
 
     name = "cusparse"
