@@ -1,9 +1,7 @@
 // The way into the GPU kernels, for backends/cuda.py. Everything has been checked there; what comes
 // back is a cudaError_t.
-#include "../common/store.cuh"
+#include "../common/launch.cuh"
 #include "kernels.cuh"
-
-#define LSCD_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace lscd {
 namespace {
@@ -14,53 +12,13 @@ Config configure(Format format, const Problem& p) {
     return format == Format::tiled_csl ? tiled_csl_config(p) : tca_bme_config(p);
 }
 
-// C = sum of the partial sums, in the order of the workers: the same bits in every run. Blocks for each
-// row of tiles; those of rows that one worker has alone find nothing to do.
-template <class T>
-__global__ void add_partials(Problem p) {
-    Shares shares(p);
-    int row = blockIdx.x, from = row * shares.row_tiles;
-    int first = shares.worker_of(from), last = shares.worker_of(from + shares.row_tiles - 1);
-    int i = blockIdx.y * blockDim.x + threadIdx.x, n = i / p.block_m, m = row * p.block_m + i % p.block_m;
-    if (first == last || n >= p.N || m >= p.M) return;
-    // The first worker may have begun in an earlier row; this row is the second that it has a part of.
-    int64_t sums = int64_t(p.N) * p.block_m;
-    bool earlier = shares.first(first) / shares.row_tiles < row;
-    float sum = ld_global(p.partial + (2 * first + earlier) * sums + i);
-#pragma unroll 4
-    for (int w = first + 1; w <= last; w++) sum += ld_global(p.partial + 2 * w * sums + i);
-    round_to(static_cast<T*>(p.C) + n * p.ldc + m, sum);
-}
-
-cudaError_t launch(const Config& config, Problem p, cudaStream_t stream) {
-    if (cudaError_t error = config.allow_shared()) return error;
-    p.block_m = config.block_m;
-    void* arguments[] = {&p};
-    cudaError_t error = cudaLaunchKernel(config.kernel, config.grid(p), dim3(config.threads), arguments,
-                                         config.shared_bytes, stream);
-    Shares shares(p);
-    if (error || shares.end_with_rows()) return error;
-    auto kernel = p.dtype == Dtype::fp16 ? add_partials<__half> : add_partials<__nv_bfloat16>;
-    dim3 grid(shares.rows, ceil_div(p.N * p.block_m, 256));
-    return cudaLaunchKernel((const void*)kernel, grid, dim3(256), arguments, 0, stream);
-}
-
 }  // namespace
 }  // namespace lscd
 
 using namespace lscd;
 
-// What a launch would look like on the current device: the plan is made from it.
-struct Shape {
-    int32_t block_m, block_n, threads, shared_bytes, blocks_per_sm;
-};
-
 LSCD_EXPORT int lscd_cuda_shape(int32_t format, const Problem* p, Shape* shape) {
-    Config config = configure(Format(format), *p);
-    *shape = {config.block_m, config.block_n, config.threads, config.shared_bytes, 0};
-    if (cudaError_t error = config.allow_shared()) return error;
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&shape->blocks_per_sm, config.kernel,
-                                                         config.threads, config.shared_bytes);
+    return shape_of(configure(Format(format), *p), shape);
 }
 
 LSCD_EXPORT int lscd_cuda_spmm(int32_t format, const Problem* p, cudaStream_t stream) {
