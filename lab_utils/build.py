@@ -54,7 +54,9 @@ class Library:
 LIBRARIES = {
     "cpu": Library("cpu", "cpu", Cxx()),
     "emulator": Library("emulator", "spmm", Emulator()),
+    "emulator_ladder": Library("emulator_ladder", "ladder", Emulator()),
     "cuda": Library("cuda", "spmm", Nvcc()),
+    "cuda_ladder": Library("cuda_ladder", "ladder", Nvcc()),
     "cuda_encode": Library("cuda_encode", "encode", Nvcc()),
     "cuda_baselines": Library("cuda_baselines", "baselines", Nvcc()),
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from lab_utils import accuracy, build, encode
+from lab_utils import accuracy, build, encode, ladder
 from lab_utils.backends import cuda
 from lab_utils.baselines import BASELINES
 from lab_utils.baselines.bandwidth import read_all
@@ -37,6 +37,16 @@ def products() -> Iterator[str]:
             cuda.spmm(encode(W, format).to("cuda"), B.cuda(), C, split_k=split_k)
             accuracy.check(C.cpu(), W, B)
             yield f"{format} {M}x{K} N={N} {dtype} sparsity={sparsity} split_k={split_k}"
+
+
+def rungs() -> Iterator[str]:
+    """kernels/ladder: every rung, both dtypes."""
+    for (M, K, N), dtype, rung in itertools.product(SHAPES, DTYPES, ladder.RUNGS):
+        W, B = operands(M, K, N, dtype, 0.5)
+        A, C = ladder.encode(rung, W).to("cuda"), torch.empty(N, M, dtype=dtype, device="cuda").T
+        ladder.spmm(A, B.cuda(), C)
+        accuracy.check(C.cpu(), W, B)
+        yield f"{rung} {M}x{K} N={N} {dtype}"
 
 
 def encoders() -> Iterator[str]:
@@ -72,6 +82,7 @@ def baselines() -> Iterator[str]:
 
 CHECKS: dict[str, Callable[[], Iterator[str]]] = {
     "cuda": products,
+    "cuda_ladder": rungs,
     "cuda_encode": encoders,
     "cuda_baselines": baselines,
 }

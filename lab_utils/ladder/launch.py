@@ -1,0 +1,186 @@
+"""Encoding weights for a rung, and launching its kernel on a GPU or in the emulator."""
+
+import ctypes
+import functools
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from lab_utils import build, formats
+from lab_utils.backends import cuda
+from lab_utils.backends.kernel_trace import KernelTrace
+from lab_utils.backends.simt import Machine, apart
+from lab_utils.ladder.rungs import KERNELS_IN_ORDER, Rung, by_name
+
+EMULATED_SPLIT = 2.5  # workers for each row of blocks: the emulator has no multiprocessors to fill
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Weights [M, K] as the kernel of a rung reads them; `tile_values` of the largest tile."""
+
+    rung: Rung
+    shape: tuple[int, int]
+    dtype: torch.dtype
+    arrays: dict[str, Tensor]
+    tile_values: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one product reads of the weights."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.arrays.values())).device
+
+    def clone(self) -> Self:
+        """The same weights in memory of their own."""
+        return replace(self, arrays={name: array.clone() for name, array in self.arrays.items()})
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same weights on another device."""
+        return replace(self, arrays={name: one.to(device) for name, one in self.arrays.items()})
+
+
+def encode(rung: str, W: Tensor) -> Encoded:
+    """Encode W [M, K], fp16 or bf16, on its device for the rung of that name.
+
+    Raises ValueError for an unknown rung, and where `formats.encode` does.
+    """
+    which = by_name(rung)
+    A = formats.encode(W, which.format, **which.options)
+    if which.format == "dense":
+        rows = A.arrays["values"].view(A.shape)
+        arrays, most = {"weights": torch.nn.functional.pad(rows, (0, -W.shape[1] % cuda.ALIGN))}, 0
+    else:
+        arrays = {name: A.arrays[name] for name in cuda.ARRAYS[which.format]}
+        most = A.constants[0] if A.constants else 4 * int(arrays["tile_offsets"].diff().max())
+    return Encoded(which, A.shape, A.dtype, arrays, most)
+
+
+def run(rung: str, W: Tensor, B: Tensor, backend: str = "cuda") -> Tensor:
+    """C [M, N] = W [M, K] · B [K, N] by the kernel of a rung; `backend` is cuda or emulator.
+
+    Raises ValueError for another backend and for operands that do not fit, RuntimeError where the
+    backend does not work.
+    """
+    if backend not in ("cuda", "emulator"):
+        raise ValueError(f"backend={backend!r}; allowed: cuda, emulator")
+    if backend == "emulator":
+        return emulate(encode(rung, W), B)[0]
+    C = W.new_empty(B.shape[1], W.shape[0]).T
+    spmm(encode(rung, W), B, C)
+    return C
+
+
+def spmm(A: Encoded, B: Tensor, C: Tensor) -> None:
+    """C = A · B on torch's current stream, C [M, N] with contiguous columns."""
+    _check(A, B, "cuda")
+    if not C.T.is_contiguous():
+        raise ValueError(f"C has strides {C.stride()}; allowed: (1, {A.shape[0]})")
+    columns, shape = cuda.aligned_columns(B), _shape(A, B.shape[1])
+    launch = _problem(A, columns, C.T, _split(A, shape, B.shape[1]), shape)
+    partial = C.new_empty(launch.sums, dtype=torch.float32)
+    launch.problem.partial = partial.data_ptr()
+    stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
+    with torch.cuda.device(C.device):
+        _call("lscd_cuda_spmm", _number(A), ctypes.byref(launch.problem), stream)
+
+
+def emulate(
+    A: Encoded, B: Tensor, *, watch: int | None = None, split_k: float = EMULATED_SPLIT
+) -> tuple[Tensor, KernelTrace]:
+    """C [M, N] = A · B in the emulator, and what it counted; `watch` as in `emulator.recording`.
+
+    Raises KernelFault where the kernel does what it must not.
+    """
+    _check(A, B, "cpu")
+    K, N = B.shape
+    shape = cuda.Shape()
+    arrays = {name: apart(array) for name, array in A.arrays.items()}
+    columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN)))[:, :K]
+    result = apart(B.new_empty(N, A.shape[0]))
+    asked = cuda._Problem(dtype=_dtype(A), M=1, K=1, N=N, tile_values=A.tile_values, workers=1)
+    machine().library.lscd_cuda_shape(_number(A), ctypes.byref(asked), ctypes.byref(shape))
+    placed = replace(A, arrays=arrays)
+    launch = _problem(placed, columns, result, split_k if A.rung.shares else 1, shape)
+    partial = apart(B.new_empty(launch.sums, dtype=torch.float32))
+    launch.problem.partial = partial.data_ptr()
+    trace = machine().run(
+        "lscd_cuda_spmm", _number(A), ctypes.byref(launch.problem), None,
+        read=arrays | {"B": columns},
+        written={"C": result, "partial": partial},
+        watch=watch,
+    )  # fmt: skip
+    return result.T.clone(), trace
+
+
+@functools.cache
+def machine() -> Machine:
+    """The machine that runs kernels/ladder. Raises RuntimeError where it cannot be built."""
+    return Machine(build.load("emulator_ladder"))
+
+
+@dataclass
+class _Launch:
+    problem: cuda._Problem
+    sums: tuple[int, ...]  # the shape of its partial sums
+
+
+def _problem(
+    A: Encoded, columns: Tensor, result: Tensor, split_k: float, shape: cuda.Shape
+) -> _Launch:
+    """The product of A and `columns` [N, K], into `result` [N, M]."""
+    problem = cuda._Problem(
+        dtype=_dtype(A), M=A.shape[0], K=A.shape[1], N=columns.shape[0],
+        A=(ctypes.c_void_p * 5)(*(array.data_ptr() for array in A.arrays.values())),
+        B=columns.data_ptr(), ldb=columns.stride(0),
+        C=result.data_ptr(), ldc=A.shape[0],
+        workers=1, tile_values=A.tile_values,
+    )  # fmt: skip
+    return _Launch(problem, cuda.share_out(problem, A, shape, split_k))
+
+
+def _split(A: Encoded, shape: cuda.Shape, N: int) -> float:
+    """Workers for each row of blocks: one, or as many as the GPU runs at once."""
+    at_once = torch.cuda.get_device_properties(A.device).multi_processor_count * shape.blocks_per_sm
+    workers = at_once // -(-N // shape.block_n)
+    return workers / cuda.rows_of(A, shape) if A.rung.shares else 1
+
+
+def _shape(A: Encoded, N: int) -> cuda.Shape:
+    return _shape_on(A.device, _number(A), _dtype(A), A.tile_values)
+
+
+@functools.cache
+def _shape_on(device: torch.device, number: int, dtype: int, tile_values: int) -> cuda.Shape:
+    asked, shape = cuda._Problem(dtype=dtype, tile_values=tile_values), cuda.Shape()
+    with torch.cuda.device(device):
+        _call("lscd_cuda_shape", number, ctypes.byref(asked), ctypes.byref(shape))
+    return shape
+
+
+def _number(A: Encoded) -> int:
+    return KERNELS_IN_ORDER.index(A.rung.kernel)
+
+
+def _dtype(A: Encoded) -> int:
+    return int(A.dtype == torch.bfloat16)
+
+
+def _call(function: str, *arguments: object) -> None:
+    library = build.load("cuda_ladder")
+    if error := getattr(library, function)(*arguments):
+        library.lscd_cuda_error.restype = ctypes.c_char_p
+        raise RuntimeError(f"{function} failed: {library.lscd_cuda_error(error).decode()}")
+
+
+def _check(A: Encoded, B: Tensor, device: str) -> None:
+    K = A.shape[1]
+    if B.ndim != 2 or B.shape[0] != K or B.dtype != A.dtype:
+        raise ValueError(f"B has shape {tuple(B.shape)}, {B.dtype}; allowed: [{K}, N], {A.dtype}")
+    if A.device.type != device or B.device != A.device:
+        raise ValueError(f"A is on {A.device}, B on {B.device}; allowed: both on {device}")
