@@ -1,5 +1,6 @@
 // Counting: accesses of lanes become requests of their warp, and requests sums per source line.
 #pragma once
+#include <list>
 #include <map>
 #include <tuple>
 
@@ -36,18 +37,20 @@ class Counter {
 
     // What each lane of a warp did since the warp last met. The n-th access of one lane at a line is
     // taken to be of the same instruction as the n-th of another: so it is, unless lanes skip
-    // different turns of a loop.
+    // different turns of a loop. What only later lanes do comes right behind what they did before it.
     void add(const std::vector<Access>* const (&lanes)[32], int block, int warp, bool watch) {
-        std::vector<Request> requests;
-        std::map<std::pair<Place, int>, size_t> numbers;
+        std::list<Request> requests;
+        std::map<std::pair<Place, int>, std::list<Request>::iterator> known;
         for (int lane = 0; lane < 32; lane++) {
             std::map<Place, int> turns;
+            auto next = requests.begin();
             for (size_t i = 0; lanes[lane] && i < lanes[lane]->size(); i++) {
                 const Access& a = (*lanes[lane])[i];
                 int turn = turns[place(a)]++;
-                auto [number, fresh] = numbers.try_emplace({place(a), turn}, requests.size());
-                if (fresh) requests.push_back(empty(a, block, warp));
-                requests[number->second].add(lane, a);
+                auto [found, fresh] = known.try_emplace({place(a), turn}, next);
+                if (fresh) found->second = requests.insert(next, empty(a, block, warp));
+                found->second->add(lane, a);
+                next = std::next(found->second);
             }
         }
         for (Request& r : requests) {

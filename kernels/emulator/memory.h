@@ -103,7 +103,7 @@ inline void commit_copies(Site site) {
 
 inline void wait_copies(size_t pending, Site site) {
     Block& block = *Block::current;
-    note({Op::wait, site});
+    note({Op::wait, site, 0, 0, 0, 0, int32_t(pending)});
     for (auto& groups = Block::lane->groups; groups.size() > pending; groups.pop_front())
         for (const Copy& copy : groups.front()) {
             memcpy(block.shared + copy.to, copy.data, sizeof copy.data);

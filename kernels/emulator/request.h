@@ -27,7 +27,7 @@ constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LI
 // Numbered as OPERATIONS in lab_utils/backends/kernel_trace.py.
 enum class Op : int32_t {
     shared_load, shared_store, ldmatrix, cp_async, commit, wait, global_load, global_store,
-    atomic, mma, shuffle, vote, popcount, barrier
+    atomic, mma, shuffle, vote, popcount, barrier, warp_barrier
 };
 
 // What one lane does: with bytes of shared memory (an offset), of global memory (an address), or none.
@@ -37,6 +37,7 @@ struct Access {
     int64_t shared = 0;
     int32_t shared_bytes = 0, global_bytes = 0;
     uint64_t global = 0;
+    int32_t pending = -1;  // of a wait: the lane's latest groups of copies that it does not wait for
 };
 
 // Shared memory delivers 32 words of 4 bytes at a time, one from each bank. Global memory comes in
@@ -55,11 +56,13 @@ struct Request {
     int32_t shared[32], shared_bytes[32], global_bytes[32];
     uint64_t global[32];
     Costs costs;
+    int32_t pending;
 
     void add(int lane, const Access& a) {
         lanes |= 1u << lane;
         shared[lane] = int32_t(a.shared), shared_bytes[lane] = a.shared_bytes;
         global[lane] = a.global, global_bytes[lane] = a.global_bytes;
+        pending = a.pending;
     }
 };
 

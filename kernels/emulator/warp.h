@@ -69,7 +69,7 @@ inline std::string synchronise(Warp& warp, uint32_t, void**) {
 }
 
 inline void sync_warp(uint32_t mask, Site site) {
-    note({Op::barrier, site});
+    note({Op::warp_barrier, site});
     Block::current->meet(site, mask, synchronise, nullptr);
 }
 

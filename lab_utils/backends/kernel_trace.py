@@ -1,5 +1,7 @@
 """What the emulator counted in the kernels of one product: per source line, and per request."""
 
+import functools
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 OPERATIONS = (
     "shared_load", "shared_store", "ldmatrix", "cp_async", "commit", "wait",
     "global_load", "global_store", "atomic", "mma", "shuffle", "vote", "popcount", "barrier",
+    "warp_barrier",
 )  # fmt: skip
+
+
+FUNCTION = re.compile(r"__(?:device|global)__(?! *=)(?:[^(;]|__launch_bounds__\([^)]*\))*?(\w+)\(")
 
 
 class KernelFault(RuntimeError):
@@ -41,6 +47,12 @@ class Counts:
         return Counts(**{name: mine[name] + others[name] for name in mine})
 
 
+@functools.cache
+def _source(file: str) -> tuple[str, ...]:
+    path = ROOT / file
+    return tuple(path.read_text().splitlines()) if path.is_file() else ()
+
+
 @dataclass(frozen=True)
 class Place:
     """One operation at one source line, in one launch: `file` is relative to the repository."""
@@ -53,8 +65,16 @@ class Place:
     @property
     def text(self) -> str:
         """The source line; empty where the file is not in the repository."""
-        path = ROOT / self.file
-        return path.read_text().splitlines()[self.line - 1].strip() if path.is_file() else ""
+        lines = _source(self.file)
+        return lines[self.line - 1].strip() if lines else ""
+
+    @property
+    def function(self) -> str:
+        """The device function that the line is in; empty where the file is not in the repository."""
+        for line in reversed(_source(self.file)[: self.line]):
+            if head := FUNCTION.search(line):
+                return head[1]
+        return ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +82,8 @@ class Request:
     """One request of a watched block, in the order of its warp; an item for each of its `lanes`.
 
     `shared` are byte offsets in shared memory, of accesses `shared_bytes` wide; `offsets` are those
-    in `array`, an array of global memory. A lane without such an access has None.
+    in `array`, an array of global memory. A lane without such an access has None. `pending`, of a
+    wait: the latest groups of asynchronous copies that it does not wait for.
     """
 
     place: Place
@@ -73,6 +94,7 @@ class Request:
     array: str | None
     offsets: tuple[int | None, ...]
     counts: Counts
+    pending: int | None = None
 
 
 @dataclass(frozen=True)

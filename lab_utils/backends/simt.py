@@ -51,6 +51,7 @@ class _Request(ctypes.Structure):
         *((field, ctypes.c_int32 * 32) for field in ("shared", "shared_bytes", "global_bytes")),
         ("addresses", ctypes.c_uint64 * 32),
         *((field, ctypes.c_int32) for field in COUNTS[2:]),
+        ("pending", ctypes.c_int32),
     )
 
 
@@ -163,6 +164,7 @@ def _request(item: _Request, kernels: tuple[str, ...], arrays: list[_Array]) -> 
         array=array.name.decode() if array else None,
         offsets=tuple(offsets.get(i) for i in lanes),
         counts=Counts(1, len(lanes), *(getattr(item, field) for field in COUNTS[2:])),
+        pending=item.pending if item.pending >= 0 else None,
     )
 
 
