@@ -230,6 +230,46 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
         told("counters", measure_counters(cases, formats), counter_summary)
 
 
+@main.command()
+@click.option("--shape", "shapes", multiple=True, default=["36864x9216,7168x28672"], metavar="MxK",
+              callback=_list_of(str), show_default=True, help="Shape of the weights.")
+@click.option("--N", "Ns", multiple=True, default=["16"], callback=_list_of(int),
+              metavar="INTS", show_default=True, help="Columns of the activations.")
+@click.option("--sparsity", "sparsities", multiple=True, default=["0.5,0.8"], metavar="FLOATS",
+              callback=_list_of(float), show_default=True, help="Fractions of zeros, 0 to 1.")
+@click.option("--rung", "rungs", multiple=True, metavar="NAMES", callback=_list_of(str),
+              help="Rungs of the ladder.  [default: all]")
+@click.option("--dtype", default="fp16", show_default=True, help="bf16 or fp16.")
+@click.option("--pattern", default="random", show_default=True, help="How the zeros lie.")
+@click.option("--save/--no-save", default=True, show_default=True,
+              help="Append the rows to <device>/ladder.csv in the output folder.")
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the rows.  [default: data/measured]")
+def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
+           **grid: Any) -> None:  # fmt: skip
+    """Measure the teaching kernels of kernels/ladder on a GPU, each checked before it is timed."""
+    from lab_utils import bench, results
+    from lab_utils.bench.ladder import check, ladder_summary, measure_ladder
+    from lab_utils.ladder import RUNGS
+
+    check(rungs)  # before anything of that size is made
+    files: set[Path] = set()
+    left_out = _LeftOut()
+    rows = bench.sweep(
+        bench.grid(bench.shapes(shapes), **grid),
+        rungs or list(RUNGS),
+        run=measure_ladder,
+        device="cuda",
+        leave_out=left_out.hear,
+        progress=partial(tqdm, desc="measuring", unit="case", leave=False, disable=None),
+        keep=lambda rows: files.update(results.append("ladder", rows, output) if save else ()),
+    )
+    click.echo(ladder_summary(rows))
+    for file in files:
+        click.echo(f"\nrows added to {file}")
+    sys.exit(left_out.tell())
+
+
 class _LeftOut:
     """What a sweep left out: failures are told at once, what cannot run here once at the end."""
 

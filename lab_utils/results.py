@@ -31,6 +31,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
         "pattern", "dtype", "split_k", "metric", "unit", "value",
     ),
+    "ladder": (
+        "date", "commit", "device", "driver", "cuda", "rung", "format", "M", "K", "N", "sparsity",
+        "pattern", "dtype", "split_k", "time_us", "p10_us", "p90_us", "encoded_bytes",
+        "byte_limit_fraction", "relative_error", "dense_us", "speedup",
+    ),
 }  # fmt: skip
 CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows comparable
 TEXT = ("commit", "driver", "cuda", "options")  # could be taken for numbers, or are empty

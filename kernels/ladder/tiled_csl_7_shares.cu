@@ -12,9 +12,9 @@
 namespace lscd {
 namespace {
 
-// A: words, tile_offsets.
+// A: words, tile_offsets. 5 blocks must fit on a multiprocessor: registers for that, and none spilled.
 template <class T>
-__global__ void __launch_bounds__(THREADS) tiled_csl_7_shares(const __grid_constant__ Problem p) {
+__global__ void __launch_bounds__(THREADS, 5) tiled_csl_7_shares(const __grid_constant__ Problem p) {
     extern __shared__ __align__(128) unsigned char memory[];
     Shared<T> shared(memory);
     auto a = [&](int t) { return shared + t % 2 * A_ELEMENTS; };

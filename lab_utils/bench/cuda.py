@@ -50,6 +50,10 @@ class Ours(Baseline):
         C = B.new_full((B.shape[1], operand.shape[0]), torch.nan).T
         return lambda: ops.spmm(operand.A, B, backend="cuda", out=C)
 
+    def plan(self, operand: Encoded, B: Tensor) -> Plan:
+        """What a row says of a launch: the kernel that our backend chooses, and its split of K."""
+        return ops.explain(operand.A, B, backend="cuda")
+
 
 @dataclass(kw_only=True)
 class Contender(Measured):
@@ -88,11 +92,18 @@ def run(
     leave_out: LeaveOut,
 ) -> tuple[list[Contender], float]:
     """Check and time all contenders of a case; returns them, and the bandwidth in GB/s."""
+    ways = [*_chosen(names), *map(Ours, dict.fromkeys(formats))]
+    return run_ways(case, weights, ways, repeats, leave_out)
+
+
+def run_ways(
+    case: Case, weights: Weights, ways: Sequence[Baseline], repeats: int, leave_out: LeaveOut
+) -> tuple[list[Contender], float]:
+    """The same for these ways to the product."""
     device = weights.device
     stream = _stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.device(device), torch.cuda.stream(stream):
-        ways = [*_chosen(names), *map(Ours, dict.fromkeys(formats))]
         right = list(_checked(case, weights, ways, leave_out))
         pool = torch.cuda.graph_pool_handle()
         replays = [_replays(case, one, repeats, pool) for one in right]
@@ -159,7 +170,7 @@ def _contender(case: Case, weights: Weights, way: Baseline) -> Contender:
     about_us = min(first_us, again_us)  # the first launch may also have loaded the kernel
     launches = graphs.launches_per_replay(about_us)
     copies = weights.copies(way.name, way.prepare, launches)[:launches]
-    plan = _plan(way, operand, B)
+    plan = way.plan(operand, B) if isinstance(way, Ours) else Plan("baseline", way.name, "")
     return Contender(
         kernel=plan.kernel,
         backend=plan.backend,
@@ -171,13 +182,6 @@ def _contender(case: Case, weights: Weights, way: Baseline) -> Contender:
         functions=[launch, *(way.bind(copy, B) for copy in copies[1:])],
         about_us=about_us,
     )
-
-
-def _plan(way: Baseline, operand: baselines.Operand, B: Tensor) -> Plan:
-    """What a row says of the way: the kernel that our backend chooses, or the baseline's name."""
-    if isinstance(operand, Encoded):
-        return ops.explain(operand.A, B, backend="cuda")
-    return Plan("baseline", way.name, "")
 
 
 def _replays(case: Case, contender: Contender, repeats: int, pool: tuple) -> Replays:

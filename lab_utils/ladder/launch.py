@@ -81,13 +81,22 @@ def spmm(A: Encoded, B: Tensor, C: Tensor) -> None:
     _check(A, B, "cuda")
     if not C.T.is_contiguous():
         raise ValueError(f"C has strides {C.stride()}; allowed: (1, {A.shape[0]})")
-    columns, shape = cuda.aligned_columns(B), _shape(A, B.shape[1])
-    launch = _problem(A, columns, C.T, _split(A, shape, B.shape[1]), shape)
+    columns, shape = cuda.aligned_columns(B), _shape(A)
+    launch = _problem(A, columns, C.T, split_k(A, B.shape[1]), shape)
     partial = C.new_empty(launch.sums, dtype=torch.float32)
     launch.problem.partial = partial.data_ptr()
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
     with torch.cuda.device(C.device):
         _call("lscd_cuda_spmm", _number(A), ctypes.byref(launch.problem), stream)
+
+
+def split_k(A: Encoded, N: int) -> float:
+    """Workers for each row of blocks on A's GPU: one, or as many as run at once."""
+    if not A.rung.shares:
+        return 1
+    shape = _shape(A)
+    at_once = torch.cuda.get_device_properties(A.device).multi_processor_count * shape.blocks_per_sm
+    return at_once // -(-N // shape.block_n) / cuda.rows_of(A, shape)
 
 
 def emulate(
@@ -144,14 +153,7 @@ def _problem(
     return _Launch(problem, cuda.share_out(problem, A, shape, split_k))
 
 
-def _split(A: Encoded, shape: cuda.Shape, N: int) -> float:
-    """Workers for each row of blocks: one, or as many as the GPU runs at once."""
-    at_once = torch.cuda.get_device_properties(A.device).multi_processor_count * shape.blocks_per_sm
-    workers = at_once // -(-N // shape.block_n)
-    return workers / cuda.rows_of(A, shape) if A.rung.shares else 1
-
-
-def _shape(A: Encoded, N: int) -> cuda.Shape:
+def _shape(A: Encoded) -> cuda.Shape:
     return _shape_on(A.device, _number(A), _dtype(A), A.tile_values)
 
 
