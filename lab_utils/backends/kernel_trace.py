@@ -70,7 +70,7 @@ class Place:
 
     @property
     def function(self) -> str:
-        """The device function that the line is in; empty where the file is not in the repository."""
+        """The device function that holds the line; empty for files outside of the repository."""
         for line in reversed(_source(self.file)[: self.line]):
             if head := FUNCTION.search(line):
                 return head[1]

@@ -2,6 +2,12 @@
 
 from lab_utils.plots.anatomy import stage_costs, stage_times, unit_use
 from lab_utils.plots.benchmark import fractions_of_byte_limit, speedups
+from lab_utils.plots.bitmap_decoding import (
+    bitmap_nesting,
+    decode_budget,
+    fragment_layout,
+    lane_decode,
+)
 from lab_utils.plots.cases import speedup_heatmap, time_bars
 from lab_utils.plots.compression import (
     break_evens,
@@ -19,14 +25,18 @@ from lab_utils.plots.throughputs import average_speedups, throughputs
 
 __all__ = [
     "average_speedups",
+    "bitmap_nesting",
     "break_evens",
     "byte_limit_times",
     "bytes_per_weight",
     "compression_ratios",
+    "decode_budget",
     "device_roofs",
     "encoded_against_formula",
     "formats_under_roof",
     "fractions_of_byte_limit",
+    "fragment_layout",
+    "lane_decode",
     "skinny_roofline",
     "speedup_heatmap",
     "speedup_table",

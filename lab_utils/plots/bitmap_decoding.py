@@ -1,0 +1,263 @@
+"""Figures of notebook 21: how TCA-BME nests, and how lanes find their values by counting bits."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from lab_utils.analysis.bitmap_decoding import (
+    Lanes,
+    Strip,
+    decode_lanes,
+    fragment_place,
+    fragments,
+)
+from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, titled
+
+# What a bit, or the value behind it, is to the lane that is looked at.
+CLEAR, UNCOUNTED, MASKED, LOW, HIGH, FIRST, SECOND = range(7)
+ROLES = {
+    MASKED: ("#e3e7ec", "below, but 0"),
+    LOW: ("#8fc4e8", "counted, low half"),
+    HIGH: ("#b9a2dd", "counted, high half"),
+    FIRST: ("#d1391f", "first value"),
+    SECOND: ("#f0a202", "second value"),
+    UNCOUNTED: ("#c9ced6", "another lane's"),
+}
+ROLE_COLOURS = ["#ffffff"] + [ROLES[role][0] for role in range(1, 7)]
+REGISTER_COLOURS = ["#cfe1f7", "#f8d5ce", "#cdebdf", "#e4d5f0"]
+
+
+def bitmap_nesting(nonzero: NDArray[np.bool_]) -> go.Figure:
+    """TCA-BME's order, from GroupTiles to bits; `nonzero` [128, 128 or more] is drawn."""
+    titles = ("GroupTiles, 64×64", "GroupTile 0: strips, 8×8 tiles", "tile 0: 64 bits")
+    fig = make_subplots(1, 3, subplot_titles=titles, horizontal_spacing=0.05)
+    strips = np.arange(4).repeat(16)
+    _cells(fig, 1, np.where(nonzero[:128, :128], 5, np.kron([[0, 1], [2, 3]], np.ones((64, 64)))))
+    _cells(fig, 2, np.where(nonzero[:64, :64], 5, strips[:, None] * np.ones(64)))
+    _cells(fig, 3, np.where(nonzero[:8, :8], 5, 0))
+    fig.update_traces(colorscale=_scale([*REGISTER_COLOURS, "#ffffff", "#9fb0c3"]), zmax=5)
+    groups_k = nonzero.shape[1] // 64
+    _texts(fig, 1, [((32 + 64 * i, 32 + 64 * j), f"<b>{i * groups_k + j}</b>")
+                    for i in (0, 1) for j in (0, 1)], 22)  # fmt: skip
+    _texts(fig, 2, [((r * 8 + 3.5, c * 8 + 3.5), f"<b>{_bitmap_number(r, c)}</b>")
+                    for r, c in np.ndindex(8, 8)], 11)  # fmt: skip
+    _texts(fig, 3, [((r, c), f"<b>{8 * r + c}</b>") for r, c in np.ndindex(8, 8)], 11)
+    _lines(fig, 1, 128, 64, INK)
+    _lines(fig, 2, 64, 8, "white")
+    _lines(fig, 2, 64, 16, INK)
+    _lines(fig, 3, 8, 1, "white")
+    for panel in (1, 2, 3):
+        _square(fig, panel)
+    return titled(
+        fig,
+        "TCA-BME: the order of the tensor core's registers",
+        "numbers: order in memory; dark: non-zeros; strips of 16 rows, one for each warp",
+        height=420, width=1000, margin={"l": 20, "r": 20, "t": 110, "b": 20}, showlegend=False,
+    )  # fmt: skip
+
+
+def fragment_layout() -> go.Figure:
+    """Which lane holds which element of A of mma.m16n8k16, and in which register."""
+    z, lanes = np.zeros((16, 16)), []
+    for q, lane, half in np.ndindex(4, 32, 2):
+        row, col = fragment_place(lane, q, half)
+        z[row, col] = q
+        lanes += [((row, col + 0.5), str(lane))] * (half == 0)
+    fig = make_subplots(1, 1)
+    _cells(fig, 1, z)
+    fig.update_traces(colorscale=_scale(REGISTER_COLOURS), zmax=3)
+    _texts(fig, 1, lanes, 11)
+    corners = [((8 * (q % 2) + 3.5, 8 * (q // 2) + 3.5), f"<b>a{q}</b>") for q in range(4)]
+    _texts(fig, 1, corners, 90, "rgba(31,41,55,0.13)")
+    for at in range(2, 16, 2):
+        fig.add_vline(x=at - 0.5, line={"color": "white", "width": 2})
+    _square(fig, 1)
+    return titled(
+        fig,
+        "The A fragment of mma.m16n8k16",
+        "number: the lane whose register holds these two neighbours; a0 to a3: its registers",
+        height=560, width=560, margin={"l": 20, "r": 20, "t": 90, "b": 20}, showlegend=False,
+    )  # fmt: skip
+
+
+def lane_decode(strip: Strip, lane: int, register: int = 0, k16: int = 0) -> go.Figure:
+    """How `lane` fills A register 0 to 3 of columns 16 * k16 to 16 * k16 + 15 of a strip.
+
+    Panels: the bitmap with the bits that are counted, the fragment as filled so far, and the run of
+    values that both bits of the lane look into.
+    """
+    tile = 4 * k16 + register
+    lanes = decode_lanes(strip.bits[tile : tile + 1], strip.starts[tile : tile + 1])
+    roles = _roles(strip.bits[tile], lane)
+    fig = make_subplots(
+        2, 2, column_widths=[0.36, 0.64], row_heights=[0.88, 0.12], horizontal_spacing=0.06,
+        vertical_spacing=0.17, specs=[[{}, {}], [{"colspan": 2}, None]],
+        subplot_titles=[f"bitmap of 8×8 tile {tile}", "the warp's fragment of A", "its values"],
+    )  # fmt: skip
+    _draw_bitmap(fig, strip.bits[tile], roles, lane)
+    _draw_fragment(fig, strip, lane, register, k16)
+    _draw_run(fig, strip, tile, roles)
+    for role, (colour, name) in ROLES.items():
+        fig.add_scatter(x=[None], y=[None], mode="markers", name=name, legendrank=1000 + role,
+                        marker={"color": colour, "symbol": "square", "size": 12})  # fmt: skip
+    legend = {"orientation": "h", "x": 0, "y": -0.13, "yanchor": "top"}
+    title, subtitle = f"Lane {lane} fills its register a{register}", _told(lanes, lane, strip)
+    return titled(fig, title, subtitle, height=690, width=940, legend=legend,
+                  margin={"l": 30, "r": 20, "t": 120, "b": 90})  # fmt: skip
+
+
+def decode_budget(needs: dict[float, dict[str, float]], memory: dict[float, float]) -> go.Figure:
+    """Clocks of an SM per 64 weights: what each unit needs, by sparsity, and what memory takes."""
+    names = [f"{s:.0%}" for s in needs]
+    fig = go.Figure()
+    colours = dict(zip(next(iter(needs.values())), SERIES_COLOURS, strict=False))
+    for unit, colour in colours.items():
+        clocks = [one[unit] for one in needs.values()]
+        fig.add_bar(x=names, y=clocks, name=unit, marker_color=colour,
+                    text=[f"{c:.1f}" for c in clocks], textposition="outside",
+                    hovertemplate=f"{unit}: %{{y:.2f}} clocks<extra></extra>")  # fmt: skip
+    for i, sparsity in enumerate(needs):
+        fig.add_shape(type="line", x0=i - 0.45, x1=i + 0.45, y0=memory[sparsity],
+                      y1=memory[sparsity], line={"color": INK, "width": 3})  # fmt: skip
+    fig.add_scatter(x=[None], y=[None], mode="lines", name="memory brings the bytes",
+                    line={"color": INK, "width": 3})  # fmt: skip
+    fig.update_xaxes(title="sparsity", type="category", showgrid=False)
+    fig.update_yaxes(title="clocks of an SM per 64 weights")
+    return titled(
+        fig,
+        "Does the decode hide behind memory?",
+        "a bar above the black line: memory waits for that unit, whatever the format saves",
+        legend={"orientation": "h", "x": 0, "y": -0.17, "yanchor": "top"},
+    )
+
+
+def _told(lanes: Lanes, lane: int, strip: Strip) -> str:
+    low, high, at = (int(a[0, lane]) for a in (lanes.low, lanes.high, lanes.at))
+    found = []
+    for which, has, place in (("first", lanes.first, lanes.at),
+                              ("second", lanes.second, lanes.second_at)):  # fmt: skip
+        here = int(place[0, lane])
+        found.append(f"{which} = values[{here}] = {float(strip.values[here]):.2f}"
+                     if has[0, lane] else f"{which} = 0")  # fmt: skip
+    start = at - low - high
+    return (f"run starts at {start}; below its bits: {low} set in the low half, {high} in the high "
+            f"half; so at = {start} + {low} + {high} = {at}<br>bits {2 * lane} and {2 * lane + 1} "
+            f"are {int(lanes.first[0, lane])} and {int(lanes.second[0, lane])}: "
+            + ", ".join(found))  # fmt: skip
+
+
+def _roles(bits: NDArray[np.bool_], lane: int) -> NDArray[np.int64]:
+    """What each of 64 bits is to a lane."""
+    place = np.arange(64)
+    below = place < 2 * lane
+    roles = np.where(bits, np.where(below, np.where(place < 32, LOW, HIGH), UNCOUNTED), CLEAR)
+    roles[below & ~bits] = MASKED
+    for role, bit in ((FIRST, 2 * lane), (SECOND, 2 * lane + 1)):
+        roles[bit] = role if bits[bit] else CLEAR
+    return roles
+
+
+def _draw_bitmap(fig: go.Figure, bits: NDArray, roles: NDArray, lane: int) -> None:
+    _cells(fig, 1, roles.reshape(8, 8), ROLE_COLOURS, "bitmap")
+    _texts(fig, 1, [((r, c), str(int(bits[8 * r + c]))) for r, c in np.ndindex(8, 8)], 14)
+    _lines(fig, 1, 8, 1, "#d7dce2")
+    axis = {"color": INK, "width": 2}
+    fig.add_shape(type="line", x0=-0.5, x1=7.5, y0=3.5, y1=3.5, line=axis, row=1, col=1)
+    fig.update_yaxes(tickvals=[1.5, 5.5], ticktext=["low half", "high half"], tickangle=-90,
+                     row=1, col=1)  # fmt: skip
+    _square(fig, 1)
+    fig.update_yaxes(visible=True, row=1, col=1)
+    row, col = divmod(2 * lane, 8)
+    _frame(fig, 1, row, col)
+
+
+def _draw_fragment(fig: go.Figure, strip: Strip, lane: int, register: int, k16: int) -> None:
+    quad = slice(4 * k16, 4 * k16 + 4)
+    held = fragments(strip.bits[quad], strip.starts[quad], strip.values).astype(float)
+    z, texts = np.full((16, 16), 4.0), []
+    for q, i, half in np.ndindex(register + 1, 32, 2):
+        place = fragment_place(i, q, half)
+        z[place] = 5 + half if (i, q) == (lane, register) else q
+        if value := held[q, i, half]:
+            texts.append((place, f"<b>{value:.1f}</b>" if z[place] > 4 else f"{value:.1f}"))
+    colours = [*REGISTER_COLOURS, "#ffffff", ROLES[FIRST][0], ROLES[SECOND][0]]
+    _cells(fig, 2, z, colours, "fragment")
+    _texts(fig, 2, texts, 10)
+    _lines(fig, 2, 16, 8, "#9aa3af")
+    for q in range(4):
+        _frame(fig, 2, *fragment_place(lane, q, 0))
+    now = "   ".join(
+        f"a{q} = ({held[q, lane, 0]:.2f}, {held[q, lane, 1]:.2f})" if q <= register else f"a{q} = …"
+        for q in range(4)
+    )
+    _square(fig, 2)
+    fig.update_xaxes(title={"text": f"lane {lane}: {now}", "font": {"size": 12}}, visible=True,
+                     showticklabels=False, ticks="", showline=False, showgrid=False,
+                     row=1, col=2)  # fmt: skip
+
+
+def _draw_run(fig: go.Figure, strip: Strip, tile: int, roles: NDArray[np.int64]) -> None:
+    """The tile's values in memory, each in the colour of its bit."""
+    mine, start = roles[strip.bits[tile]], int(strip.starts[tile])
+    values = strip.values[start : start + len(mine)].astype(float)
+    where = {"row": 2, "col": 1}
+    fig.add_heatmap(z=[mine], x=start + np.arange(len(mine)), zmin=0, zmax=6, showscale=False,
+                    colorscale=_scale(ROLE_COLOURS), xgap=2, name="values",
+                    hovertemplate="values[%{x}]<extra></extra>", **where)  # fmt: skip
+    fig.add_scatter(x=start + np.arange(len(mine)), y=np.zeros(len(mine)), mode="text",
+                    text=[f"{v:.1f}" for v in values], textfont={"size": 10, "color": INK},
+                    hoverinfo="skip", showlegend=False, **where)  # fmt: skip
+    fig.update_xaxes(showgrid=False, showline=False, title="place in values", **where)
+    fig.update_yaxes(visible=False, **where)
+
+
+def _bitmap_number(row: int, col: int) -> int:
+    """Place in storage of the 8x8 tile (row, col) of a GroupTile: strips, TCTiles, columns."""
+    return row // 2 * 16 + col // 2 * 4 + col % 2 * 2 + row % 2
+
+
+def _scale(colours: Sequence[str]) -> list[tuple[float, str]]:
+    """Steps between these colours, for integers from 0."""
+    n = len(colours)
+    return [(end / n, colour) for i, colour in enumerate(colours) for end in (i, i + 1)]
+
+
+def _cells(
+    fig: go.Figure, col: int, z: NDArray, colours: Sequence[str] = (), name: str = ""
+) -> None:
+    scale = {"colorscale": _scale(colours), "zmax": len(colours) - 1} if colours else {}
+    fig.add_heatmap(z=z, zmin=0, showscale=False, hoverinfo="skip", name=name, **scale,
+                    row=1, col=col)  # fmt: skip
+
+
+def _texts(fig: go.Figure, col: int, texts: list, size: int, colour: str = INK) -> None:
+    """Texts [((row, column), text)] in a panel of cells."""
+    fig.add_scatter(x=[c for (_, c), _ in texts], y=[r for (r, _), _ in texts], mode="text",
+                    text=[text for _, text in texts], textfont={"size": size, "color": colour},
+                    hoverinfo="skip", showlegend=False, row=1, col=col)  # fmt: skip
+
+
+def _lines(fig: go.Figure, col: int, size: int, step: int, colour: str) -> None:
+    for at in np.arange(0, size + 1, step) - 0.5:
+        line = {"type": "line", "line": {"color": colour, "width": 1}, "row": 1, "col": col}
+        fig.add_shape(x0=-0.5, x1=size - 0.5, y0=at, y1=at, **line)
+        fig.add_shape(y0=-0.5, y1=size - 0.5, x0=at, x1=at, **line)
+
+
+def _frame(fig: go.Figure, panel: int, row: int, col: int) -> None:
+    """An outline of two neighbours, (row, col) and the one right of it."""
+    fig.add_shape(type="rect", x0=col - 0.5, x1=col + 1.5, y0=row - 0.5, y1=row + 0.5,
+                  line={"color": INK, "width": 3}, row=1, col=panel)  # fmt: skip
+
+
+def _square(fig: go.Figure, panel: int) -> None:
+    """Square cells, the first row on top, no axes."""
+    axis = fig.get_subplot(1, panel).xaxis.plotly_name.replace("axis", "")
+    fig.update_xaxes(visible=False, constrain="domain", row=1, col=panel)
+    fig.update_yaxes(visible=False, autorange="reversed", scaleanchor=axis, constrain="domain",
+                     constraintoward="top",
+                     showline=False, showgrid=False, ticks="", tickfont_color=MUTED,
+                     row=1, col=panel)  # fmt: skip
