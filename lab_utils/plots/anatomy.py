@@ -111,7 +111,8 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
     becomes open circles on the bars of those kernels.
     """
     Ns, units = sorted(use.N.unique()), list(use.unit.unique())
-    series = list(use[["kernel", "sparsity"]].drop_duplicates().itertuples(index=False, name=None))
+    pairs = use[["kernel", "sparsity"]].drop_duplicates().itertuples(index=False, name=None)
+    series = sorted(pairs, key=lambda pair: pair[1] > 0)  # dense first
     lines = -(-len(Ns) // 2)
     fig = make_subplots(lines, min(2, len(Ns)), shared_yaxes="all", horizontal_spacing=0.04,
                         vertical_spacing=0.32 / lines,
@@ -141,7 +142,6 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
         origin(use),
         height=170 + 280 * lines,
         margin={"t": 110, "b": 90},
-        width=1000,
         legend={"orientation": "h", "x": 0, "y": -0.26 / lines, "yanchor": "top"},
         barmode="overlay",
     )
