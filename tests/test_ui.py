@@ -37,19 +37,21 @@ FIGURE = """(() => {
     const plot = document.querySelector(".jupyter-widgets .js-plotly-plot");
     return plot?.data && JSON.stringify([plot.data, plot.layout.title]);
 })()"""
+# In 21: the colours of the warp's fragment, and what is written below it.
+FRAGMENT = """(() => {
+    const plot = document.querySelector(".jupyter-widgets .js-plotly-plot");
+    const fragment = plot?.data?.find(trace => trace.name === "fragment");
+    return fragment && JSON.stringify([fragment.z, plot.layout.xaxis2.title.text]);
+})()"""
+SLIDERS = {"10_compression_ratio": FIGURE, "21_bitmap_decoding": FRAGMENT}  # the first slider moves
 
 
 @pytest.fixture(scope="module")
-def notebook(root: Path) -> Path:
-    """The notebook that a student would open first for its sliders."""
-    return root / "notebooks" / "10_compression_ratio.ipynb"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, notebook: Path) -> Iterator[str]:
-    """URL of a JupyterLab of its own, on a copy of the notebook and with settings of its own."""
+def lab(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[str]:
+    """URL of a JupyterLab of its own, on copies of the notebooks and with settings of its own."""
     home = tmp_path_factory.mktemp("jupyterlab")
-    shutil.copy(notebook, home)
+    for name in SLIDERS:
+        shutil.copy(root / "notebooks" / f"{name}.ipynb", home)
     _settings(home, "notebook-extension/tracker", windowingMode="none")
     _settings(home, "apputils-extension/notification", checkForUpdates=False, fetchNews="false")
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0",
@@ -99,8 +101,9 @@ def page(browser: str) -> Iterator[Page]:
 
 
 @pytest.mark.ui
-def test_a_slider_changes_the_figure(lab: str, notebook: Path, page: Page) -> None:
-    page.goto(f"{lab}lab/tree/{notebook.name}?token={TOKEN}&reset")
+@pytest.mark.parametrize(("name", "figure"), SLIDERS.items(), ids=SLIDERS)
+def test_a_slider_changes_the_figure(lab: str, name: str, figure: str, page: Page) -> None:
+    page.goto(f"{lab}lab/tree/{name}.ipynb?token={TOKEN}&reset")
     page.wait_for_function(f"() => {PANEL}?.context")
     page.evaluate(RUN_ALL)
     page.wait_for_function(ENDED)
@@ -109,12 +112,12 @@ def test_a_slider_changes_the_figure(lab: str, notebook: Path, page: Page) -> No
     page.locator(".jp-OutputArea-output.js-plotly-plot .main-svg").first.wait_for()
     assert page.locator(".jp-OutputArea-output img:visible").count() == 0  # no PNG, a live figure
 
-    page.wait_for_function(FIGURE)
-    before = page.evaluate(FIGURE)
+    page.wait_for_function(figure)
+    before = page.evaluate(figure)
     handle = page.locator(".jupyter-widgets .noUi-handle").first
     handle.scroll_into_view_if_needed()
     handle.press("ArrowRight")
-    page.wait_for_function(f"before => {FIGURE} && {FIGURE} !== before", arg=before)
+    page.wait_for_function(f"before => {figure} && {figure} !== before", arg=before)
 
     assert page.evaluate(TRACEBACKS) == []
     assert page.errors == []
