@@ -4,8 +4,9 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from lab_utils import results
-from lab_utils.plots import benchmark, style
+from lab_utils import catalog, results
+from lab_utils.plots import benchmark, peers, style
+from lab_utils.plots.rows import with_all
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "gallery"
 SHAPE = (8192, 8192)
@@ -22,7 +23,19 @@ def speedups() -> go.Figure:
     return benchmark.speedups(results.latest(rows[rows.device == rows.device.iloc[-1]]))
 
 
-FIGURES = {"speedups": speedups}
+def published_kernels() -> go.Figure:
+    """Flash-LLM's and SpInfer's kernels, rebuilt, on an H200: means over eight matrices of OPT."""
+    rows = results.latest(results.measured("spmm"))
+    rows = rows[rows.device.eq("h200") & rows.dtype.eq("fp16") & rows.pattern.eq("random")]
+    rows = with_all(rows, catalog.opt_matrices())
+    rows = rows[rows.backend.eq("cuda") & rows.kernel.str.endswith("_mma")]
+    rows = rows[rows.N.isin([8, 16, 32, 64]) & rows.sparsity.isin([0.5, 0.6, 0.7, 0.8, 0.9])]
+    if rows.empty:
+        raise ValueError("no stored fp16 rows of OPT's matrices on an h200; run `lab bench`")
+    return peers.speedup_table(rows, catalog.published("h200_peers"), catalog.opt_matrices())
+
+
+FIGURES = {"speedups": speedups, "published_kernels": published_kernels}
 
 
 def write(folder: Path = FOLDER) -> list[Path]:

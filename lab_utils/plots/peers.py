@@ -33,7 +33,7 @@ def speedup_table(
     means = means.unstack(["sparsity", "N"])  # a line per kernel
     kernels = [name for name in KERNELS if name in means.index]
     lines = -(-len(kernels) // 2)
-    titles = [_title(name) for name in kernels]
+    titles = [_title(name, one=bool(rows.N.eq(1).any())) for name in kernels]
     inside = 40 * rows.sparsity.nunique() * lines + GAP * (lines - 1)  # pixels
     fig = make_subplots(
         rows=lines, cols=min(2, len(kernels)), subplot_titles=titles,
@@ -45,6 +45,7 @@ def speedup_table(
     category = {"type": "category", "showgrid": False, "ticks": ""}
     fig.update_xaxes(title="N", **category)
     fig.update_yaxes(**category, autorange="reversed")
+    fig.update_yaxes(title="sparsity", col=1)
     fig.update_annotations(font={"size": 13, "color": INK})
     return titled(
         fig,
@@ -55,12 +56,12 @@ def speedup_table(
     )
 
 
-def _title(kernel: str) -> str:
+def _title(kernel: str, one: bool) -> str:
     label = KERNELS[kernel].label
     if kernel not in ORIGINALS:
         return label
     original, at_one = ORIGINALS[kernel]
-    return f"{label} ({original}; at N = 1 {at_one})"
+    return f"{label} ({original}; at N = 1 {at_one})" if one else f"{label} ({original})"
 
 
 def _heat(means: pd.Series, kernel: str, published: pd.DataFrame) -> go.Heatmap:
