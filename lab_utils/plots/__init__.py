@@ -1,6 +1,12 @@
 """One function per figure; `use()` sets template and renderer once per session."""
 
 from lab_utils.plots.anatomy import stage_costs, stage_times, unit_use
+from lab_utils.plots.bank_conflicts import (
+    bank_formulas,
+    bank_maps,
+    conflicts_by_sparsity,
+    tile_in_banks,
+)
 from lab_utils.plots.benchmark import fractions_of_byte_limit, speedups
 from lab_utils.plots.bitmap_decoding import (
     bitmap_nesting,
@@ -8,6 +14,7 @@ from lab_utils.plots.bitmap_decoding import (
     fragment_layout,
     lane_decode,
 )
+from lab_utils.plots.buckets import bucket_animation, bucket_step
 from lab_utils.plots.cases import speedup_heatmap, time_bars
 from lab_utils.plots.compression import (
     break_evens,
@@ -25,11 +32,16 @@ from lab_utils.plots.throughputs import average_speedups, throughputs
 
 __all__ = [
     "average_speedups",
+    "bank_formulas",
+    "bank_maps",
     "bitmap_nesting",
     "break_evens",
+    "bucket_animation",
+    "bucket_step",
     "byte_limit_times",
     "bytes_per_weight",
     "compression_ratios",
+    "conflicts_by_sparsity",
     "decode_budget",
     "device_roofs",
     "encoded_against_formula",
@@ -46,6 +58,7 @@ __all__ = [
     "stage_costs",
     "stage_times",
     "throughputs",
+    "tile_in_banks",
     "tile_overheads",
     "time_bars",
     "unit_use",
