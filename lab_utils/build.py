@@ -55,6 +55,7 @@ LIBRARIES = {
     "cpu": Library("cpu", "cpu", Cxx()),
     "emulator": Library("emulator", "spmm", Emulator()),
     "emulator_ladder": Library("emulator_ladder", "ladder", Emulator()),
+    "exercises": Library("exercises", "exercises", Emulator()),
     "cuda": Library("cuda", "spmm", Nvcc()),
     "cuda_ladder": Library("cuda_ladder", "ladder", Nvcc()),
     "cuda_encode": Library("cuda_encode", "encode", Nvcc()),

@@ -30,6 +30,11 @@ class Rung:
         return "tca_bme" if self.format == "tca_bme" else "tiled_csl"
 
     @property
+    def label(self) -> str:
+        """Number and title, for readers."""
+        return f"{self.name.removeprefix(self.ladder).split('_')[1]}. {self.title}"
+
+    @property
     def source(self) -> str:
         """The whole file of its kernel."""
         return (SOURCES / f"{self.kernel}.cu").read_text()

@@ -23,6 +23,7 @@ from lab_utils.plots.compression import (
     encoded_against_formula,
     tile_overheads,
 )
+from lab_utils.plots.ladder import ladder_times, ladder_wavefronts
 from lab_utils.plots.libraries import speedups_by_batch, speedups_by_sparsity
 from lab_utils.plots.limits import byte_limit_times, utilisation_bars
 from lab_utils.plots.peers import speedup_table
@@ -48,6 +49,8 @@ __all__ = [
     "formats_under_roof",
     "fractions_of_byte_limit",
     "fragment_layout",
+    "ladder_times",
+    "ladder_wavefronts",
     "lane_decode",
     "skinny_roofline",
     "speedup_heatmap",
