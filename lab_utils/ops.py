@@ -44,7 +44,7 @@ def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backen
     dtype = str(A.dtype).removeprefix("torch.")
     (M, K), N = A.shape, B.shape[1]
     product = f"C[{M}, {N}] = A[{M}, {K}] · B[{K}, {N}], {dtype}, A as {A.name}"
-    return replace(plan, problem=product)
+    return replace(plan, product=product)
 
 
 def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:

@@ -1,4 +1,4 @@
-// Sums in mma fragments, to C or to the partial sums of a split K loop.
+// Sums in mma fragments, to C or to the partial sums of a row that several workers share.
 #pragma once
 #include "problem.cuh"
 #include "ptx.cuh"
@@ -8,6 +8,16 @@ namespace lscd {
 __device__ inline void round_to(__half* to, float value) { st_global(to, __float2half_rn(value)); }
 __device__ inline void round_to(__nv_bfloat16* to, float value) {
     st_global(to, __float2bfloat16_rn(value));
+}
+
+template <int M_FRAGS, int N_FRAGS>
+__device__ inline void clear(float (&sum)[M_FRAGS][N_FRAGS][4]) {
+#pragma unroll
+    for (int i = 0; i < M_FRAGS; i++)
+#pragma unroll
+        for (int j = 0; j < N_FRAGS; j++)
+#pragma unroll
+            for (int r = 0; r < 4; r++) sum[i][j][r] = 0;
 }
 
 // Where the sums of a row of tiles go: to C, or where a worker has a part of the row only, to its

@@ -145,12 +145,7 @@ struct TcaBmeKernel {
     // The sums of a row of tiles; new ones begin.
     __device__ void store(int row, int n0) {
         RowOfSums<BLOCK_M>(p, share, row, row_tiles).template store<T, GROUP_M>(p, sum, warp * 16, n0);
-#pragma unroll
-        for (int g = 0; g < GROUPS; g++)
-#pragma unroll
-            for (int j = 0; j < N_FRAGS; j++)
-#pragma unroll
-                for (int r = 0; r < 4; r++) sum[g][j][r] = 0;
+        clear(sum);
     }
 
     // One barrier a tile: behind it, tile t is there for all, and everyone is done with tile t-1,

@@ -123,12 +123,7 @@ struct TiledCslKernel {
     // The sums of the row that tile t is in; new ones begin.
     __device__ void store(int t, int n0) {
         RowOfSums<BLOCK_M>(p, share, t / row_tiles(), row_tiles()).template store<T>(p, sum, warp_row(), n0);
-#pragma unroll
-        for (int i = 0; i < M_FRAGS; i++)
-#pragma unroll
-            for (int j = 0; j < N_FRAGS; j++)
-#pragma unroll
-                for (int r = 0; r < 4; r++) sum[i][j][r] = 0;
+        clear(sum);
     }
 
     // One barrier a tile: before it, tile t was multiplied and cleared by the warps that own its rows,

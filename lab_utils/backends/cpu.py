@@ -124,7 +124,7 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
         "threads": f"{torch.get_num_threads()} (torch.get_num_threads())",
         "reads": f"{A.nbytes / 1e6:.2f} MB of weights, of {2 * A.shape[0] * A.shape[1] / 1e6:.2f}",
     }
-    return Plan(name, f"{A.name}_{isa}", "", choices)
+    return Plan(name, f"{A.name}_{isa}", choices)
 
 
 def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:

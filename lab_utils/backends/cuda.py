@@ -83,7 +83,7 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
         "workers": f"{workers} ({why})",
         "reads": f"{A.nbytes / 1e6:.2f} MB of weights, of {2 * A.shape[0] * A.shape[1] / 1e6:.2f}",
     }
-    return Plan(name, f"{A.name}_mma", "", choices, workers / rows_of(A, shape))
+    return Plan(name, f"{A.name}_mma", choices, workers / rows_of(A, shape))
 
 
 def spmm(

@@ -84,7 +84,7 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
         "split_k": f"{splits} (recording(split_k=...) changes it)",
         "threads": f"{torch.get_num_threads()} of the host (torch.get_num_threads())",
     }
-    return Plan(name, f"{A.name}_mma", "", choices, splits)
+    return Plan(name, f"{A.name}_mma", choices, splits)
 
 
 def _shape(A: SparseMatrix, N: int) -> cuda.Shape:

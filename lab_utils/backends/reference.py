@@ -18,7 +18,7 @@ def problem() -> str | None:
 
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Decode the whole matrix, multiply in fp32, round once."""
-    return Plan(name, "reference", "", {"how": "decode all of A, then torch.matmul in fp32"})
+    return Plan(name, "reference", {"how": "decode all of A, then torch.matmul in fp32"})
 
 
 def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:

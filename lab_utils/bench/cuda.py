@@ -170,7 +170,7 @@ def _contender(case: Case, weights: Weights, way: Baseline) -> Contender:
     about_us = min(first_us, again_us)  # the first launch may also have loaded the kernel
     launches = graphs.launches_per_replay(about_us)
     copies = weights.copies(way.name, way.prepare, launches)[:launches]
-    plan = way.plan(operand, B) if isinstance(way, Ours) else Plan("baseline", way.name, "")
+    plan = way.plan(operand, B) if isinstance(way, Ours) else Plan("baseline", way.name)
     return Contender(
         kernel=plan.kernel,
         backend=plan.backend,
