@@ -59,7 +59,7 @@ def test_a_map_has_a_row_per_wavefront(in_order, steps, labels):
         asked.items(), fig.data, fig.layout.annotations, strict=True
     ):
         waves = sum(b.wavefronts(request, b.SMALL) for request in requests)
-        assert trace.z.shape == (waves, 4) and note.text == f"<b>{title}</b>: {waves} wavefronts"
+        assert trace.z.shape == (waves, 4) and note.text == f"<b>{title}</b><br>{waves} wavefronts"
         written = [word for text in texts(trace) for word in text.split()]
         assert sorted(written) == sorted(labels)
     assert len(fig.data[1].z) < len(fig.data[0].z)

@@ -121,7 +121,7 @@ def bank_maps(
     """
     maps = {title: _wavefronts(requests, layout) for title, requests in orders.items()}
     height = max(len(cells) for cells, _ in maps.values())
-    titles = [f"<b>{title}</b>: {len(cells)} wavefronts" for title, (cells, _) in maps.items()]
+    titles = [f"<b>{title}</b><br>{len(cells)} wavefronts" for title, (cells, _) in maps.items()]
     fig = make_subplots(1, len(maps), shared_yaxes=True, horizontal_spacing=0.05,
                         subplot_titles=titles)  # fmt: skip
     for col, (cells, starts) in enumerate(maps.values(), 1):
@@ -135,10 +135,10 @@ def bank_maps(
     fig.update_annotations(font_size=13)
     return titled(
         fig,
-        f"Requests of a warp over {layout.banks} banks",
+        f"Requests over {layout.banks} banks",
         subtitle or "colour: request; a line begins the next; grey: the bank idles",
-        height=190 + (26 if labels else 13) * max(height, 8),
-        margin={"t": 110},
+        height=205 + (26 if labels else 13) * max(height, 8),
+        margin={"t": 125},
     )
 
 
