@@ -60,7 +60,7 @@ def build() -> None:
 
     progress = partial(tqdm, desc="compiling", unit="file", leave=False, disable=None)
     for name, path in build.build_all(progress).items():
-        click.echo(f"{name:<12}  {path}")
+        click.echo(f"{name:<15}  {path}")
 
 
 def _assignments(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict:

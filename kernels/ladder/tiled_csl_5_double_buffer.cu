@@ -25,16 +25,18 @@ __global__ void __launch_bounds__(THREADS) tiled_csl_5_double_buffer(const __gri
     Sums<M_FRAGS> sum = {};
     uint4 held[VECTORS];
     int row_tiles = ceil_div(p.K, TILE_K), first = blockIdx.x * row_tiles;
+    Words words(p, first);
 
     auto load = [&](int k) {
         ld_dense<BLOCK_N, THREADS>(p, k, blockIdx.y * BLOCK_N, b(k));
         cp_async_commit();
-        gmem2reg(held, Words(p, first + k));
+        words = Words(p, first + k);
+        gmem2reg(held, words);
         rst_smem(a(k));
     };
     auto finish = [&](int k) {
         __syncthreads();  // tile k is clear
-        extract(a(k), held, Words(p, first + k));
+        extract(a(k), held, words);
         cp_async_wait<0>();
         __syncthreads();  // tile k is whole; all are done with the tile before it
     };

@@ -23,17 +23,19 @@ __global__ void __launch_bounds__(THREADS, 5) tiled_csl_7_shares(const __grid_co
     uint4 held[VECTORS];
     Shares shares(p);
     Share share(shares, blockIdx.x);
+    Words words(p, share.first);
     int row_tiles = shares.row_tiles;
 
     auto load = [&](int t) {
         ld_dense<BLOCK_N, THREADS>(p, t % row_tiles, blockIdx.y * BLOCK_N, b(t));
         cp_async_commit();
-        gmem2reg(held, Words(p, t));
+        words = Words(p, t);
+        gmem2reg(held, words);
         rst_smem(a(t));
     };
     auto finish = [&](int t) {
         __syncthreads();
-        extract(a(t), held, Words(p, t));
+        extract(a(t), held, words);
         cp_async_wait<0>();
         __syncthreads();
     };

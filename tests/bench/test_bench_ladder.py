@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from click.testing import CliRunner
 
 from lab_utils import bench, results
@@ -11,6 +12,7 @@ from lab_utils.backends import cuda
 from lab_utils.bench import ladder
 from lab_utils.cli import main
 from lab_utils.ladder import RUNGS
+from lab_utils.patterns import random_sparse
 
 CASE = bench.Case(M=300, K=520, N=8, sparsity=0.7, dtype="fp16")
 ORIGIN = {"date": "2026-01-01T00:00:00+00:00", "commit": "12e4567", "device": "gpu-a",
@@ -29,6 +31,21 @@ def test_a_row_keeps_what_the_table_has() -> None:
     assert lines[0] == "gpu-a, fp16, random zeros"
     words = ["300x520", "70%", "8", "tiled_csl_6_reordered", "10", "9-12", "25%", "1.50"]
     assert lines[2].split() == words
+
+
+def test_a_rung_is_a_way_to_the_product() -> None:
+    W = random_sparse(130, 200, 0.5)
+    for name in RUNGS:
+        way = ladder.Climb(name)
+        operand = way.prepare(W)
+        clone = operand.clone()
+        assert operand.represented() is W and way.problem(W, 8) is None
+        assert clone.nbytes == operand.nbytes == clone.A.nbytes
+        for array, copy in zip(operand.A.arrays.values(), clone.A.arrays.values(), strict=True):
+            assert torch.equal(array, copy) and array.data_ptr() != copy.data_ptr()
+        if not RUNGS[name].shares:
+            plan = way.plan(operand, W[:8].T)
+            assert (plan.backend, plan.kernel, plan.split_k) == ("cuda", name, 1)
 
 
 @pytest.mark.parametrize(
