@@ -26,9 +26,9 @@ namespace {
 template <class T>
 __global__ void add_partials(Problem p) {
     Shares shares(p);
-    int row = blockIdx.x, from = row * shares.row_tiles;
+    int row = blockIdx.y, from = row * shares.row_tiles;
     int first = shares.worker_of(from), last = shares.worker_of(from + shares.row_tiles - 1);
-    int i = blockIdx.y * blockDim.x + threadIdx.x, n = i / p.block_m, m = row * p.block_m + i % p.block_m;
+    int i = blockIdx.x * blockDim.x + threadIdx.x, n = i / p.block_m, m = row * p.block_m + i % p.block_m;
     if (first == last || n >= p.N || m >= p.M) return;
     // The first worker may have begun in an earlier row; this row is the second that it has a part of.
     int64_t sums = int64_t(p.N) * p.block_m;
@@ -48,7 +48,7 @@ cudaError_t launch(const Config& config, Problem p, cudaStream_t stream) {
     Shares shares(p);
     if (error || shares.end_with_rows()) return error;
     auto kernel = p.dtype == Dtype::fp16 ? add_partials<__half> : add_partials<__nv_bfloat16>;
-    dim3 grid(shares.rows, ceil_div(p.N * p.block_m, 256));
+    dim3 grid(ceil_div(p.N * p.block_m, 256), shares.rows);
     return cudaLaunchKernel((const void*)kernel, grid, dim3(256), arguments, 0, stream);
 }
 
