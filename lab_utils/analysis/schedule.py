@@ -138,7 +138,7 @@ def step_clocks(spans: Sequence[Span]) -> float:
     ends = dict(_product_ends(spans))
     if len(ends) < 8:
         raise ValueError(f"spans of {len(ends)} tiles; allowed: 8 or more")
-    first, last = 2, len(ends) - 4
+    first, last = 2, 2 * len(ends) // 3
     return (ends[last] - ends[first]) / (last - first)
 
 

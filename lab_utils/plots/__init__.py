@@ -27,6 +27,7 @@ from lab_utils.plots.ladder import ladder_times, ladder_wavefronts
 from lab_utils.plots.libraries import speedups_by_batch, speedups_by_sparsity
 from lab_utils.plots.limits import byte_limit_times, utilisation_bars
 from lab_utils.plots.peers import speedup_table
+from lab_utils.plots.pipeline import pipeline_timeline, pipeline_turns, step_clocks_by_lead
 from lab_utils.plots.roofline import device_roofs, formats_under_roof, skinny_roofline
 from lab_utils.plots.style import use
 from lab_utils.plots.throughputs import average_speedups, throughputs
@@ -52,6 +53,8 @@ __all__ = [
     "ladder_times",
     "ladder_wavefronts",
     "lane_decode",
+    "pipeline_timeline",
+    "pipeline_turns",
     "skinny_roofline",
     "speedup_heatmap",
     "speedup_table",
@@ -60,6 +63,7 @@ __all__ = [
     "speedups_by_sparsity",
     "stage_costs",
     "stage_times",
+    "step_clocks_by_lead",
     "throughputs",
     "tile_in_banks",
     "tile_overheads",
