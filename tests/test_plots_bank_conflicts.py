@@ -55,14 +55,14 @@ def test_a_map_has_a_row_per_wavefront(in_order, steps, labels):
     orders = {"before": in_order, "after": b.reordered(in_order, steps)}
     asked = {title: b.requests(order, b.SMALL) for title, order in orders.items()}
     fig = plots.bank_maps(asked, b.SMALL, dict(zip(in_order.tolist(), labels, strict=True)))
-    for (title, requests), trace, note in zip(
-        asked.items(), fig.data, fig.layout.annotations, strict=True
-    ):
+    parts = zip(asked.items(), fig.data[::2], fig.data[1::2], fig.layout.annotations, strict=True)
+    for (title, requests), trace, borders, note in parts:
         waves = sum(b.wavefronts(request, b.SMALL) for request in requests)
         assert trace.z.shape == (waves, 4) and note.text == f"<b>{title}</b><br>{waves} wavefronts"
         written = [word for text in texts(trace) for word in text.split()]
         assert sorted(written) == sorted(labels)
-    assert len(fig.data[1].z) < len(fig.data[0].z)
+        assert sum(y is None for y in borders.y) == len(requests) - 1
+    assert len(fig.data[2].z) < len(fig.data[0].z)
 
 
 def test_a_step_moves_one_word(in_order, steps, labels):
@@ -71,7 +71,8 @@ def test_a_step_moves_one_word(in_order, steps, labels):
         buckets, words = fig.data
         assert np.count_nonzero(buckets.z == 1) == len(steps) - at
         assert len(texts(words)) == at
-        assert len(fig.layout.shapes) == (2 if at else 0)
+        assert [shape.visible for shape in fig.layout.shapes] == [at > 0] * 2
+        assert len(fig.layout.annotations) == 2 + 8
     with pytest.raises(ValueError, match="at=29: allowed: 0 to 28"):
         plots.bucket_step(in_order, steps, labels, 29)
 

@@ -126,8 +126,7 @@ def bank_maps(
                         subplot_titles=titles)  # fmt: skip
     for col, (cells, starts) in enumerate(maps.values(), 1):
         fig.add_trace(_requests(cells, layout, labels), 1, col)
-        for start in starts[1:]:
-            fig.add_hline(y=start - 0.5, line={"color": INK, "width": 1}, row=1, col=col)
+        fig.add_trace(_borders(starts[1:], layout), 1, col)
     every = 1 if layout.banks < 8 else 4
     fig.update_xaxes(title="bank", tick0=0, dtick=every, range=[-0.5, layout.banks - 0.5], **CELLS)
     fig.update_yaxes(range=[height - 0.5, -0.5], dtick=1 if height < 12 else 4, **CELLS)
@@ -239,6 +238,14 @@ def _requests(cells: Cells, layout: b.Layout, labels: Mapping[int, str] | None) 
         showscale=False,
         hovertemplate="%{customdata}, bank %{x}<extra></extra>",
     )
+
+
+def _borders(starts: list[int], layout: b.Layout) -> go.Scatter:
+    """Lines above these wavefronts: one trace, since a shape each would be slow to make."""
+    x = [-0.5, layout.banks - 0.5, None] * len(starts)
+    y = [y for start in starts for y in (start - 0.5, start - 0.5, None)]
+    line = {"color": INK, "width": 1}
+    return go.Scatter(x=x, y=y, mode="lines", line=line, showlegend=False, hoverinfo="skip")
 
 
 def _line(order: str, part: pd.DataFrame, first: bool) -> go.Scatter:

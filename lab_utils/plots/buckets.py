@@ -19,6 +19,8 @@ def bucket_step(
 ) -> go.Figure:
     """Buckets and words after the first `at` of algorithm 3's `steps`; colour: request.
 
+    All steps have equally many annotations and shapes: an animation would keep superfluous ones.
+
     `in_order`: locations of the words, whose `labels` are written on them. Raises ValueError for a
     step out of range.
     """
@@ -31,17 +33,15 @@ def bucket_step(
     taken = {pick.word: pick for pick in steps[:at]}
     _add_buckets(fig, buckets, taken, request_of, labels)
     _add_words(fig, taken, request_of, labels, layout.banks)
-    for request in sorted({int(request_of[pick.slot]) for pick in steps[:at]}):
+    for request in range(int(request_of.max()) + 1):
         slots = np.flatnonzero(request_of == request)
         mine = [pick.word for pick in steps[:at] if pick.slot in slots]
-        waves = b.wavefronts(in_order[mine], layout)
-        style = {"showarrow": False, "xanchor": "left"}
-        words = f"{waves} wavefront{'s' * (waves > 1)}"
+        waves = b.wavefronts(in_order[mine], layout) if mine else 0
+        words = f"{waves} wavefront{'s' * (waves > 1)}" if mine else ""
         colour = INK if len(mine) == len(slots) else MUTED
-        fig.add_annotation(x=layout.banks - 0.4, y=request, text=words, **style,
-                           font_color=colour, row=1, col=2)  # fmt: skip
-    if at:
-        _frame(fig, steps[at - 1], buckets, request_of)
+        fig.add_annotation(x=layout.banks - 0.4, y=request, text=words, showarrow=False,
+                           xanchor="left", font_color=colour, row=1, col=2)  # fmt: skip
+    _frame(fig, steps[max(at, 1) - 1], buckets, request_of, visible=at > 0)
     return _axes(fig, max(map(len, buckets)), int(request_of.max()), layout.banks, at, len(steps))
 
 
@@ -130,13 +130,14 @@ def _add_words(fig, taken, request_of, labels, lanes) -> None:
     fig.add_trace(_cells(z, text).update(textfont_size=11), 1, 2)
 
 
-def _frame(fig, pick: b.Pick, buckets, request_of) -> None:
+def _frame(fig, pick: b.Pick, buckets, request_of, visible: bool) -> None:
     """Around the word that was taken last, in both panels."""
     places = ((pick.bank, int(np.flatnonzero(buckets[pick.bank] == pick.word)[0])),
               (_lane(pick.slot, len(buckets)), int(request_of[pick.slot])))  # fmt: skip
     for col, (x, y) in enumerate(places, 1):
         corners = {"x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5}
-        fig.add_shape(type="rect", **corners, line={"color": INK, "width": 3}, row=1, col=col)
+        fig.add_shape(type="rect", **corners, line={"color": INK, "width": 3},
+                      visible=visible, row=1, col=col)  # fmt: skip
 
 
 def _axes(fig, height: int, last: int, lanes: int, at: int, steps: int) -> go.Figure:
