@@ -31,6 +31,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
         "pattern", "dtype", "split_k", "metric", "unit", "value",
     ),
+    "shares": (
+        "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
+        "pattern", "dtype", "workers", "chosen", "time_us", "p10_us", "p90_us",
+    ),
     "ladder": (
         "date", "commit", "device", "driver", "cuda", "rung", "format", "M", "K", "N", "sparsity",
         "pattern", "dtype", "split_k", "time_us", "p10_us", "p90_us", "encoded_bytes",

@@ -75,7 +75,7 @@ def problem() -> str | None:
 
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
-    shape = _shape(A, B.shape[1])
+    shape = shape_of(A, B.shape[1])
     workers, why = _workers(A, B.shape[1], shape)
     choices = {
         "blocks": f"{shape.block_m} x {shape.block_n} of C, {shape.threads} threads, "
@@ -104,7 +104,7 @@ def spmm(
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
     launch = problem_of(A, N)
-    sums = share_out(launch, A, _shape(A, N), split_k)
+    sums = share_out(launch, A, shape_of(A, N), split_k)
     partial = C.new_empty(sums, dtype=torch.float32)
     launch.partial = partial.data_ptr()
     launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
@@ -165,7 +165,7 @@ def _tile_values(A: SparseMatrix) -> int:
     return -(-A.arrays["words"].numel() // (A.arrays["tile_offsets"].numel() - 2))
 
 
-def _shape(A: SparseMatrix, N: int) -> Shape:
+def shape_of(A: SparseMatrix, N: int) -> Shape:
     """The blocks that the kernel cuts C [M, N] into on A's device."""
     return _shape_of(A.device, A.name, A.dtype, min(N, 128), _tile_values(A))
 

@@ -8,8 +8,8 @@ class Plan:
     """How one product will be launched; `str(plan)` is what `explain` prints.
 
     `kernel` is the name that rows of measurements carry; `choices` maps each decision to its value
-    and reason. `split_k` is the mean number of parts that the sums over K are computed in; `product`,
-    what is multiplied, is added by `ops.explain`.
+    and reason. `split_k` is the mean number of parts that the sums over K are computed in.
+    `product`, what is multiplied, is added by `ops.explain`.
     """
 
     backend: str

@@ -66,7 +66,7 @@ def measure_stages(
                 leave_out(case, format, AssertionError(f"{case}: {format} is wrong: {error}"))
         graphs.time_in_turns([replays for _, replays in found])
     common = stamp(device) | vars(case)
-    return [common | what | _times(replays.times_us) for what, replays in found]
+    return [common | what | times(replays.times_us) for what, replays in found]
 
 
 def check(formats: Sequence[str], device: torch.device | str = "cuda") -> None:
@@ -102,7 +102,7 @@ def _replays(
     C = B.new_full((case.N, case.M), torch.nan).T
     plan = ops.explain(A, B, backend="cuda")
     launch = partial(cuda.spmm, B=B, C=C, split_k=plan.split_k)
-    about_us = _checked(partial(launch, A), weights, C)
+    about_us = checked_us(partial(launch, A), weights, C)
     launches = graphs.launches_per_replay(about_us)
     copies = weights.copies(format, way.prepare, launches)[:launches]
     for left_out in (None, *STAGES[format]):
@@ -112,7 +112,7 @@ def _replays(
         yield _what(plan, left_out), Build(replay, launches, repeats, functions=functions)
 
 
-def _checked(launch: Callable[[], None], weights: Weights, C: torch.Tensor) -> float:
+def checked_us(launch: Callable[[], None], weights: Weights, C: torch.Tensor) -> float:
     """About how many µs a launch takes, once C is known to be right in every element."""
     flush = partial(bandwidth.read_all, cold_buffer(C.device)[0])
     first_us = graphs.timed(launch, flush)[1]
@@ -125,6 +125,6 @@ def _what(plan: Plan, left_out: str | None) -> dict:
     return columns | {"left_out": left_out or NOTHING}
 
 
-def _times(times_us: Sequence[float]) -> dict[str, float]:
+def times(times_us: Sequence[float]) -> dict[str, float]:
     p10, median, p90 = np.percentile(times_us, [10, 50, 90])
     return rounded({"time_us": median, "p10_us": p10, "p90_us": p90})

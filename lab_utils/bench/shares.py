@@ -1,0 +1,113 @@
+"""Is the number of workers that the plan chooses a good one? Its time beside those of others.
+
+backends/shares.py chooses by a model; here the same product is timed with every number that keeps
+the SMs evenly busy, and with every one that cuts the rows of A alike.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pandas as pd
+import torch
+
+from lab_utils import ops
+from lab_utils.backends import cuda
+from lab_utils.bench import graphs
+from lab_utils.bench.anatomy import Build, check, checked_us, times
+from lab_utils.bench.cases import Case
+from lab_utils.bench.cuda import Ours
+from lab_utils.bench.operands import Weights
+from lab_utils.bench.rows import LeaveOut, raise_failures, stamp
+from lab_utils.formats import SparseMatrix
+
+WAVES = 3  # as many workers as fit at once, up to so many times
+
+
+def measure_shares(
+    case: Case,
+    formats: Sequence[str],
+    *,
+    device: torch.device | str = "cuda",
+    repeats: int = 9,
+    seed: int = 0,
+    weights: Weights | None = None,
+    leave_out: LeaveOut = raise_failures,
+) -> list[dict]:
+    """Rows of `results.COLUMNS["shares"]`: each kernel with many numbers of workers, one chosen.
+
+    For `bench.sweep`; takes what `measure` does. Raises AssertionError where a kernel is wrong in
+    any element, ValueError for an unknown format, RuntimeError where there is no GPU.
+    """
+    device = torch.device(device)
+    check(formats, device)
+    weights = weights or Weights(case, seed, device)
+    weights.check(case, device)
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    found: list[tuple[dict, Build]] = []
+    with torch.cuda.device(device), torch.cuda.stream(stream):
+        pool = torch.cuda.graph_pool_handle()
+        for format in dict.fromkeys(formats):
+            try:
+                found += _replays(case, weights, format, repeats, pool)
+            except AssertionError as error:
+                leave_out(case, format, AssertionError(f"{case}: {format} is wrong: {error}"))
+        graphs.time_in_turns([replays for _, replays in found])
+    common = stamp(device) | vars(case)
+    return [common | what | times(replays.times_us) for what, replays in found]
+
+
+def candidates(rows: int, tiles: int, sms: int, blocks_per_sm: int) -> list[int]:
+    """Numbers of workers to try for `rows` rows of blocks with so many `tiles` in all."""
+    slots = sms * blocks_per_sm
+    even = (sms * n for n in range(1, blocks_per_sm))
+    aligned = range(rows, WAVES * slots, rows)
+    waves = (slots * n for n in range(1, WAVES + 1))
+    return sorted({n for n in (*even, *aligned, *waves) if n <= tiles})
+
+
+def regrets(rows: pd.DataFrame) -> pd.DataFrame:
+    """How much slower the chosen number is than the best, as a fraction, for each case."""
+    keys = ["device", "kernel", "M", "K", "N", "sparsity", "pattern", "dtype"]
+    best = rows.loc[rows.groupby(keys).time_us.idxmin()].set_index(keys)
+    chosen = rows[rows.chosen.astype(bool)].set_index(keys)
+    table = pd.DataFrame({"chosen": chosen.workers, "best": best.workers})
+    return table.assign(slower=chosen.time_us / best.time_us - 1).reset_index()
+
+
+def share_summary(rows: pd.DataFrame) -> str:
+    """Rows of `shares` as a table for a terminal: the chosen number beside the best."""
+    table = regrets(pd.DataFrame(rows)).drop(columns=["device", "pattern", "dtype"])
+    shown = table.assign(slower=table.slower.map("{:.1%}".format)).to_string(index=False)
+    over = (table.slower > 0.05).sum()
+    return f"{shown}\n{over} of {len(table)} choices are more than 5 % slower than the best"
+
+
+def _replays(
+    case: Case, weights: Weights, format: str, repeats: int, pool: tuple
+) -> Iterator[tuple[dict, Build]]:
+    """What tells the rows of a format apart, and the launches to time."""
+    way, B = Ours(format), weights.columns(case.N)
+    A = weights.copies(format, way.prepare, 1)[0].A
+    C = B.new_full((case.N, case.M), torch.nan).T
+    plan = ops.explain(A, B, backend="cuda")
+    rows, numbers = _numbers(A, case.N)
+    chosen = round(plan.split_k * rows)
+    about_us = checked_us(partial(cuda.spmm, A, B, C), weights, C)
+    launches = graphs.launches_per_replay(about_us)
+    copies = weights.copies(format, way.prepare, launches)[:launches]
+    for workers in sorted({*numbers, chosen}):
+        launch = partial(cuda.spmm, B=B, C=C, split_k=workers / rows)
+        functions = [partial(launch, copy.A) for copy in copies]
+        replay = graphs.capture(functions, launches, pool)
+        what = {"kernel": plan.kernel, "workers": workers, "chosen": int(workers == chosen)}
+        yield what, Build(replay, launches, repeats, functions=functions)
+
+
+def _numbers(A: SparseMatrix, N: int) -> tuple[int, list[int]]:
+    """Rows of blocks, and the numbers of workers to try."""
+    shape = cuda.shape_of(A, N)
+    rows, columns = cuda.rows_of(A, shape), -(-N // shape.block_n)
+    sms = torch.cuda.get_device_properties(A.device).multi_processor_count // columns
+    tiles = rows * -(-A.shape[1] // cuda.TILE_K)
+    return rows, candidates(rows, tiles, max(1, sms), shape.blocks_per_sm)

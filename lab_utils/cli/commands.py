@@ -1,0 +1,114 @@
+"""The command `lab`: each subcommand is a thin wrapper over one function of `lab_utils`.
+
+Modules are imported inside the commands, so that `lab --help` does not wait for torch.
+Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+
+class OneMessage(click.Group):
+    """Errors that name an argument, its value and what is allowed need no traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, click.Abort):  # both are RuntimeErrors
+            raise
+        except KeyboardInterrupt as interrupt:
+            click.echo("interrupted", err=True)
+            raise click.exceptions.Exit(130) from interrupt
+        except ValueError as error:
+            raise _failure(error, 2) from error
+        except (RuntimeError, OSError) as error:
+            raise _failure(error, 1) from error
+
+
+def _failure(error: Exception, exit_code: int) -> click.ClickException:
+    failure = click.ClickException(str(error) or type(error).__name__)
+    failure.exit_code = exit_code
+    return failure
+
+
+@click.group(cls=OneMessage, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lscd-workbench")
+def main() -> None:
+    """LSCD workbench: sparse formats, their kernels, and the notebooks about them."""
+
+
+@main.command()
+def info() -> None:
+    """Tell what this machine is and what works on it."""
+    from lab_utils import machine
+
+    for name, value in machine.describe().items():
+        click.echo(f"{name:<18}  {value}")
+
+
+@main.command()
+def build() -> None:
+    """Compile kernels/, or find it compiled already."""
+    from lab_utils import build
+
+    progress = partial(tqdm, desc="compiling", unit="file", leave=False, disable=None)
+    for name, path in build.build_all(progress).items():
+        click.echo(f"{name:<15}  {path}")
+
+
+def _assignments(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict:
+    """`-p name=value` texts as a dict; the runner reads each value as its notebook declares."""
+    from lab_utils.run.parameters import Written
+
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.BadParameter(f"{text!r}; allowed: name=value", ctx, option)
+        if name in values:
+            raise click.BadParameter(f"{name!r} is given twice; allowed: once", ctx, option)
+        values[name] = Written(value)
+    return values
+
+
+@main.command()
+@click.argument("notebooks", nargs=-1, metavar="[NOTEBOOK]...")
+@click.option("--profile", default="auto", show_default=True, help="One of notebooks/profiles.")
+@click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", callback=_assignments,
+              help="Set a parameter of every notebook of this run; overrides the profile.")
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the run's own folder.  [default: outputs]")
+def run(notebooks: tuple[str, ...], profile: str, parameters: dict, output: Path | None) -> None:
+    """Execute notebooks and write a report.
+
+    NOTEBOOK is a name in notebooks/ or a path; without any, all of notebooks/ run.
+    """
+    from lab_utils.run import OUTPUTS
+    from lab_utils.run import run as execute
+
+    report = execute(notebooks, profile, parameters, output or OUTPUTS)
+    click.echo(f"report   {report.folder / 'index.html'}")
+    sys.exit(report.exit_code)
+
+
+@main.command()
+@click.argument("notebooks", nargs=-1, metavar="[NOTEBOOK]...",
+                type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
+def format(notebooks: tuple[Path, ...], check: bool) -> None:
+    """Bring notebooks into canonical form.
+
+    Without a NOTEBOOK, all of notebooks/. What needs a person is printed.
+    """
+    from lab_utils.run import NOTEBOOKS
+    from lab_utils.run.canonical import format_notebooks
+
+    problems = format_notebooks(notebooks or sorted(NOTEBOOKS.glob("*.ipynb")), check)
+    for problem in problems:
+        click.echo(problem, err=True)
+    sys.exit(1 if problems else 0)

@@ -1,0 +1,213 @@
+"""The commands that measure: `lab bench`, `lab anatomy`, `lab shares` and `lab ladder`."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from lab_utils.cli.commands import main
+
+
+def _list_of(kind: type) -> Callable:
+    """Reads an option that takes several values with commas, or is repeated; each value once."""
+
+    def read(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list:
+        values = {}
+        for part in ",".join(texts).split(",") if texts else []:
+            try:
+                values[kind(part)] = None
+            except ValueError as error:
+                wanted = f"{kind.__name__}s with commas between them"
+                raise click.BadParameter(f"{part!r}; allowed: {wanted}", ctx, option) from error
+        return list(values)
+
+    return read
+
+
+def _many(name: str, parameter: str, kind: type, metavar: str, help: str, **options) -> Callable:
+    """An option that takes several values."""
+    return click.option(name, parameter, multiple=True, metavar=metavar, callback=_list_of(kind),
+                        help=help, **options)  # fmt: skip
+
+
+def _cases(shape: str | None, N: str, sparsity: str, dtype: str) -> Callable:
+    """The options of every sweep, with these defaults: its cases, and where its rows go."""
+    shapes = {"help": "Shape of the weights; may be repeated.  [default: 4096x4096]"}
+    if shape:
+        shapes = {"help": "Shape of the weights.", "default": [shape], "show_default": True}
+    shown = {"show_default": True}
+    options = [
+        _many("--shape", "shapes", str, "MxK", **shapes),
+        _many("--N", "Ns", int, "INTS", "Columns of the activations.", default=[N], **shown),
+        _many("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros, 0 to 1.",
+              default=[sparsity], **shown),
+        click.option("--dtype", default=dtype, show_default=True, help="bf16 or fp16."),
+        click.option("--pattern", default="random", show_default=True, help="How the zeros lie."),
+        click.option("--save/--no-save", default=True, show_default=True,
+                     help="Append the rows to <device>/<table>.csv in the output folder."),
+        click.option("--output", type=click.Path(path_type=Path, file_okay=False),
+                     help="Folder for the rows.  [default: data/measured]"),
+    ]  # fmt: skip
+
+    def decorate(command: Callable) -> Callable:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+class _LeftOut:
+    """What a sweep left out: failures are told at once, what cannot run here once at the end."""
+
+    def __init__(self) -> None:
+        self.reasons: Counter[str] = Counter()
+        self.failures = 0
+
+    def hear(self, case: object, kernel: str, why: str | Exception) -> None:
+        if isinstance(why, Exception):
+            self.failures += 1
+            tqdm.write(f"Error: {why}", file=sys.stderr)
+        else:
+            self.reasons[f"{kernel}: {why}"] += 1
+
+    def tell(self) -> int:
+        """Print reasons and failures to stderr; returns the exit status."""
+        for reason, cases in self.reasons.items():
+            click.echo(f"left out of {cases} cases: {reason}", err=True)
+        if self.failures:
+            click.echo(f"{self.failures} measurements failed", err=True)
+        return 1 if self.failures else 0
+
+
+def _sweep(
+    table: str,
+    summary: Callable[..., str],
+    cases: Sequence,
+    what: Sequence[str],
+    save: bool,
+    output: Path | None,
+    **options: Any,
+) -> None:
+    """Measure `what` in all cases, keep rows case by case, print a summary; exits on failures."""
+    from lab_utils import bench, results
+
+    files: set[Path] = set()
+    left_out = _LeftOut()
+    rows = bench.sweep(
+        cases,
+        what,
+        leave_out=left_out.hear,
+        progress=partial(tqdm, desc="measuring", unit="case", leave=False, disable=None),
+        keep=lambda rows: files.update(results.append(table, rows, output) if save else ()),
+        **options,
+    )
+    if len(rows):
+        click.echo(summary(rows))
+    for file in files:
+        click.echo(f"\nrows added to {file}")
+    if left_out.tell():
+        sys.exit(1)
+
+
+@main.command()
+@_cases(None, N="1,8,16", sparsity="0.5,0.7", dtype="bf16")
+@_many("--model", "models", str, "NAME",
+       "Shapes of a model's layers, such as OPT-30B; may be repeated.")
+@_many("--format", "formats", str, "NAMES",
+       "Sparse formats.  [default: tca_bme; on a GPU, all that it multiplies]")
+@click.option("--device", metavar="NAME", help="cpu or cuda.  [default: cuda where there is one]")
+@_many("--baseline", "baselines", str, "NAMES",
+       "What to measure beside ours on a GPU.  [default: all]")
+@_many("--isa", "isas", str, "NAMES",
+       "Instruction sets of the CPU beside the one that is chosen anyway.")
+@click.option("--repeats", default=15, type=click.IntRange(min=1), show_default=True,
+              help="Times that are taken of each kernel; slow ones get fewer on a GPU.")
+@click.option("--encode", is_flag=True, help="Measure the formats' encoders instead of products.")
+def bench(shapes: list[str], models: list[str], formats: list[str], device: str | None,
+          baselines: list[str], isas: list[str], encode: bool, save: bool, output: Path | None,
+          repeats: int, **grid: Any) -> None:  # fmt: skip
+    """Measure sparse products beside dense ones; each is checked before it is timed.
+
+    Where an option takes several values, they are joined by commas, or the option is repeated.
+    Rows are kept case by case. What fails is left out and named; the exit status is then 1.
+    """
+    from lab_utils import bench, results
+
+    device = device or bench.default_device()
+    found = bench.shapes(shapes, models) if shapes or models else [(4096, 4096)]
+    formats = formats or bench.default_formats(device)
+    where = {"save": save, "output": output, "device": device, "repeats": repeats}
+    if encode:
+        cases = bench.grid(found, **(grid | {"Ns": [8]}))
+        run = bench.measure_encoders
+        return _sweep("encode", results.encode_summary, cases, formats, run=run, **where)
+    where |= {"isas": isas, "baselines": baselines or None}
+    _sweep("spmm", results.summary, bench.grid(found, **grid), formats, **where)
+
+
+@main.command()
+@_cases("36864x9216", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
+@_many("--format", "formats", str, "NAMES",
+       "Sparse formats.  [default: all whose kernels have stages]")
+@click.option("--stages/--no-stages", default=True, show_default=True,
+              help="Time the kernels without each stage.")
+@click.option("--counters/--no-counters", default=True, show_default=True,
+              help="Read the profiler's counters (needs ncu).")
+def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool, save: bool,
+            output: Path | None, **grid: Any) -> None:  # fmt: skip
+    """Measure where the GPU kernels' time goes: without each stage, and with the profiler."""
+    from lab_utils import bench, results
+    from lab_utils.bench.anatomy import STAGES, check, measure_stages, stage_summary
+    from lab_utils.bench.counters import counter_summary, measure_counters
+
+    cases = list(bench.grid(bench.shapes(shapes), **grid))
+    formats = formats or list(STAGES)
+    check(formats)  # before anything of that size is made
+    if stages:
+        _sweep("stages", stage_summary, cases, formats, save, output, run=measure_stages,
+               device="cuda")  # fmt: skip
+    if counters:
+        rows = measure_counters(cases, formats)
+        files = results.append("counters", rows, output) if save else []
+        click.echo("\n".join([counter_summary(rows), *(f"\nrows added to {f}" for f in files)]))
+
+
+@main.command()
+@_cases("36864x9216,7168x7168,4096x4096", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
+@_many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
+@_many("--format", "formats", str, "NAMES", "Sparse formats.  [default: all on a GPU]")
+def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
+           output: Path | None, **grid: Any) -> None:  # fmt: skip
+    """Measure how A's tiles are best shared out: the plan's number of workers beside others."""
+    from lab_utils import bench
+    from lab_utils.backends import cuda
+    from lab_utils.bench.anatomy import check
+    from lab_utils.bench.shares import measure_shares, share_summary
+
+    formats = formats or list(cuda.formats)
+    check(formats)
+    cases = bench.grid(bench.shapes(shapes, models), **grid)
+    _sweep("shares", share_summary, cases, formats, save, output, run=measure_shares,
+           device="cuda")  # fmt: skip
+
+
+@main.command()
+@_cases("36864x9216,7168x28672", N="16", sparsity="0.5,0.8", dtype="fp16")
+@_many("--rung", "rungs", str, "NAMES", "Rungs of the ladder.  [default: all]")
+def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
+           **grid: Any) -> None:  # fmt: skip
+    """Measure the teaching kernels of kernels/ladder on a GPU, each checked before it is timed."""
+    from lab_utils import bench
+    from lab_utils.bench.ladder import check, ladder_summary, measure_ladder
+    from lab_utils.ladder import RUNGS
+
+    check(rungs)  # before anything of that size is made
+    cases = bench.grid(bench.shapes(shapes), **grid)
+    _sweep("ladder", ladder_summary, cases, rungs or list(RUNGS), save, output,
+           run=measure_ladder, device="cuda")  # fmt: skip
