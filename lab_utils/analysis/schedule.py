@@ -19,9 +19,9 @@ class Costs:
 
     `latency`: from a load of global memory to its bytes. `bytes_per_clock`: what memory brings an
     SM (measured). `wavefront`: of 128 bytes, of shared memory. `mma`, `popcount`: of a warp
-    (measured). `issue`: for each request of a trace, in the warp's own scheduler; a GPU needs about
-    four instructions for one (measured, for TCA-BME). `start`: until the first result of a stage
-    that accesses shared memory.
+    (measured). `issue`: for each request of a trace, in the warp's own scheduler: a GPU issues 4
+    to 5 instructions for one (the profiler's count, for both kernels). `start`: until the first
+    result of a stage that accesses shared memory.
     """
 
     latency: float = 700
