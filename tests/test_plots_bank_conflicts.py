@@ -92,3 +92,9 @@ def test_conflicts_have_a_panel_per_pattern_and_one_legend():
     fig = plots.conflicts_by_sparsity(pd.DataFrame(rows))
     assert len(fig.data) == 8 and len(list(fig.select_xaxes())) == 2
     assert [trace.name for trace in fig.data if trace.showlegend] == [*ORDERS, "fullest bank"]
+
+
+def test_a_warp_without_a_request_has_an_empty_panel(in_order):
+    fig = plots.bank_maps({"all": b.requests(in_order, b.SMALL), "none": []}, b.SMALL)
+    assert fig.data[2].z.shape == (0, 4)
+    assert fig.layout.annotations[1].text == "<b>none</b><br>0 wavefronts"
