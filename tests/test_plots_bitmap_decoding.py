@@ -43,6 +43,15 @@ def test_the_fragment_fills_register_by_register(strip) -> None:
         assert filled[place] == 5 and (filled >= 5).sum() == 2
 
 
+def test_an_empty_tile_has_no_values() -> None:
+    strip = b.Strip(np.zeros((16, 64), bool), np.zeros(16, int), np.zeros(0, np.float16))
+    fig = plots.lane_decode(strip, 31, 3, 3)
+    assert cells(fig, "values").size == 0
+    assert "first = 0, second = 0" in fig.layout.title.subtitle.text
+    own = [trace.text for trace in fig.select_traces({"mode": "text"}) if "<b>0</b>" in trace.text]
+    assert own == [("<b>0</b>", "<b>0</b>")]
+
+
 def test_bitmaps_are_numbered_as_they_are_stored() -> None:
     fig = plots.bitmap_nesting(np.ones((128, 192), dtype=bool))
     groups, tiles, bits = fig.select_traces({"mode": "text"})

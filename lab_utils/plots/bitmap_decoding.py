@@ -31,15 +31,16 @@ REGISTER_COLOURS = ["#cfe1f7", "#f8d5ce", "#cdebdf", "#e4d5f0"]
 
 
 def bitmap_nesting(nonzero: NDArray[np.bool_]) -> go.Figure:
-    """TCA-BME's order, from GroupTiles to bits; `nonzero` [128, 128 or more] is drawn."""
+    """TCA-BME's order, from GroupTiles to bits; of `nonzero` [M, K], what its corner has."""
     titles = ("GroupTiles, 64×64", "GroupTile 0: strips, 8×8 tiles", "tile 0: 64 bits")
     fig = make_subplots(1, 3, subplot_titles=titles, horizontal_spacing=0.05)
-    strips = np.arange(4).repeat(16)
+    strips, groups_k = np.arange(4).repeat(16), max(2, -(-nonzero.shape[1] // 64))
+    missing = [(0, max(0, 128 - size)) for size in nonzero.shape]  # as the encoder pads, and more
+    nonzero = np.pad(nonzero, missing)
     _cells(fig, 1, np.where(nonzero[:128, :128], 5, np.kron([[0, 1], [2, 3]], np.ones((64, 64)))))
     _cells(fig, 2, np.where(nonzero[:64, :64], 5, strips[:, None] * np.ones(64)))
     _cells(fig, 3, np.where(nonzero[:8, :8], 5, 0))
     fig.update_traces(colorscale=_scale([*REGISTER_COLOURS, "#ffffff", "#9fb0c3"]), zmax=5)
-    groups_k = nonzero.shape[1] // 64
     _texts(fig, 1, [((32 + 64 * i, 32 + 64 * j), f"<b>{i * groups_k + j}</b>")
                     for i in (0, 1) for j in (0, 1)], 22)  # fmt: skip
     _texts(fig, 2, [((r * 8 + 3.5, c * 8 + 3.5), f"<b>{_bitmap_number(r, c)}</b>")
@@ -181,8 +182,10 @@ def _draw_fragment(fig: go.Figure, strip: Strip, lane: int, register: int, k16: 
     for q, i, half in np.ndindex(register + 1, 32, 2):
         place = fragment_place(i, q, half)
         z[place] = 5 + half if (i, q) == (lane, register) else q
-        if value := held[q, i, half]:
-            texts.append((place, f"<b>{value:.1f}</b>" if z[place] > 4 else f"{value:.1f}"))
+        if z[place] > 4:
+            texts.append((place, f"<b>{_short(held[q, i, half])}</b>"))
+        elif held[q, i, half]:
+            texts.append((place, _short(held[q, i, half])))
     colours = [*REGISTER_COLOURS, "#ffffff", ROLES[FIRST][0], ROLES[SECOND][0]]
     _cells(fig, 2, z, colours, "fragment")
     _texts(fig, 2, texts, 10)
@@ -208,7 +211,7 @@ def _draw_run(fig: go.Figure, strip: Strip, tile: int, roles: NDArray[np.int64])
                     colorscale=_scale(ROLE_COLOURS), xgap=2, name="values",
                     hovertemplate="values[%{x}]<extra></extra>", **where)  # fmt: skip
     fig.add_scatter(x=start + np.arange(len(mine)), y=np.zeros(len(mine)), mode="text",
-                    text=[f"{v:.1f}" for v in values], textfont={"size": 10, "color": INK},
+                    text=[_short(v) for v in values], textfont={"size": 10, "color": INK},
                     hoverinfo="skip", showlegend=False, **where)  # fmt: skip
     fig.update_xaxes(showgrid=False, showline=False, title="place in values", **where)
     fig.update_yaxes(visible=False, **where)
@@ -217,6 +220,12 @@ def _draw_run(fig: go.Figure, strip: Strip, tile: int, roles: NDArray[np.int64])
 def _bitmap_number(row: int, col: int) -> int:
     """Place in storage of the 8x8 tile (row, col) of a GroupTile: strips, TCTiles, columns."""
     return row // 2 * 16 + col // 2 * 4 + col % 2 * 2 + row % 2
+
+
+def _short(value: float) -> str:
+    """A value in a small cell; only 0 looks like 0."""
+    text = f"{value:.1f}" if abs(value) >= 0.05 else f"{value:.2f}".replace("0.", ".")
+    return text if value else "0"
 
 
 def _scale(colours: Sequence[str]) -> list[tuple[float, str]]:
