@@ -13,6 +13,9 @@ constexpr int SHARED_BYTES_PER_SM = 164 * 1024;
 constexpr int SHARED_BYTES_PER_SM = 100 * 1024;
 #endif
 
+// What a block can have on every GPU that these kernels are for; the least is that of sm_86, 89 and 120.
+constexpr int SMALLEST_SHARED_BYTES = 99 * 1024;
+
 // A compiled kernel void(Problem), and the blocks that it cuts C into.
 struct Config {
     const void* kernel;

@@ -20,7 +20,7 @@ __device__ inline void ld_dense(const Problem& p, int k_tile, int n0, Shared<T> 
         if (CHUNKS % THREADS && chunk >= CHUNKS) break;
         int n = chunk / 8, col = chunk % 8 * 8, k = k_tile * TILE_K + col;
         bool inside = n0 + n < p.N && k < p.K;
-        int valid = inside ? min(16, 2 * (p.K - k)) : 0;
+        int valid = inside ? 2 * min(8, p.K - k) : 0;
         cp_async_16(tile, swizzled(n, col), inside ? B + (n0 + n) * p.ldb + k : B, valid);
     }
 }

@@ -201,8 +201,8 @@ Config config_for(const Problem& p) {
     if (p.N <= 8) return config<T, 8>(p);
     if (p.N <= 16) return config<T, 16>(p);
     if (p.N <= 32) return config<T, 32>(p);
-    if (p.N <= 64) return config<T, 64>(p);
-    return config<T, 128>(p);
+    Config wide = config<T, 128>(p);
+    return p.N <= 64 || wide.shared_bytes > SMALLEST_SHARED_BYTES ? config<T, 64>(p) : wide;
 }
 
 }  // namespace
