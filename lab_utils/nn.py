@@ -1,14 +1,19 @@
 """Sparse weights in torch models: a layer in place of `torch.nn.Linear`, and a swap for all."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.weight_norm import WeightNorm
 
 from lab_utils.formats import FORMATS, SparseMatrix, encode
 from lab_utils.formats.checks import DTYPES
 from lab_utils.ops import sparse_linear
+
+RECOMPUTING = (BasePruningMethod, WeightNorm)  # forward pre-hooks that only set weight or bias
 
 
 class SparseLinear(nn.Module):
@@ -34,11 +39,16 @@ class SparseLinear(nn.Module):
     def from_linear(cls, linear: nn.Linear, format: str = "tca_bme", **options: Any) -> Self:
         """The layer with the weights of `linear` (fp16 or bf16) encoded on their device.
 
-        -0, which pruning by multiplying with a mask leaves behind, is taken for +0.
-        Raises ValueError where the weights do not fit the format, or its `options`.
+        -0, which pruning by multiplying with a mask leaves behind, is taken for +0. What
+        `torch.nn.utils.prune` would recompute before a forward is recomputed here, once and for
+        all. Forward hooks are not taken over.
+        Raises ValueError where the weights do not fit the format, or its `options`, and for
+        forward pre-hooks that do anything else.
         """
         if not isinstance(linear, nn.Linear):
             raise ValueError(f"linear is a {type(linear).__name__}; allowed: torch.nn.Linear")
+        _check_hooks(linear)
+        _recompute(linear)
         dense = linear.weight.detach()
         bias = None if linear.bias is None else linear.bias.detach().clone()
         layer = cls(encode(dense.masked_fill(dense == 0, 0), format, **options), bias)
@@ -121,14 +131,14 @@ class SparseLinear(nn.Module):
             error_msgs.append(f"{prefix.removesuffix('.') or type(self).__name__}: {error}")
 
     def _make_room(self, state_dict: Mapping, prefix: str) -> None:
-        """Give buffers the lengths of the arrays to come, for torch copies between equal shapes."""
+        """New buffers, as long as the arrays to come, for torch copies between equal shapes."""
         if (extra := state_dict.get(f"{prefix}_extra_state")) is not None:
             self.set_extra_state(extra)
         for name, array in self._buffers.items():
             new = state_dict.get(prefix + name)
             if isinstance(new, Tensor) and new.dtype != array.dtype:
                 raise ValueError(f"array {name!r} is {new.dtype}; allowed: {array.dtype}")
-            if isinstance(new, Tensor) and new.shape != array.shape:
+            if isinstance(new, Tensor):  # not into arrays that other layers may share
                 self._buffers[name] = array.new_empty(new.shape)
 
     def get_extra_state(self) -> Tensor:
@@ -155,19 +165,26 @@ def sparsify(
 ) -> dict[str, SparseLinear]:
     """Replace linear layers of `model`, in place, one at a time; returns the new ones by name.
 
-    `select(name, linear)` says which; by default those whose encoding is expected to be smaller.
+    `select(name, linear)` says which; by default those whose encoding is expected to be smaller and
+    whose weight no other module shares, as tied embeddings do.
     Only layers of the very class `torch.nn.Linear` are asked for: others may do something else.
     Raises ValueError, and replaces nothing, where a layer is not fp16 or bf16.
     """
     if format not in FORMATS:
         raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
-    select = select or (lambda _, linear: _pays(linear, format))
+    linears = [m for m in model.modules() if type(m) is nn.Linear]
+    for linear in linears:
+        _recompute(linear)
+    uses = Counter(id(p) for m in model.modules() for p in m._parameters.values())
+    alone = {id(linear) for linear in linears if uses[id(linear.weight)] <= 1}
+    select = select or (lambda _, linear: id(linear) in alone and _pays(linear, format))
     names = [n for n, m in model.named_modules() if type(m) is nn.Linear and select(n, m)]
     for name in names:
         dtype = model.get_submodule(name).weight.dtype
         if not name or dtype not in DTYPES.values():
             found = f"layer {name!r} is {dtype}" if name else "model is itself a torch.nn.Linear"
             raise ValueError(f"{found}; allowed: fp16 and bf16 layers inside of a model")
+        _check_hooks(model.get_submodule(name))
     return {name: _replace(model, name, format, options) for name in names}
 
 
@@ -182,8 +199,26 @@ def _replace(model: nn.Module, name: str, format: str, options: dict) -> SparseL
     return sparse
 
 
+def _recompute(linear: nn.Linear) -> None:
+    """Bring weight and bias up to date: pruned ones are so only during a forward."""
+    for hook in linear._forward_pre_hooks.values():
+        if isinstance(hook, RECOMPUTING):
+            hook(linear, ())
+
+
+def _check_hooks(linear: nn.Linear) -> None:
+    for hook in linear._forward_pre_hooks.values():
+        if not isinstance(hook, RECOMPUTING):
+            raise ValueError(
+                f"linear has the forward pre-hook {hook!r:.80}, which encoded weights would lose; "
+                "allowed: those of torch.nn.utils.prune and weight_norm"
+            )
+
+
 def _pays(linear: nn.Linear, format: str) -> bool:
     weight = linear.weight
+    if weight.numel() == 0:
+        return False
     sparsity = 1 - int(torch.count_nonzero(weight)) / weight.numel()
     return FORMATS[format].expected_nbytes(*weight.shape, sparsity) < weight.nbytes
 

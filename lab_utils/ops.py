@@ -33,6 +33,8 @@ def spmm(
 def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> Tensor:
     """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with B = xᵀ, no copy of x or y."""
     _check_x(x, A)
+    if x.numel() == 0:  # no tokens
+        return x.new_empty(*x.shape[:-1], A.shape[0])
     tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
     return spmm(A, tokens.T, backend=backend).T.reshape(*x.shape[:-1], A.shape[0])
 
@@ -88,7 +90,7 @@ def _check_out(A: SparseMatrix, B: Tensor, out: Tensor) -> None:
 
 
 def _check_x(x: Tensor, A: SparseMatrix) -> None:
-    if not isinstance(x, Tensor) or x.layout != torch.strided or x.ndim < 1 or x.numel() == 0:
+    if not isinstance(x, Tensor) or x.layout != torch.strided or x.ndim < 1 or not x.shape[-1]:
         raise ValueError(f"x is {_describe(x)}; allowed: a strided torch.Tensor [..., K], K >= 1")
     if isinstance(A, SparseMatrix) and (x.shape[-1] != A.shape[1] or x.dtype != A.dtype):
         raise ValueError(f"x is {_describe(x)}; allowed: {A.dtype} [..., {A.shape[1]}], as A has")

@@ -101,7 +101,7 @@ def test_out_is_written_and_returned(A: SparseMatrix) -> None:
         (B.T.float(), "x is a torch.float32.*allowed: torch.float16"),
         (B, r"shape \(160, 8\).*allowed: torch.float16 \[..., 160\]"),
         (B.T.to_sparse(), "x is .*layout torch.sparse_coo"),
-        (B.T[:0], r"x is .*shape \(0, 160\)"),
+        (B.T[:, :0], r"x is .*shape \(\d+, 0\)"),
     ],
 )
 def test_sparse_linear_names_x(A: SparseMatrix, x: object, said: str) -> None:

@@ -60,7 +60,8 @@ def run(
     """Check and time all contenders of a case; returns them, and the bandwidth in GB/s."""
     B = weights.columns(case.N).contiguous()
     judge, right = weights.judge(case.N), []
-    for contender in _contenders(weights, B, formats, isas, repeats):
+    fitting = list(_fitting(case, weights, formats, leave_out))
+    for contender in _contenders(weights, B, fitting, isas, repeats):
         try:
             contender.relative_error = _relative_error(case, contender, judge)
             right.append(contender)
@@ -69,6 +70,18 @@ def run(
     memory = Memory()
     _time_in_turns([*right, memory], repeats)
     return right, memory.gb_per_s
+
+
+def _fitting(
+    case: Case, weights: Weights, formats: Sequence[str], leave_out: LeaveOut
+) -> Iterator[str]:
+    """The formats that can hold A: 2:4 holds only some matrices."""
+    for format in dict.fromkeys(formats):
+        try:
+            weights.copies(format, partial(encode, format=format), 1)
+            yield format
+        except ValueError as error:
+            leave_out(case, format, ValueError(f"{case}: {format}: {error}"))
 
 
 def _contenders(

@@ -44,6 +44,8 @@ def measure_encoders(
                 found.append(_measured(case, weights, format, options, repeats))
             except AssertionError as error:
                 leave_out(case, format, AssertionError(f"{case}: {format} is wrong: {error}"))
+            except ValueError as error:  # 2:4 holds only some matrices
+                leave_out(case, format, ValueError(f"{case}: {format}: {error}"))
     common = stamp(device) | {name: value for name, value in vars(case).items() if name != "N"}
     return [common | row for row in found]
 

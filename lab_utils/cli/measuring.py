@@ -144,6 +144,8 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
     formats = formats or bench.default_formats(device)
     where = {"save": save, "output": output, "device": device, "repeats": repeats}
     if encode:
+        if isas or baselines:
+            raise ValueError("--encode takes neither --isa nor --baseline: they are of products")
         cases = bench.grid(found, **(grid | {"Ns": [8]}))
         run = bench.measure_encoders
         return _sweep("encode", results.encode_summary, cases, formats, run=run, **where)

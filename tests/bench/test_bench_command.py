@@ -41,7 +41,7 @@ def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None
         (["--model", "gpt"], "'gpt' is unknown"),
         (["--sparsity", "50"], r"sparsity=50.0 must lie between 0 and 1"),
         (["--format", "coo"], "format='coo': unknown"),
-        (["--format", "2:4"], "2:4 holds two per group"),
+        (["--encode", "--isa", "avx2"], "--encode takes neither --isa nor --baseline"),
         (["--dtype", "fp8"], "dtype='fp8'"),
         (["--pattern", "stripes"], "pattern='stripes'"),
         (["--isa", "neon"], "isa='neon': not on this CPU"),
@@ -57,6 +57,12 @@ def test_lab_bench_refuses(arguments: list[str], message: str) -> None:
     assert code == 2, output
     assert message in output
     assert "Traceback" not in output
+
+
+def test_a_format_that_does_not_fit_is_left_out_and_named() -> None:
+    code, output = lab(*TINY, "--no-save", "--format", "2:4", "--format", "csr")
+    assert code == 1 and "2:4 holds two per group" in output
+    assert "csr_" in output and "Traceback" not in output
 
 
 def test_lab_bench_names_what_a_gpu_lacks(monkeypatch) -> None:

@@ -1,0 +1,50 @@
+"""Layers as pruning and tying leave them, and what `sparsify` makes of them."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune
+
+from lab_utils import SparseLinear, encode, sparsify
+
+
+def test_pruned_layers_are_encoded_as_they_would_multiply_now() -> None:
+    """Pruning sets `weight` only during a forward: what was loaded since must count."""
+    trained, fresh = (nn.Sequential(nn.Linear(96, 64).bfloat16()) for _ in range(2))
+    for model in (trained, fresh):
+        prune.l1_unstructured(model[0], "weight", amount=0.7)
+    fresh.load_state_dict(trained.state_dict())
+    assert list(sparsify(fresh)) == ["0"]
+    x = torch.randn(5, 96).bfloat16()
+    with torch.inference_mode():
+        assert torch.allclose(fresh(x), trained(x), atol=0.05)
+
+
+def test_other_pre_hooks_are_refused() -> None:
+    linear = nn.Linear(96, 64).bfloat16()
+    linear.register_forward_pre_hook(lambda module, inputs: None)
+    with pytest.raises(ValueError, match="forward pre-hook .* encoded weights would lose"):
+        SparseLinear.from_linear(linear)
+
+
+def test_tied_weights_are_left_alone() -> None:
+    model = nn.ModuleDict({"embed": nn.Embedding(64, 96), "head": nn.Linear(96, 64, bias=False)})
+    model = model.bfloat16()
+    with torch.no_grad():
+        model["embed"].weight.mul_(torch.rand(64, 96) > 0.8)
+    model["head"].weight = model["embed"].weight
+    assert sparsify(model) == {}
+
+
+def test_an_empty_batch_gives_an_empty_result() -> None:
+    layer = SparseLinear.from_linear(nn.Linear(96, 64).bfloat16())
+    assert layer(torch.empty(2, 0, 96).bfloat16()).shape == (2, 0, 64)
+
+
+def test_loading_does_not_write_into_another_layer() -> None:
+    A = encode(torch.eye(64).bfloat16(), "csr")
+    first, second = SparseLinear(A), SparseLinear(A)
+    state = first.state_dict() | {"values": 2 * A.arrays["values"]}
+    first.load_state_dict(state)
+    assert torch.equal(second.weight.decode(), torch.eye(64).bfloat16())
+    assert torch.equal(first.weight.decode(), 2 * torch.eye(64).bfloat16())
