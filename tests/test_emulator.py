@@ -172,3 +172,11 @@ def test_refusals() -> None:
     for wrong in ({"split_k": 0}, {"watch": -1}):
         with pytest.raises(ValueError, match="allowed"), emulator.recording(**wrong):
             pass
+
+
+@pytest.mark.parametrize("N", [1, 16, 32, 64, 128, 300])
+@pytest.mark.parametrize("format", cuda.formats)
+def test_no_block_asks_for_more_shared_memory_than_every_gpu_has(format: str, N: int) -> None:
+    W = torch.zeros(256, 256, dtype=torch.float16)
+    W[:64, :64] = 1  # one full GroupTile decides for all
+    assert emulator._shape(encode(W, format), N).shared_bytes <= 99 * 1024
