@@ -95,36 +95,41 @@ def summary(rows: pd.DataFrame) -> str:
     rows = rows.sort_values(["M", "K", "sparsity", "N", "time_us"], kind="stable")
     memory = (rows.gb_per_s / rows.byte_limit_fraction).median()
     columns = {
-        "shape": rows.M.astype(str) + "x" + rows.K.astype(str),
-        "zeros": rows.sparsity.map("{:.0%}".format),
         "N": rows.N,
         "kernel": rows.kernel,
-        "µs": rows.time_us.map("{:.0f}".format),
-        "p10-p90": rows.p10_us.map("{:.0f}-".format) + rows.p90_us.map("{:.0f}".format),
+        **times(rows),
         "speed-up": rows.speedup.map("{:.2f}".format),
         "of limit": rows.byte_limit_fraction.map("{:.0%}".format),
         "error": rows.relative_error.map("{:.0e}".format),
     }
-    what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
-    table = pd.DataFrame(columns).to_string(index=False)
-    return f"{what}, memory reads {memory:.1f} GB/s\n{table}"
+    return text_table(rows, columns, f", memory reads {memory:.1f} GB/s")
 
 
 def encode_summary(rows: pd.DataFrame) -> str:
     """Rows of `encode` as a table for a terminal."""
     rows = rows.sort_values(["format", "options", "M", "K", "sparsity"], kind="stable")
     columns = {
-        "shape": rows.M.astype(str) + "x" + rows.K.astype(str),
-        "zeros": rows.sparsity.map("{:.0%}".format),
         "format": rows.format,
         "options": rows.options,
-        "µs": rows.time_us.map("{:.0f}".format),
-        "p10-p90": rows.p10_us.map("{:.0f}-".format) + rows.p90_us.map("{:.0f}".format),
+        **times(rows),
         "dense GB/s": rows.dense_gb_per_s.map("{:.1f}".format),
         "encoded": (rows.encoded_bytes / (2 * rows.M * rows.K)).map("{:.0%}".format),
     }
+    return text_table(rows, columns)
+
+
+def times(rows: pd.DataFrame) -> dict[str, pd.Series]:
+    """Median and spread, as columns of a text table."""
+    spread = rows.p10_us.map("{:.0f}-".format) + rows.p90_us.map("{:.0f}".format)
+    return {"µs": rows.time_us.map("{:.0f}".format), "p10-p90": spread}
+
+
+def text_table(rows: pd.DataFrame, columns: Mapping[str, pd.Series], note: str = "") -> str:
+    """`columns` behind shape and sparsity of each row, under a line that says where from."""
     what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
-    return f"{what}\n{pd.DataFrame(columns).to_string(index=False)}"
+    shape = rows.M.astype(str) + "x" + rows.K.astype(str)
+    cases = {"shape": shape, "zeros": rows.sparsity.map("{:.0%}".format)}
+    return f"{what}{note}\n{pd.DataFrame(cases | columns).to_string(index=False)}"
 
 
 def _columns(table: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ FORMAT_NUMBER = {format: number for number, format in enumerate(ARRAYS)}
 formats = tuple(ARRAYS)
 
 
-class _Problem(ctypes.Structure):
+class Problem(ctypes.Structure):
     """`Problem` of kernels/common/problem.cuh."""
 
     _fields_ = (
@@ -129,9 +129,9 @@ def aligned_columns(B: Tensor) -> Tensor:
     return padded
 
 
-def problem_of(A: SparseMatrix, N: int) -> _Problem:
+def problem_of(A: SparseMatrix, N: int) -> Problem:
     arrays = [A.arrays[array].data_ptr() for array in ARRAYS[A.name]]
-    return _Problem(
+    return Problem(
         dtype=int(A.dtype == torch.bfloat16),
         M=A.shape[0],
         K=A.shape[1],
@@ -143,7 +143,7 @@ def problem_of(A: SparseMatrix, N: int) -> _Problem:
 
 
 def share_out(
-    launch: _Problem, A: SparseMatrix, shape: Shape, split_k: float | None
+    launch: Problem, A: SparseMatrix, shape: Shape, split_k: float | None
 ) -> tuple[int, ...]:
     """Set the launch's workers: `split_k` for each row, or the plan's; the size of their sums."""
     rows = rows_of(A, shape)
@@ -176,7 +176,7 @@ def _shape_of(
 ) -> Shape:
     shape = Shape()
     fp16_or_bf16 = int(dtype == torch.bfloat16)
-    asked = _Problem(dtype=fp16_or_bf16, M=1, K=1, N=N, workers=1, tile_values=tile_values)
+    asked = Problem(dtype=fp16_or_bf16, M=1, K=1, N=N, workers=1, tile_values=tile_values)
     with torch.cuda.device(device):
         _call("lscd_cuda_shape", FORMAT_NUMBER[format], ctypes.byref(asked), ctypes.byref(shape))
     return shape

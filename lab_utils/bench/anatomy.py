@@ -4,7 +4,7 @@ What a stage costs is what the kernel saves without it; kernels/common/stages.cu
 is left out, and what that means. All builds of a case take turns, as contenders do everywhere here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +54,21 @@ def measure_stages(
     weights = weights or Weights(case, seed, device)
     weights.check(case, device)
     _build(formats)
+    replays = partial(_replays, case, weights, repeats)
+    return timed_in_turns(case, formats, replays, device, leave_out)
+
+
+def timed_in_turns(
+    case: Case,
+    formats: Sequence[str],
+    replays: Callable[[str, tuple], Iterable[tuple[dict, Build]]],
+    device: torch.device,
+    leave_out: LeaveOut,
+) -> list[dict]:
+    """Rows of one case: what `replays(format, pool)` yields for all formats, timed in turns.
+
+    Each is the columns that tell its row apart, and the launches of it.
+    """
     stream = torch.cuda.Stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     found: list[tuple[dict, Build]] = []
@@ -61,12 +76,12 @@ def measure_stages(
         pool = torch.cuda.graph_pool_handle()
         for format in dict.fromkeys(formats):
             try:
-                found += _replays(case, weights, format, repeats, pool)
+                found += replays(format, pool)
             except AssertionError as error:
                 leave_out(case, format, AssertionError(f"{case}: {format} is wrong: {error}"))
-        graphs.time_in_turns([replays for _, replays in found])
+        graphs.time_in_turns([build for _, build in found])
     common = stamp(device) | vars(case)
-    return [common | what | times(replays.times_us) for what, replays in found]
+    return [common | what | times(build.times_us) for what, build in found]
 
 
 def check(formats: Sequence[str], device: torch.device | str = "cuda") -> None:
@@ -94,7 +109,7 @@ def _build(formats: Sequence[str]) -> None:
 
 
 def _replays(
-    case: Case, weights: Weights, format: str, repeats: int, pool: tuple
+    case: Case, weights: Weights, repeats: int, format: str, pool: tuple
 ) -> Iterator[tuple[dict, Build]]:
     """What tells the rows of a format apart, and the launches to time."""
     way, B = Ours(format), weights.columns(case.N)

@@ -90,17 +90,13 @@ def check(rungs: Sequence[str], device: torch.device | str = "cuda") -> torch.de
 def ladder_summary(rows: pd.DataFrame) -> str:
     """Rows of `ladder` as a table for a terminal, in the order of the rungs."""
     columns = {
-        "shape": rows.M.astype(str) + "x" + rows.K.astype(str),
-        "zeros": rows.sparsity.map("{:.0%}".format),
         "N": rows.N,
         "rung": rows.rung,
-        "µs": rows.time_us.map("{:.0f}".format),
-        "p10-p90": rows.p10_us.map("{:.0f}-".format) + rows.p90_us.map("{:.0f}".format),
+        **results.times(rows),
         "of limit": rows.byte_limit_fraction.map("{:.0%}".format),
         "speed-up": rows.speedup.map("{:.2f}".format),
     }
-    what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
-    return f"{what}\n{pd.DataFrame(columns).to_string(index=False)}"
+    return results.text_table(rows, columns)
 
 
 def _row(row: dict) -> dict:

@@ -13,11 +13,11 @@ import torch
 from lab_utils import ops
 from lab_utils.backends import cuda
 from lab_utils.bench import graphs
-from lab_utils.bench.anatomy import Build, check, checked_us, times
+from lab_utils.bench.anatomy import Build, check, checked_us, timed_in_turns
 from lab_utils.bench.cases import Case
 from lab_utils.bench.cuda import Ours
 from lab_utils.bench.operands import Weights
-from lab_utils.bench.rows import LeaveOut, raise_failures, stamp
+from lab_utils.bench.rows import LeaveOut, raise_failures
 from lab_utils.formats import SparseMatrix
 
 WAVES = 3  # as many workers as fit at once, up to so many times
@@ -42,19 +42,8 @@ def measure_shares(
     check(formats, device)
     weights = weights or Weights(case, seed, device)
     weights.check(case, device)
-    stream = torch.cuda.Stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    found: list[tuple[dict, Build]] = []
-    with torch.cuda.device(device), torch.cuda.stream(stream):
-        pool = torch.cuda.graph_pool_handle()
-        for format in dict.fromkeys(formats):
-            try:
-                found += _replays(case, weights, format, repeats, pool)
-            except AssertionError as error:
-                leave_out(case, format, AssertionError(f"{case}: {format} is wrong: {error}"))
-        graphs.time_in_turns([replays for _, replays in found])
-    common = stamp(device) | vars(case)
-    return [common | what | times(replays.times_us) for what, replays in found]
+    replays = partial(_replays, case, weights, repeats)
+    return timed_in_turns(case, formats, replays, device, leave_out)
 
 
 def candidates(rows: int, tiles: int, sms: int, blocks_per_sm: int) -> list[int]:
@@ -84,7 +73,7 @@ def share_summary(rows: pd.DataFrame) -> str:
 
 
 def _replays(
-    case: Case, weights: Weights, format: str, repeats: int, pool: tuple
+    case: Case, weights: Weights, repeats: int, format: str, pool: tuple
 ) -> Iterator[tuple[dict, Build]]:
     """What tells the rows of a format apart, and the launches to time."""
     way, B = Ours(format), weights.columns(case.N)

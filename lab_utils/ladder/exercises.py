@@ -112,7 +112,7 @@ def scattered() -> tuple[Request, ...]:
 
 def _run(name: str, definition: str, A: Tensor, C: Tensor) -> KernelTrace:
     """Run an exercise with an answer. Raises AssertionError where the emulator finds a fault."""
-    problem = cuda._Problem(M=1, K=A.shape[0], N=1, C=C.data_ptr())
+    problem = cuda.Problem(M=1, K=A.shape[0], N=1, C=C.data_ptr())
     problem.A[0] = A.data_ptr()
     arrays = {"read": {"A": A}, "written": {"C": C}}
     try:

@@ -112,7 +112,7 @@ def emulate(
     arrays = {name: apart(array) for name, array in A.arrays.items()}
     columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN)))[:, :K]
     result = apart(B.new_empty(N, A.shape[0]))
-    asked = cuda._Problem(dtype=_dtype(A), M=1, K=1, N=N, tile_values=A.tile_values, workers=1)
+    asked = cuda.Problem(dtype=_dtype(A), M=1, K=1, N=N, tile_values=A.tile_values, workers=1)
     machine().library.lscd_cuda_shape(_number(A), ctypes.byref(asked), ctypes.byref(shape))
     placed = replace(A, arrays=arrays)
     launch = _problem(placed, columns, result, split_k if A.rung.shares else 1, shape)
@@ -135,7 +135,7 @@ def machine() -> Machine:
 
 @dataclass
 class _Launch:
-    problem: cuda._Problem
+    problem: cuda.Problem
     sums: tuple[int, ...]  # the shape of its partial sums
 
 
@@ -143,7 +143,7 @@ def _problem(
     A: Encoded, columns: Tensor, result: Tensor, split_k: float, shape: cuda.Shape
 ) -> _Launch:
     """The product of A and `columns` [N, K], into `result` [N, M]."""
-    problem = cuda._Problem(
+    problem = cuda.Problem(
         dtype=_dtype(A), M=A.shape[0], K=A.shape[1], N=columns.shape[0],
         A=(ctypes.c_void_p * 5)(*(array.data_ptr() for array in A.arrays.values())),
         B=columns.data_ptr(), ldb=columns.stride(0),
@@ -159,7 +159,7 @@ def _shape(A: Encoded) -> cuda.Shape:
 
 @functools.cache
 def _shape_on(device: torch.device, number: int, dtype: int, tile_values: int) -> cuda.Shape:
-    asked, shape = cuda._Problem(dtype=dtype, tile_values=tile_values), cuda.Shape()
+    asked, shape = cuda.Problem(dtype=dtype, tile_values=tile_values), cuda.Shape()
     with torch.cuda.device(device):
         _call("lscd_cuda_shape", number, ctypes.byref(asked), ctypes.byref(shape))
     return shape
