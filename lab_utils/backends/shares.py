@@ -20,8 +20,8 @@ class Model:
     uneven: float  # by which the last of a wave of workers ends later; a second wave fills in
 
 
-# Fitted to matrices of OPT and Llama, N = 8 to 128, s = .5 to .9: beside the best of all numbers
-# that were tried, the choice is 0.4 % slower on average; 3 of 208 are 5 to 9 % slower.
+# Fitted to matrices of OPT and Llama, N = 8 to 128, s = .5 to .9. `lab shares` measures how much
+# slower the choice is than the best of all numbers that it tries.
 MODELS = {
     "tiled_csl": Model(saturated=3.5, fill=3, sum=4e-6, uneven=0),
     "tca_bme": Model(saturated=8, fill=1, sum=1e-6, uneven=0.12),
