@@ -36,7 +36,7 @@ def launch(
     M: int = 1, K: int = 1, watch: int | None = None,
 ) -> KernelTrace:  # fmt: skip
     """Launch a kernel of tests/kernels with A[0] = A to read and C to write."""
-    problem = cuda._Problem(M=M, K=K, N=1, split_k=1, C=C.data_ptr())
+    problem = cuda.Problem(M=M, K=K, N=1, split_k=1, C=C.data_ptr())
     problem.A[0] = A.data_ptr()
     arrays = {"read": {"A": A}, "written": {"C": C}}
     return machine.run(f"probe_{probe}", ctypes.byref(problem), **arrays, watch=watch)
