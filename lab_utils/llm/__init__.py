@@ -1,0 +1,6 @@
+"""OPT end to end: weights, pruning, decoding, tensor parallelism."""
+
+from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.model import OPT
+
+__all__ = ["OPT", "OPTConfig"]

@@ -1,0 +1,160 @@
+"""OPT, from 125M to 175B: embeddings, layers of attention and MLP, and the head.
+
+    tokens ─ embedding ─ project_in ─┬─ layer 0 … layer L-1 ─ final_norm ─ project_out ─ head
+    positions ───────────────────────┘
+    layer:  x + out(attention(qkv(norm(x)))),  then  x + fc2(relu(fc1(norm(x))))
+
+Each of the four matrices of a layer is a `torch.nn.Linear` or a `lab_utils.SparseLinear`; qkv is
+one matrix, the rows of q first, then k, then v.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.parallel import ALONE, Ranks
+from lab_utils.nn import SparseLinear
+
+MATRICES = ("qkv", "out", "fc1", "fc2")
+POSITION_OFFSET = 2  # rows of the position table that OPT keeps for padding
+
+# A kernel that decodes while it multiplies takes longer with each block of tokens, since it decodes
+# for each anew. Above so many tokens, by kind of device, a layer's weights are decoded once, for
+# one dense product. On an H200 (data/measured/h200/spmm.csv), a kernel takes 2.7 to 4 times the
+# dense product's time at 256 tokens, and adds as much with each 256 more, while decoding writes and
+# reads the dense matrix once: about the time of two dense products at few tokens. The CPU's kernels
+# decode into L1 for many tokens at once, and stay.
+DENSE_ABOVE = {"cuda": 256}
+
+Attend = Callable[[int, Tensor, Tensor], Tensor]
+
+
+def causal(layer: int, q: Tensor, kv: Tensor) -> Tensor:
+    """Attention of all tokens to themselves and earlier ones, without a cache.
+
+    q: [batch, heads, tokens, head_dim]; kv: [2, batch, heads, tokens, head_dim]; result as q.
+    """
+    return F.scaled_dot_product_attention(q, *kv, is_causal=True)
+
+
+class Layer(nn.Module):
+    """One decoder layer; with `ranks`, one rank's share of it, whose sums are over all ranks."""
+
+    def __init__(self, config: OPTConfig, index: int, ranks: Ranks = ALONE, **place):
+        super().__init__()
+        self.config, self.index, self.ranks = config, index, ranks
+        self.dense_above: int | None = None
+        heads, ffn = config.share(ranks.world)
+        H, width = config.hidden, heads * config.head_dim
+        bias, summed_bias = config.bias, config.bias and ranks.rank == 0
+        affine = config.norm_affine
+        self.attention_norm = nn.LayerNorm(H, elementwise_affine=affine, **place)
+        self.qkv = nn.Linear(H, 3 * width, bias=bias, **place)
+        self.out = nn.Linear(width, H, bias=summed_bias, **place)
+        self.mlp_norm = nn.LayerNorm(H, elementwise_affine=affine, **place)
+        self.fc1 = nn.Linear(H, ffn, bias=bias, **place)
+        self.fc2 = nn.Linear(ffn, H, bias=summed_bias, **place)
+
+    def forward(self, x: Tensor, attend: Attend = causal) -> Tensor:
+        """x: [batch, tokens, hidden] -> the same shape."""
+        if self.config.norm_first:
+            x = x + self.attention(self.attention_norm(x), attend)
+            return x + self.mlp(self.mlp_norm(x))
+        x = self.attention_norm(x + self.attention(x, attend))
+        return self.mlp_norm(x + self.mlp(x))
+
+    def attention(self, x: Tensor, attend: Attend) -> Tensor:
+        """[batch, tokens, hidden] -> the same: q, k, v, what `attend` makes of them, and out."""
+        qkv = self.multiply(self.qkv, x)
+        split = qkv.unflatten(-1, (3, -1, self.config.head_dim))  # [batch, tokens, 3, heads, dim]
+        q, *kv = split.permute(2, 0, 3, 1, 4).split((1, 2))
+        y = attend(self.index, q[0], kv[0])  # [batch, heads, tokens, dim]
+        return self.ranks.sum(self.multiply(self.out, y.transpose(1, 2).flatten(2)))
+
+    def mlp(self, x: Tensor) -> Tensor:
+        """[batch, tokens, hidden] -> the same."""
+        return self.ranks.sum(self.multiply(self.fc2, self.multiply(self.fc1, x).relu_()))
+
+    def multiply(self, linear: nn.Module, x: Tensor) -> Tensor:
+        """linear(x), decoded first where that is expected to be faster (see `DENSE_ABOVE`)."""
+        if isinstance(linear, SparseLinear) and self.decodes_first(x.shape[:-1].numel(), x.device):
+            return F.linear(x, linear.weight.decode(), linear.bias)
+        return linear(x)
+
+    def decodes_first(self, tokens: int, device: torch.device) -> bool:
+        """Whether a sparse matrix is decoded and multiplied dense at so many tokens."""
+        limit = DENSE_ABOVE.get(device.type) if self.dense_above is None else self.dense_above
+        return limit is not None and tokens > limit
+
+
+class OPT(nn.Module):
+    """The whole model, on `device` and of `dtype`; with `ranks`, one rank's share of it.
+
+    On device "meta" nothing is allocated: a loader then puts real modules in its place, layer by
+    layer. `head` is None where it is tied to the embedding. Inference only: no dropout.
+    Raises ValueError where the number of ranks does not divide the heads and the MLP.
+    """
+
+    def __init__(
+        self,
+        config: OPTConfig,
+        ranks: Ranks = ALONE,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ):
+        super().__init__()
+        config.share(ranks.world)
+        self.config, self.ranks = config, ranks
+        H, E, place = config.hidden, config.embed, {"device": device, "dtype": dtype}
+        projected = config.embed != config.hidden
+        self.embedding = nn.Embedding(config.vocab, E, **place)
+        self.positions = nn.Embedding(config.max_positions + POSITION_OFFSET, H, **place)
+        self.project_in = nn.Linear(E, H, bias=False, **place) if projected else None
+        self.layers = nn.ModuleList(Layer(config, i, ranks, **place) for i in range(config.layers))
+        norm = {"elementwise_affine": config.norm_affine, **place}
+        self.final_norm = nn.LayerNorm(H, **norm) if config.final_norm else None
+        self.project_out = nn.Linear(H, E, bias=False, **place) if projected else None
+        self.head = None if config.tied else nn.Linear(E, config.vocab, bias=False, **place)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embedding.weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.weight.device
+
+    def set_dense_above(self, tokens: int | None) -> None:
+        """Decode sparse matrices before products with more than so many tokens; None: by device."""
+        if tokens is not None and tokens < 0:
+            raise ValueError(f"tokens={tokens}; allowed: integers from 0, or None")
+        for layer in self.layers:
+            layer.dense_above = tokens
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits [batch, tokens, vocab] of tokens [batch, tokens], from position 0, no cache."""
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        return self.logits(self.hidden(tokens, places, causal))
+
+    def embed(self, tokens: Tensor, places: Tensor) -> Tensor:
+        """x [batch, tokens, hidden] of tokens [batch, tokens] at positions `places`, from 0 on."""
+        x = self.embedding(tokens)
+        x = x if self.project_in is None else self.project_in(x)
+        return x + self.positions(places + POSITION_OFFSET)
+
+    def hidden(self, tokens: Tensor, places: Tensor, attend: Attend) -> Tensor:
+        """What the last layer puts out, [batch, tokens, hidden], before the final norm."""
+        x = self.embed(tokens, places)
+        for layer in self.layers:
+            x = layer(x, attend)
+        return x
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits [..., vocab] of what the last layer puts out, [..., hidden]."""
+        x = x if self.final_norm is None else self.final_norm(x)
+        x = x if self.project_out is None else self.project_out(x)
+        return F.linear(x, (self.head or self.embedding).weight)

@@ -1,0 +1,100 @@
+"""Tensor parallelism: one process per GPU, each with its share of every layer's four matrices.
+
+    qkv [3H, H], fc1 [F, H]   cut by rows: each rank computes whole heads, and its own F/g features
+    out [H, H],  fc2 [H, F]   cut by columns: each rank has a part of every sum, all_reduce adds up
+
+That is two all_reduces of [tokens, H] for each layer (Flash-LLM section 5, FasterTransformer's
+cut). Embedding, norms and head are whole on every rank. `torchrun` starts the processes.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+BY_ROWS = ("qkv", "fc1")
+BY_COLUMNS = ("out", "fc2")
+TIMEOUT_S = 120.0  # of one collective: the slowest rank may be that much behind
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among `world`; its collectives need `running` (or torch.distributed) around."""
+
+    rank: int = 0
+    world: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world:
+            raise ValueError(f"rank={self.rank}; allowed: 0 to world - 1 = {self.world - 1}")
+
+    def sum(self, x: Tensor) -> Tensor:
+        """The sum of x over all ranks, in place, on each of them."""
+        if self.world > 1:
+            dist.all_reduce(x)
+        return x
+
+    def first(self, x: Tensor) -> Tensor:
+        """x as it is on rank 0, in place, on each rank."""
+        if self.world > 1:
+            dist.broadcast(x, 0)
+        return x
+
+
+ALONE = Ranks()
+
+
+def cut(
+    name: str, weight: Tensor, bias: Tensor | None, ranks: Ranks
+) -> tuple[Tensor, Tensor | None]:
+    """The share of one rank in a matrix [M, K] and its bias [M]; views where they can be.
+
+    `name`: qkv, out, fc1 or fc2. A bias that belongs to a sum over the ranks stays on rank 0 and
+    is added once; other ranks get None. Raises ValueError for another name, and where `world`
+    does not divide the rows or columns.
+    """
+    if name not in BY_ROWS + BY_COLUMNS:
+        raise ValueError(f"name={name!r}; allowed: {', '.join(BY_ROWS + BY_COLUMNS)}")
+    if name in BY_COLUMNS:
+        return _part(weight, 1, ranks), bias if ranks.rank == 0 else None
+    blocks = 3 if name == "qkv" else 1  # q, k and v are cut each for itself
+    rows = [_part(block, 0, ranks) for block in weight.chunk(blocks)]
+    biases = [] if bias is None else [_part(block, 0, ranks) for block in bias.chunk(blocks)]
+    if blocks == 1:
+        return rows[0], biases[0] if biases else None
+    return torch.cat(rows), torch.cat(biases) if biases else None
+
+
+def _part(x: Tensor, dim: int, ranks: Ranks) -> Tensor:
+    if x.shape[dim] % ranks.world:
+        raise ValueError(f"world={ranks.world} must divide dimension {dim} of {tuple(x.shape)}")
+    return x.chunk(ranks.world, dim)[ranks.rank]
+
+
+@contextmanager
+def running(device: torch.device | str, timeout_s: float = TIMEOUT_S) -> Iterator[Ranks]:
+    """The ranks that `torchrun` started, joined by NCCL (cuda) or gloo (cpu); else this process.
+
+    Whatever happens inside, the group is destroyed at the end. With gloo the other ranks then
+    fail in their next collective; with NCCL `torchrun` ends them. A rank that only lags makes the
+    others fail after `timeout_s`.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    cuda = torch.device(device).type == "cuda"
+    place = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else None
+    if place is not None:
+        torch.cuda.set_device(place)
+    dist.init_process_group(
+        "nccl" if cuda else "gloo", timeout=timedelta(seconds=timeout_s), device_id=place
+    )
+    try:
+        yield Ranks(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()
