@@ -4,7 +4,7 @@ import csv
 import fcntl
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -40,8 +40,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "pattern", "dtype", "split_k", "time_us", "p10_us", "p90_us", "encoded_bytes",
         "byte_limit_fraction", "relative_error", "dense_us", "speedup",
     ),
+    "opt": (
+        "date", "commit", "device", "driver", "cuda", "model", "gpus", "format", "sparsity",
+        "weights", "batch", "prompt", "output", "seconds", "tokens_per_gpu_second", "peak_gb",
+        "matmul_s", "attention_s", "communication_s", "other_s",
+    ),
 }  # fmt: skip
 CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows comparable
+OPT_CASE = ("model", "gpus", "format", "sparsity", "weights", "batch", "prompt", "output")
 TEXT = ("commit", "driver", "cuda", "options")  # could be taken for numbers, or are empty
 
 
@@ -84,9 +90,9 @@ def measured(table: str, folder: Path | None = None) -> pd.DataFrame:
     return rows.sort_values("date", kind="stable", ignore_index=True)
 
 
-def latest(rows: pd.DataFrame) -> pd.DataFrame:
-    """The last run of each case on each device, whole: its rows share their dense baseline."""
-    run = rows.groupby(["device", *CASE])["date"].transform("max")
+def latest(rows: pd.DataFrame, case: Sequence[str] = CASE) -> pd.DataFrame:
+    """The last run of each case on each device, whole: rows of `spmm` share a dense baseline."""
+    run = rows.groupby(["device", *case])["date"].transform("max")
     return rows[rows.date.eq(run)].reset_index(drop=True)
 
 

@@ -1,0 +1,218 @@
+"""Memory that decoding takes on each GPU, term by term, and which model fits where.
+
+All of it is arithmetic on dimensions, in bytes: weights by the formulas of `compression`, and what
+the decoder of `lab_utils.llm` keeps beside them. Nothing is allocated.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
+from lab_utils.catalog import Device, Model, layer_shapes
+
+GIB = 1 << 30
+TERMS = {
+    "weights": "the four matrices of every layer, encoded or dense",
+    "tables": "embeddings, positions, biases and norms, whole on every GPU",
+    "cache": "keys and values of every position of every sequence",
+    "activations": "tensors of the prompt phase that live at the same time",
+    "workspace": "partial sums, a matrix decoded for the prompt phase, buffers of libraries",
+    "graphs": "private memory of captured decode steps",
+    "context": "the driver, and the kernels' code",
+}
+USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
+CONTEXT_BYTES = 0.5 * GIB  # assumed: usual with torch and cuBLAS loaded, not measured by us
+LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90; less elsewhere
+SPLITS = 4  # partial sums in fp32 that a product adds: an upper bound for skinny products
+
+
+def no_matrix(name: str) -> bool:
+    """Keeps no matrix dense."""
+    return False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is decoded on how many tensor-parallel GPUs; the defaults are Flash-LLM's (sec. 6.3).
+
+    `format` is one of `compression.FORMULAS`, `sparsity` the fraction of zeros, 0 to 1. `dense`
+    says by its name, such as "layers.3.fc1", whether a matrix stays dense. `prompt` and `output`
+    count tokens of each of the `batch` sequences.
+    Raises ValueError where one of them is impossible, for a model that is not an OPT, and where
+    the model has fewer positions than `prompt` + `output`.
+    """
+
+    model: Model
+    format: str = "tiled_csl"
+    sparsity: float = 0.8
+    batch: int = 8
+    prompt: int = 64
+    output: int = 512
+    gpus: int = 1
+    dense: Callable[[str], bool] = no_matrix
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def positions(self) -> int:
+        return self.prompt + self.output
+
+
+def outer_fc1(model: Model) -> Callable[[str], bool]:
+    """Says which matrices Flash-LLM's pruned models keep dense (sec. 6.3.1).
+
+    They are the feed-forward inputs, fc1, of the first and of the last quarter of the layers.
+    """
+    quarter = model.layers // 4
+    outer = {*range(quarter), *range(model.layers - quarter, model.layers)}
+    names = {f"layers.{layer}.fc1" for layer in outer}
+    return names.__contains__
+
+
+def needs(work: Workload) -> dict[str, float]:
+    """Bytes that each GPU needs at its peak, by term: the keys of `TERMS`."""
+    return {
+        "weights": _weights(work),
+        "tables": _tables(work.model, work.gpus),
+        "cache": _cache(work),
+        "activations": _activations(work),
+        "workspace": _workspace(work),
+        "graphs": _graphs(work),
+        "context": CONTEXT_BYTES,
+    }
+
+
+def total(work: Workload) -> float:
+    """Bytes that each GPU needs at its peak."""
+    return sum(needs(work).values())
+
+
+def usable_bytes(device: Device) -> float:
+    """Bytes of a GPU's memory that a program can have."""
+    return USABLE * GIB * device.capacity_gb
+
+
+def largest_batch(work: Workload, capacity: float) -> int:
+    """The largest batch that fits into `capacity` bytes on each GPU; 0 where not even one does."""
+
+    def fits(batch: int) -> bool:
+        return total(replace(work, batch=batch)) <= capacity
+
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def fewest_gpus(work: Workload, capacity: float, most: int = 8) -> int | None:
+    """The fewest GPUs of `capacity` bytes each that hold the workload; None where `most` do not.
+
+    Powers of two that divide the heads: those that tensor parallelism is usually run with.
+    """
+    counts = (gpus for gpus in (1, 2, 4, 8, 16) if gpus <= most and _divides(gpus, work.model))
+    return next((g for g in counts if total(replace(work, gpus=g)) <= capacity), None)
+
+
+def answers(works: Iterable[Workload], devices: Iterable[Device]) -> Iterator[dict]:
+    """Rows that say for each workload and device what it needs, and what fits.
+
+    GB are 1e9 bytes. `batch` is the largest that fits on the workload's GPUs, `fewest_gpus` is for
+    the workload's own batch.
+    """
+    devices = list(devices)
+    for work in works:
+        for device in devices:
+            capacity = usable_bytes(device)
+            yield {
+                "model": work.model.name,
+                "format": work.format,
+                "sparsity": work.sparsity,
+                "device": device.name,
+                "gpus": work.gpus,
+                "gb_per_gpu": total(work) / 1e9,
+                "usable_gb": capacity / 1e9,
+                "largest_batch": largest_batch(work, capacity),
+                "fewest_gpus": fewest_gpus(work, capacity),
+            }
+
+
+# --- terms -----------------------------------------------------------------------------------
+
+
+def _weights(work: Workload) -> float:
+    encoded, dense = 0.0, 0.0
+    for matrix, (M, K) in layer_shapes(work.model, work.gpus).items():
+        names = (f"layers.{layer}.{matrix}" for layer in range(work.model.layers))
+        kept = sum(work.dense(name) for name in names)
+        dense += kept * VALUE_BYTES * M * K
+        each = format_bytes(work.format, M, K, work.sparsity)
+        each += stored_extra_bytes(work.format, M, K)
+        encoded += (work.model.layers - kept) * each
+    return encoded + dense
+
+
+def _tables(model: Model, gpus: int) -> float:
+    """Everything but the matrices; biases of qkv and fc1 are cut with them."""
+    H, embed = model.hidden, model.embed or model.hidden
+    tables = model.vocab * embed * (1 if model.tied else 2) + (model.max_positions + 2) * H
+    projections = 2 * embed * H if embed != H else 0
+    biases = (3 * H + model.ffn) / gpus + 2 * H
+    norms = 2 * H * (2 * model.layers + model.norm_first)
+    return VALUE_BYTES * (tables + projections + model.layers * biases + norms)
+
+
+def _cache(work: Workload) -> float:
+    m = work.model
+    width = m.kv_heads // work.gpus * m.head_dim
+    return VALUE_BYTES * m.layers * 2 * work.batch * work.positions * width
+
+
+def _activations(work: Workload) -> float:
+    """Of the feed-forward half, the wider one: x, its norm, the sum; fc1's output twice, for ReLU.
+
+    Logits are of the last position alone, in 16 bits and in fp32 for sampling.
+    """
+    m, tokens = work.model, work.batch * work.prompt
+    widths = 3 * m.hidden + 2 * m.ffn / work.gpus
+    return VALUE_BYTES * tokens * widths + (VALUE_BYTES + 4) * work.batch * m.vocab
+
+
+def _workspace(work: Workload) -> float:
+    """The sparse kernels' sums of a decode step, one decoded matrix, and cuBLAS's buffer."""
+    if work.format == "dense":
+        return LIBRARY_BYTES
+    shapes = layer_shapes(work.model, work.gpus).values()
+    sums = max(4 * SPLITS * work.batch * M for M, _ in shapes)
+    decoded = max(VALUE_BYTES * M * K for M, K in shapes)
+    return sums + decoded + LIBRARY_BYTES
+
+
+def _graphs(work: Workload) -> float:
+    """What one decode step computes: its activations are those of a prompt of one token."""
+    return _activations(replace(work, prompt=1, output=work.positions - 1))
+
+
+def _divides(gpus: int, model: Model) -> bool:
+    return not any(getattr(model, what) % gpus for what in ("heads", "kv_heads", "ffn"))
+
+
+def _check(work: Workload) -> None:
+    if work.model.family != "opt":
+        raise ValueError(f"model={work.model.name!r} is a {work.model.family}; allowed: OPT models")
+    if work.format not in FORMULAS:
+        raise ValueError(f"format={work.format!r} is unknown; allowed: {', '.join(FORMULAS)}")
+    if not 0 <= work.sparsity <= 1:
+        raise ValueError(f"sparsity={work.sparsity!r} must lie between 0 and 1")
+    for name in ("batch", "prompt", "output"):
+        if getattr(work, name) < 1:
+            raise ValueError(f"{name}={getattr(work, name)!r} must be at least 1")
+    if work.positions > work.model.max_positions:
+        raise ValueError(
+            f"prompt={work.prompt} and output={work.output} are {work.positions} positions; "
+            f"{work.model.name} has {work.model.max_positions}"
+        )
+    layer_shapes(work.model, work.gpus)  # raises for a number of GPUs that does not divide it
