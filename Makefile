@@ -7,7 +7,7 @@ PYTHON ?= python3
 TORCH_INDEX ?=
 VENV := .venv
 PY := $(VENV)/bin/python
-EXTRAS := test$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
+EXTRAS := test,llm$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 
 # The set-up is done again when this changes: packages, pins, interpreter, place, index of torch.
 KEY := $(shell { cat pyproject.toml constraints.txt; "$(PYTHON)" -VV; pwd; \
