@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import torch
@@ -131,6 +131,21 @@ def _git(*arguments: str) -> str:
         return ""
     command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def stamp(device: torch.device | str) -> dict[str, str]:
+    """When, from which commit and on what a row was measured: the first columns of every table."""
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), **_origin(device)}
+
+
+@functools.cache  # what runs is what was imported, whatever happens to the checkout meanwhile
+def _origin(device: torch.device | str) -> dict[str, str]:
+    return {
+        "commit": commit(),
+        "device": device_name(device),
+        "driver": driver(device),
+        "cuda": cuda_version(device),
+    }
 
 
 def read_bandwidth(repeats: int = 5) -> float:

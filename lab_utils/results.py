@@ -124,6 +124,11 @@ def encode_summary(rows: pd.DataFrame) -> str:
     return text_table(rows, columns)
 
 
+def rounded(numbers: dict[str, float]) -> dict[str, float]:
+    """Five digits of each: more than any clock gives."""
+    return {name: float(f"{number:.5g}") for name, number in numbers.items()}
+
+
 def times(rows: pd.DataFrame) -> dict[str, pd.Series]:
     """Median and spread, as columns of a text table."""
     spread = rows.p10_us.map("{:.0f}-".format) + rows.p90_us.map("{:.0f}".format)

@@ -33,7 +33,7 @@ LAYERS = {
     "formats": 3,
     "analysis": 2, "accuracy": 2,
     "build": 1, "results": 1,
-    "catalog": 0, "toolchains": 0,
+    "catalog": 0, "console": 0, "toolchains": 0,
 }  # fmt: skip
 CONDA_NAMES = {
     "cupy": "cupy-cuda13x",

@@ -23,6 +23,7 @@ TERMS = {
 USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
 CONTEXT_BYTES = 0.5 * GIB  # assumed: usual with torch and cuBLAS loaded, not measured by us
 LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90; less elsewhere
+DECODED_ABOVE = 256  # tokens: with more, lab_utils.llm decodes a matrix and multiplies it dense
 SPLITS = 4  # partial sums in fp32 that a product adds: an upper bound for skinny products
 
 
@@ -172,23 +173,26 @@ def _cache(work: Workload) -> float:
 
 
 def _activations(work: Workload) -> float:
-    """Of the feed-forward half, the wider one: x, its norm, the sum; fc1's output twice, for ReLU.
+    """Of the feed-forward half, the wider one: x, its norm, fc1's and fc2's output, and the sum.
 
-    Logits are of the last position alone, in 16 bits and in fp32 for sampling.
+    A sparse layer that is not decoded first adds its bias in a second copy of its output. Logits
+    are of the last position alone, in 16 bits and in fp32 for sampling.
     """
     m, tokens = work.model, work.batch * work.prompt
-    widths = 3 * m.hidden + 2 * m.ffn / work.gpus
+    widths = 3 * m.hidden + m.ffn / work.gpus
+    if work.format != "dense" and tokens <= DECODED_ABOVE:
+        widths += max(m.ffn / work.gpus - m.hidden, m.hidden)
     return VALUE_BYTES * tokens * widths + (VALUE_BYTES + 4) * work.batch * m.vocab
 
 
 def _workspace(work: Workload) -> float:
-    """The sparse kernels' sums of a decode step, one decoded matrix, and cuBLAS's buffer."""
+    """cuBLAS's buffer; for sparse weights a decode step's sums, and one decoded matrix."""
     if work.format == "dense":
         return LIBRARY_BYTES
     shapes = layer_shapes(work.model, work.gpus).values()
     sums = max(4 * SPLITS * work.batch * M for M, _ in shapes)
     decoded = max(VALUE_BYTES * M * K for M, K in shapes)
-    return sums + decoded + LIBRARY_BYTES
+    return sums + decoded * (work.batch * work.prompt > DECODED_ABOVE) + LIBRARY_BYTES
 
 
 def _graphs(work: Workload) -> float:

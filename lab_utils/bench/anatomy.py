@@ -21,7 +21,9 @@ from lab_utils.bench import graphs
 from lab_utils.bench.cases import Case
 from lab_utils.bench.cuda import Ours
 from lab_utils.bench.operands import Weights, cold_buffer
-from lab_utils.bench.rows import LeaveOut, raise_failures, rounded, stamp
+from lab_utils.bench.rows import LeaveOut, raise_failures
+from lab_utils.machine import stamp
+from lab_utils.results import rounded
 
 
 @dataclass

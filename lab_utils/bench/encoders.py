@@ -10,8 +10,10 @@ from lab_utils import ops
 from lab_utils.bench.cases import Case
 from lab_utils.bench.measuring import check, checked_device
 from lab_utils.bench.operands import Weights
-from lab_utils.bench.rows import LeaveOut, raise_failures, rounded, stamp
+from lab_utils.bench.rows import LeaveOut, raise_failures
 from lab_utils.formats import SparseMatrix, encode
+from lab_utils.machine import stamp
+from lab_utils.results import rounded
 
 # The options of a format's `encode` that are measured one by one.
 VARIANTS: dict[str, tuple[dict, ...]] = {"tiled_csl": ({"reorder": True}, {"reorder": False})}

@@ -1,15 +1,14 @@
 """What was measured of a kernel, and the row of `results.COLUMNS["spmm"]` that it becomes."""
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import numpy as np
 import torch
 
-from lab_utils import machine
 from lab_utils.bench.cases import Case
+from lab_utils.machine import stamp
+from lab_utils.results import rounded
 
 LeaveOut = Callable[[Case, str, str | Exception], object]
 
@@ -31,21 +30,6 @@ def raise_failures(case: Case, kernel: str, why: str | Exception) -> None:
     """The strict way to leave a kernel out: one that cannot run here, never one that failed."""
     if isinstance(why, Exception):
         raise why
-
-
-def stamp(device: torch.device | str) -> dict[str, str]:
-    """When, from which commit and on what a row was measured: the first columns of every table."""
-    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), **_origin(device)}
-
-
-@functools.cache  # what runs is what was imported, whatever happens to the checkout meanwhile
-def _origin(device: torch.device | str) -> dict[str, str]:
-    return {
-        "commit": machine.commit(),
-        "device": machine.device_name(device),
-        "driver": machine.driver(device),
-        "cuda": machine.cuda_version(device),
-    }
 
 
 def rows(
@@ -81,8 +65,3 @@ def row(case: Case, measured: Measured, memory_gb_per_s: float, best_dense_us: f
         "encoded_bytes": measured.encoded_bytes,
         **rounded(numbers),
     }
-
-
-def rounded(numbers: dict[str, float]) -> dict[str, float]:
-    """Five digits of each: more than any clock gives."""
-    return {name: float(f"{number:.5g}") for name, number in numbers.items()}

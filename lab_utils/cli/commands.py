@@ -1,39 +1,17 @@
 """The command `lab`: each subcommand is a thin wrapper over one function of `lab_utils`.
 
 Modules are imported inside the commands, so that `lab --help` does not wait for torch.
-Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted.
+`lab_utils.console` says how commands fail.
 """
 
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 from tqdm import tqdm
 
-
-class OneMessage(click.Group):
-    """Errors that name an argument, its value and what is allowed need no traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (click.exceptions.Exit, click.Abort):  # both are RuntimeErrors
-            raise
-        except KeyboardInterrupt as interrupt:
-            click.echo("interrupted", err=True)
-            raise click.exceptions.Exit(130) from interrupt
-        except ValueError as error:
-            raise _failure(error, 2) from error
-        except (RuntimeError, OSError) as error:
-            raise _failure(error, 1) from error
-
-
-def _failure(error: Exception, exit_code: int) -> click.ClickException:
-    failure = click.ClickException(str(error) or type(error).__name__)
-    failure.exit_code = exit_code
-    return failure
+from lab_utils.console import OneMessage
 
 
 @click.group(cls=OneMessage, context_settings={"help_option_names": ["-h", "--help"]})
