@@ -31,6 +31,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
         "pattern", "dtype", "split_k", "metric", "unit", "value",
     ),
+    "counts": (
+        "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
+        "pattern", "dtype", "split_k", "function", "metric", "emulator", "ncu",
+    ),
     "shares": (
         "date", "commit", "device", "driver", "cuda", "kernel", "M", "K", "N", "sparsity",
         "pattern", "dtype", "workers", "chosen", "time_us", "p10_us", "p90_us",

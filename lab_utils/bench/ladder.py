@@ -48,7 +48,7 @@ class Climb(cuda.Ours):
         return launch
 
     def plan(self, operand: EncodedRung, B: Tensor) -> Plan:
-        return Plan("cuda", self.name, {}, ladder.split_k(operand.A, B.shape[1]))
+        return Plan("cuda", self.name, {}, ladder.planned_split_k(operand.A, B.shape[1]))
 
 
 def measure_ladder(

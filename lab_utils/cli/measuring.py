@@ -1,4 +1,4 @@
-"""The commands that measure: `lab bench`, `lab anatomy`, `lab shares` and `lab ladder`."""
+"""The commands that measure: `lab bench`, `anatomy`, `shares`, `ladder` and `counts`."""
 
 import sys
 from collections import Counter
@@ -213,3 +213,21 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
     cases = bench.grid(bench.shapes(shapes), **grid)
     _sweep("ladder", ladder_summary, cases, rungs or list(RUNGS), save, output,
            run=measure_ladder, device="cuda")  # fmt: skip
+
+
+@main.command()
+@_cases("256x512", N="16", sparsity="0.5,0.8", dtype="fp16")
+@_many("--kernel", "kernels", str, "NAMES", "Formats and rungs of the ladder.  [default: all]")
+@_many("--split-k", "splits", int, "INTS",
+       "Workers for each row of blocks, of kernels that share tiles out.", default=["1,2"],
+       show_default=True)
+def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
+           output: Path | None, **grid: Any) -> None:  # fmt: skip
+    """Hold the emulator's counts against the profiler's on a GPU (needs ncu); small products."""
+    from lab_utils import bench, results
+    from lab_utils.bench.counts import KERNELS, count_summary, measure_counts
+
+    cases = bench.grid(bench.shapes(shapes), **grid)
+    rows = measure_counts(cases, kernels or KERNELS, splits=splits)
+    files = results.append("counts", rows, output) if save else []
+    click.echo("\n".join([count_summary(rows), *(f"\nrows added to {f}" for f in files)]))

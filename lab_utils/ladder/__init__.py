@@ -4,7 +4,7 @@
 `exercises` holds what notebook 23 asks its readers.
 """
 
-from lab_utils.ladder.launch import Encoded, emulate, encode, run, split_k, spmm
+from lab_utils.ladder.launch import Encoded, emulate, encode, planned_split_k, run, spmm
 from lab_utils.ladder.rungs import RUNGS, Rung
 
-__all__ = ["RUNGS", "Encoded", "Rung", "emulate", "encode", "run", "split_k", "spmm"]
+__all__ = ["RUNGS", "Encoded", "Rung", "emulate", "encode", "planned_split_k", "run", "spmm"]

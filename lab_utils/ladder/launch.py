@@ -76,13 +76,17 @@ def run(rung: str, W: Tensor, B: Tensor, backend: str = "cuda") -> Tensor:
     return C
 
 
-def spmm(A: Encoded, B: Tensor, C: Tensor) -> None:
-    """C = A · B on torch's current stream, C [M, N] with contiguous columns."""
+def spmm(A: Encoded, B: Tensor, C: Tensor, split_k: float | None = None) -> None:
+    """C = A · B on torch's current stream, C [M, N] with contiguous columns.
+
+    `split_k` overrides `planned_split_k`, for a rung that shares tiles out.
+    """
     _check(A, B, "cuda")
     if not C.T.is_contiguous():
         raise ValueError(f"C has strides {C.stride()}; allowed: (1, {A.shape[0]})")
     columns, shape = cuda.aligned_columns(B), _shape(A)
-    launch = _problem(A, columns, C.T, split_k(A, B.shape[1]), shape)
+    splits = split_k if split_k and A.rung.shares else planned_split_k(A, B.shape[1])
+    launch = _problem(A, columns, C.T, splits, shape)
     partial = C.new_empty(launch.sums, dtype=torch.float32)
     launch.problem.partial = partial.data_ptr()
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
@@ -90,7 +94,7 @@ def spmm(A: Encoded, B: Tensor, C: Tensor) -> None:
         _call("lscd_cuda_spmm", _number(A), ctypes.byref(launch.problem), stream)
 
 
-def split_k(A: Encoded, N: int) -> float:
+def planned_split_k(A: Encoded, N: int) -> float:
     """Workers for each row of blocks on A's GPU: one, or as many as run at once."""
     if not A.rung.shares:
         return 1

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lab_utils import bench, catalog, encode, results
 from lab_utils.analysis import anatomy as a
 from lab_utils.backends import cuda
-from lab_utils.bench import anatomy, counters
+from lab_utils.bench import anatomy, counters, nsight
 from lab_utils.bench.profiled import CUBLAS, MARK
 from lab_utils.cli import main
 from lab_utils.patterns import random_sparse
@@ -116,7 +116,7 @@ def test_budget_is_the_one_measured_on_an_h200() -> None:
 
 def test_the_profilers_table_becomes_rows() -> None:
     text = table(("void FillFunctor<float>", values()), ("gemm", values(**{a.TIME: "1,234.5"})))
-    _, kernel = counters.parse(text)
+    _, kernel = nsight.parse(text)
     rows = {row["metric"]: row for row in counters.rows_of(kernel)}
     assert set(rows) == set(values()) and {row["unit"] for row in rows.values()} == {"%"}
     assert rows[a.TIME]["value"] == 1234.5
@@ -125,18 +125,19 @@ def test_the_profilers_table_becomes_rows() -> None:
 def test_of_several_kernels_of_a_product_the_longest_counts() -> None:
     mark = (f"at::native::{MARK}<float>", values())
     short, long = ("reduce", values(**{a.TIME: 5.0})), ("gemm", values(**{a.TIME: 9.0}))
-    found = list(counters.parse(table(mark, long, short, mark, short)))
-    names = [one["Kernel Name"][1] for one in counters.main_kernels(found, 2)]
+    found = list(nsight.parse(table(mark, long, short, mark, short)))
+    jobs = nsight.by_job(found, 2)
+    names = [counters.longest(launches)["Kernel Name"][1] for launches in jobs]
     assert names == ["gemm", "reduce"]
     for jobs in (1, 3):
         with pytest.raises(RuntimeError, match=f"expected kernels of {jobs} products"):
-            counters.main_kernels(found, jobs)
+            nsight.by_job(found, jobs)
 
 
 def test_what_the_profiler_lacks_is_named() -> None:
     with pytest.raises(RuntimeError, match=r"(?s)measured nothing.*No kernels were profiled"):
-        list(counters.parse("==PROF== Connected\n==WARNING== No kernels were profiled.\n"))
-    (kernel,) = counters.parse(table(("gemm", values(**{a.TIME: "n/a"}))))
+        list(nsight.parse("==PROF== Connected\n==WARNING== No kernels were profiled.\n"))
+    (kernel,) = nsight.parse(table(("gemm", values(**{a.TIME: "n/a"}))))
     with pytest.raises(RuntimeError, match=f"did not measure {a.TIME}"):
         list(counters.rows_of(kernel))
 

@@ -1,0 +1,92 @@
+"""The emulator's counts beside the profiler's: what is compared with what, and how well it agrees.
+
+The emulator counts requests of the source, from the addresses of their lanes. Nsight Compute counts
+instructions of the compiled kernel. Like is compared with like by these metrics of an H200:
+
+- `smsp__inst_executed_op_…_pred_on_any`: instructions with a lane that takes part. Without that
+  ending, the loads count that no lane executes: nvcc puts three before each asynchronous copy.
+- `smsp__sass_…`: wavefronts and sectors by kind of instruction. Those of local memory (registers
+  that were spilled) have metrics of their own, and are in none of these.
+- `l1tex__data_pipe_…`: wavefronts that passed the hardware, `_op_misc` those of none of the kinds
+  above. The descriptions do not say what these are: compared with shuffles, a wavefront for each.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+LAUNCH = ["device", "kernel", "function", "M", "K", "N", "sparsity", "pattern", "dtype", "split_k"]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A metric of ncu's, and `field` of the KernelTrace's sums over `operations`, its equal."""
+
+    ncu: str
+    field: str
+    operations: tuple[str, ...]
+
+
+def _requests(operation: str, instruction: str) -> Compared:
+    metric = f"smsp__inst_executed_op_{instruction}_pred_on_any.sum"
+    return Compared(metric, "requests", (operation,))
+
+
+def _wavefronts(operation: str, instruction: str) -> Compared:
+    metric = f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{instruction}.sum"
+    return Compared(metric, "wavefronts", (operation,))
+
+
+def _sectors(operation: str, instruction: str) -> Compared:
+    metric = f"smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_{instruction}.sum"
+    return Compared(metric, "sectors", (operation,))
+
+
+SHARED = ("shared_load", "shared_store", "ldmatrix", "cp_async")
+HARDWARE = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
+COMPARED: dict[str, Compared] = {  # by the names in the column `metric` of the rows
+    "mma instructions": Compared("smsp__inst_executed_pipe_tensor.sum", "requests", ("mma",)),
+    "shared loads": _requests("shared_load", "shared_ld"),
+    "shared stores": _requests("shared_store", "shared_st"),
+    "ldmatrix": _requests("ldmatrix", "ldsm"),
+    "cp.async": _requests("cp_async", "ldgsts"),
+    "global loads": _requests("global_load", "global_ld"),
+    "global stores": _requests("global_store", "global_st"),
+    "wavefronts of loads": _wavefronts("shared_load", "ld"),
+    "wavefronts of stores": _wavefronts("shared_store", "st"),
+    "wavefronts of ldmatrix": _wavefronts("ldmatrix", "ldsm"),
+    "wavefronts of cp.async": _wavefronts("cp_async", "ldgsts"),
+    "wavefronts": Compared(
+        "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared.sum", "wavefronts", SHARED
+    ),
+    "wavefronts in hardware": Compared(f"{HARDWARE}.sum", "wavefronts", SHARED),
+    "shuffles": Compared(f"{HARDWARE}_op_misc.sum", "requests", ("shuffle",)),
+    "sectors of loads": _sectors("global_load", "ld"),
+    "sectors of cp.async": _sectors("cp_async", "ldgsts"),
+    "sectors of stores": _sectors("global_store", "st"),
+}
+EXPLAINED = {  # where a difference is expected, and why
+    "shared loads": "nvcc joins loads of neighbours: the bitmaps of two tiles in one of 16 bytes",
+    "wavefronts in hardware": "the emulator's leave shuffles out",
+    "shuffles": "ncu's are wavefronts of none of the known kinds: shuffles, we guess",
+}
+
+
+def agreement(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `counts` by metric: `launches` compared, how many are `equal`, how far the rest is.
+
+    `least` and `most` are the smallest and the largest ncu / emulator. A count that both know to be
+    zero is equal; where the emulator alone has zero, the ratio is infinite.
+    """
+    ratio = (rows.ncu / rows.emulator).where(rows.ncu.ne(rows.emulator), 1.0)
+    table = rows.assign(equal=rows.ncu.eq(rows.emulator), ratio=ratio).groupby("metric", sort=False)
+    found = table.agg(launches=("equal", "size"), equal=("equal", "sum"),
+                      least=("ratio", "min"), most=("ratio", "max"))  # fmt: skip
+    return found.assign(expected=[EXPLAINED.get(metric, "") for metric in found.index])
+
+
+def differences(rows: pd.DataFrame) -> pd.DataFrame:
+    """ncu / emulator - 1 where they differ: a line for each launch, a column for each metric."""
+    parts = rows[rows.ncu.ne(rows.emulator)]
+    parts = parts.assign(off=parts.ncu / parts.emulator - 1)
+    return parts.pivot_table("off", LAUNCH, "metric", sort=False)
