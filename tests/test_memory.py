@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab_utils import catalog
 from lab_utils.analysis import compression as c
 from lab_utils.analysis import memory as m
+from lab_utils.llm import OPT, OPTConfig, cache, model
 
 OPT_30B, OPT_175B = catalog.model("OPT-30B"), catalog.model("OPT-175B")
 A100 = m.usable_bytes(catalog.device("A100-80GB"))
@@ -44,7 +46,7 @@ def test_terms_by_hand() -> None:
     assert terms["weights"] == layers * (words + (4 + 6) * tiles + 4 * 8)
     tables = (50272 + 2050) * H + layers * (7 * H / 2 + 2 * H) + 2 * H * 25
     assert terms["tables"] == 2 * tables
-    assert terms["cache"] == 2 * layers * 2 * 3 * 12 * (H / 2)
+    assert terms["cache"] == 2 * layers * 2 * 3 * 16 * (H / 2)  # 12 tokens in 16 slots
     assert m.total(work) == sum(terms.values())
 
 
@@ -73,6 +75,18 @@ def test_dense_matrices_are_the_ones_that_are_named() -> None:
     each = 2 * M * K - c.format_bytes("tca_bme", M, K, 0.8) - c.stored_extra_bytes("tca_bme", M, K)
     more = m.needs(replace(work, dense=kept.__contains__))["weights"] - m.needs(work)["weights"]
     assert more == pytest.approx(24 * each)
+
+
+def test_the_planner_knows_the_decoder() -> None:
+    assert m.SLOTS == cache.ALIGN
+    assert model.DENSE_ABOVE["cuda"] == m.DECODED_ABOVE
+    config = OPTConfig.of("OPT-125M")
+    work = m.Workload(catalog.model("OPT-125M"), "dense", 0.0, batch=2, prompt=5, output=20)
+    held = cache.KVCache(config, 2, 25, dtype=torch.bfloat16)
+    assert m.needs(work)["cache"] == held.nbytes
+    opt = OPT(config, device="meta", dtype=torch.float16)
+    parameters = sum(p.nbytes for p in opt.parameters())
+    assert m.needs(work)["weights"] + m.needs(work)["tables"] == parameters
 
 
 @given(st.integers(1, 512), st.sampled_from([1, 2, 4, 8]))

@@ -24,6 +24,7 @@ USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 
 CONTEXT_BYTES = 0.5 * GIB  # assumed: usual with torch and cuBLAS loaded, not measured by us
 LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90; less elsewhere
 DECODED_ABOVE = 256  # tokens: with more, lab_utils.llm decodes a matrix and multiplies it dense
+SLOTS = 16  # the decoder's cache has room for a multiple of so many tokens
 SPLITS = 4  # partial sums in fp32 that a product adds: an upper bound for skinny products
 
 
@@ -57,7 +58,13 @@ class Workload:
 
     @property
     def positions(self) -> int:
+        """Tokens of each sequence, at the end."""
         return self.prompt + self.output
+
+    @property
+    def slots(self) -> int:
+        """Tokens that the cache has room for."""
+        return -(-self.positions // SLOTS) * SLOTS
 
 
 def outer_fc1(model: Model) -> Callable[[str], bool]:
@@ -169,20 +176,20 @@ def _tables(model: Model, gpus: int) -> float:
 def _cache(work: Workload) -> float:
     m = work.model
     width = m.kv_heads // work.gpus * m.head_dim
-    return VALUE_BYTES * m.layers * 2 * work.batch * work.positions * width
+    return VALUE_BYTES * m.layers * 2 * work.batch * work.slots * width
 
 
 def _activations(work: Workload) -> float:
     """Of the feed-forward half, the wider one: x, its norm, fc1's and fc2's output, and the sum.
 
     A sparse layer that is not decoded first adds its bias in a second copy of its output. Logits
-    are of the last position alone, in 16 bits and in fp32 for sampling.
+    are of the last position alone.
     """
     m, tokens = work.model, work.batch * work.prompt
     widths = 3 * m.hidden + m.ffn / work.gpus
     if work.format != "dense" and tokens <= DECODED_ABOVE:
         widths += max(m.ffn / work.gpus - m.hidden, m.hidden)
-    return VALUE_BYTES * tokens * widths + (VALUE_BYTES + 4) * work.batch * m.vocab
+    return VALUE_BYTES * (tokens * widths + work.batch * m.vocab)
 
 
 def _workspace(work: Workload) -> float:
