@@ -14,6 +14,7 @@ from lab_utils.formats.sparta import SparTA
 from lab_utils.formats.tca_bme import TcaBme
 from lab_utils.formats.tiled_csl import TiledCsl
 from lab_utils.formats.two_four import TwoFour
+from lab_utils.formats.zero_row_24 import ZeroRow24
 
 FORMATS: dict[str, type[SparseMatrix]] = {
     cls.name: cls for cls in (Dense, Csr, TiledCsl, TcaBme, TwoFour, SparTA)
@@ -28,6 +29,7 @@ __all__ = [
     "TcaBme",
     "TiledCsl",
     "TwoFour",
+    "ZeroRow24",
     "encode",
     "load",
 ]

@@ -1,0 +1,216 @@
+"""Zero-row 2:4: any mask on sparse tensor cores, three columns and a row of zeros a group."""
+
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from lab_utils.formats import native
+from lab_utils.formats.base import SparseMatrix, bits
+from lab_utils.formats.checks import check_dense, offsets_from_counts
+from lab_utils.formats.zero_row_24_slices import (
+    COLS,
+    MOST_COLS,
+    TILES,
+    checked_slice,
+    first_chunks,
+    regular_chunks,
+    tiles_of,
+    whole_chunks,
+)
+
+STREAMS = 8 * TILES
+START_BYTES = 16  # unit of chunk_start
+PAIRS_FROM = 0.65  # sparsity
+PLAIN_ORDER, REACH, MOST_REACH = -1, 8, 32  # bytes
+EXPONENT = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # all ones: infinite or NaN
+
+PROBLEMS = {
+    1: "has a size that its starts do not state, or that no chunk has",
+    2: "has a start outside of its values, or off its alignment",
+    3: "lists a column outside of its slice",
+    4: "has a stream that leaves it",
+    5: "has a group whose two values have one index",
+    6: "has a value outside of the matrix",
+    7: "has two values in one place",
+    8: "stores a +0",
+    9: "has a non-zero that is no value",
+}
+
+
+class ZeroRow24(SparseMatrix):
+    """Groups of three columns and a row of zeros: 2:4 metadata that needs no structure in A.
+
+    ::
+
+        group       columns  0 1 2  of A, and index 3: a row of zeros in B
+        | a | 0 | b |   slots a b   indices 0 2       mma.sp multiplies a, b with rows 0, 2 of B
+        | 0 | a | 0 |   slots a -   indices 1 3       -: whatever finite value is loaded there
+        | 0 | 0 | 0 |   slots - -   indices 3 3
+        | a | b | c |   slots a c   indices 0 2       b goes to an extra chunk
+
+        block 64 rows x a slice of K:  regular chunks 64x48 | extra chunks, columns listed
+        chunk  four tiles 16x48, a multiple of 32 bytes, at most 8160
+               +----------------+--------------+------------------+---------------------+---+
+               | metadata 512 B | starts 64 B  | extra chunks:    | 32 streams          | 0 |
+               | the operand of | of streams,  | columns, 512 B   | of tile, rows g and | 4 |
+               | mma.sp         | chunk's size |                  | g + 8: the values   | B |
+               +----------------+--------------+------------------+---------------------+---+
+
+        data         uint8 [16 * U]                   chunks of block after block
+        chunk_start  int32 [chunks + 1]               of each chunk, in 16 bytes
+        first_chunk  int32 [slices * row blocks + 1]  of block (slice, 64 rows)
+        geometry     int32 [4]                        the `constants`: slice_cols, pairs,
+                                                      largest_chunk, nonfinite
+
+    Bits and offsets are drawn in kernels/cpu/encode/zero_row_24.h. An infinite or NaN weight could
+    be loaded for a slot that is not in use, and 0 times it is NaN: `nonfinite` says that A has one.
+    """
+
+    name = "zero_row_24"
+    ARRAYS: ClassVar = {
+        "data": torch.uint8,
+        "chunk_start": torch.int32,
+        "first_chunk": torch.int32,
+        "geometry": torch.int32,
+    }
+
+    @classmethod
+    def encode(
+        cls,
+        dense: Tensor,
+        slice_cols: int | None = None,
+        pairs: bool | None = None,
+        reach: int = REACH,
+    ) -> Self:
+        """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
+
+        `slice_cols`: columns of a slice of K, a multiple of 48; None: see `slice_columns`.
+        `pairs`: streams of 4-byte words, which a lane loads at once, in 5 to 8 % more bytes; None:
+        from 65 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes may be
+        left free to put a stream where it meets fewer bank conflicts; -1: none, in plain order.
+        """
+        dense = check_dense(dense)
+        M, K = dense.shape
+        slice_cols = checked_slice(slice_cols, K)
+        _check_options(pairs, reach)
+        queues, queued, nnz, nonfinite = _queue(dense, slice_cols)
+        if pairs is None:
+            pairs = int(nnz.sum()) <= (1 - PAIRS_FROM) * M * K
+        first_chunk = first_chunks(queued, M, K, slice_cols)
+        chunks = int(first_chunk[-1])
+        starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)
+        sizes = dense.new_empty(chunks, dtype=torch.int32)
+        plan = (dense, M, K, slice_cols, int(pairs), queues, queued, first_chunk)
+        native.call("lscd_zero_row_24_place", *plan, reach, starts, sizes)
+        chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
+        data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
+        native.call("lscd_zero_row_24_pack", *plan, starts, chunk_start, data)
+        constants = (slice_cols, int(pairs), START_BYTES * int(sizes.max()), int(nonfinite))
+        arrays = {
+            "data": data,
+            "chunk_start": chunk_start,
+            "first_chunk": first_chunk,
+            "geometry": torch.tensor(constants, dtype=torch.int32, device=dense.device),
+        }
+        return cls.of_valid((M, K), dense.dtype, arrays, constants)
+
+    @property
+    def slice_cols(self) -> int:
+        """Columns of a slice of K; the last one may have fewer."""
+        return self.constants[0]
+
+    @property
+    def pairs(self) -> bool:
+        """Whether streams are words of two values, not packed."""
+        return bool(self.constants[1])
+
+    @property
+    def largest_chunk(self) -> int:
+        """Bytes."""
+        return self.constants[2]
+
+    @property
+    def nonfinite(self) -> bool:
+        """Whether a weight is infinite or NaN."""
+        return bool(self.constants[3])
+
+    @property
+    def nnz(self) -> int:
+        starts = self.arrays["chunk_start"]
+        counts = starts.new_empty(starts.numel() - 1)
+        native.call("lscd_zero_row_24_count", self.arrays["data"], starts, counts.numel(), counts)
+        return int(counts.sum())
+
+    def _read_constants(self) -> tuple[int, ...]:
+        return tuple(self.arrays["geometry"].tolist())
+
+    def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
+        """What the compiled readers take first."""
+        a = self.arrays
+        return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:2]
+
+    def _unpack(self, dense: Tensor) -> None:
+        native.call("lscd_zero_row_24_unpack", *self._encoding(self._read_constants()), dense)
+
+    def _lengths(self) -> dict[str, int | None]:
+        return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 4}
+
+    def _check(self) -> None:
+        geometry = self._read_constants()
+        self._check_geometry(*geometry)
+        self._check_offsets(*geometry)
+        nonfinite = torch.zeros(1, dtype=torch.int32, device=self.device)
+        arguments = (*self._encoding(geometry), EXPONENT[self.dtype], nonfinite)
+        self._scan("chunk", PROBLEMS, "lscd_zero_row_24_check", *arguments)
+        found = int(nonfinite)
+        self.require(found == geometry[3], f"nonfinite is {geometry[3]}, its values say {found}")
+        dense = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
+        self._unpack(dense)
+        self.require(int(torch.count_nonzero(bits(dense))) == self.nnz, "it stores a weight twice")
+
+    def _check_geometry(self, slice_cols: int, pairs: int, largest: int, nonfinite: int) -> None:
+        most = min(MOST_COLS, whole_chunks(self.shape[1]))
+        self.require(
+            slice_cols % COLS == 0 and 0 < slice_cols <= most,
+            f"slice_cols is {slice_cols}; allowed: multiples of {COLS} up to {most}",
+        )
+        for name, flag in (("pairs", pairs), ("nonfinite", nonfinite)):
+            self.require(flag in (0, 1), f"{name} is {flag}; allowed: 0, 1")
+
+    def _check_offsets(self, slice_cols: int, pairs: int, largest: int, nonfinite: int) -> None:
+        """Check that chunks follow one another, and that each block has its own."""
+        starts, first = self.arrays["chunk_start"].long(), self.arrays["first_chunk"].long()
+        blocks = tiles_of(*self.shape, slice_cols) // TILES
+        self.require(
+            first.numel() == blocks + 1,
+            f"array 'first_chunk' has {first.numel()} elements, needs {blocks + 1}",
+        )
+        chunks, units = starts.numel() - 1, self.arrays["data"].numel() / START_BYTES
+        for name, offsets, end in (("first_chunk", first, chunks), ("chunk_start", starts, units)):
+            ends = [int(offsets[0]), int(offsets[-1])] if offsets.numel() else []
+            self.require(ends == [0, end], f"{name} begins and ends with {ends}, not [0, {end}]")
+            self.require(bool((offsets.diff() > 0).all()), f"{name} does not ascend")
+        regular = regular_chunks(*self.shape, slice_cols, self.device)
+        self.require(bool((first.diff() >= regular).all()), "a block has too few chunks")
+        found = START_BYTES * int(starts.diff().max())
+        self.require(found == largest, f"its largest chunk is {largest} bytes, and has {found}")
+
+
+def _check_options(pairs: bool | None, reach: int) -> None:
+    if pairs is not None and not isinstance(pairs, bool):
+        raise ValueError(f"pairs={pairs!r}; allowed: None, True, False")
+    if not isinstance(reach, int) or not PLAIN_ORDER <= reach <= MOST_REACH:
+        raise ValueError(f"reach={reach!r}; allowed: {PLAIN_ORDER} to {MOST_REACH} bytes")
+
+
+def _queue(dense: Tensor, slice_cols: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The columns for extra chunks, how many, by tile; non-zeros by tile; is one not finite."""
+    M, K = dense.shape
+    tiles = tiles_of(M, K, slice_cols)
+    queues = dense.new_empty(tiles * (slice_cols // 2), dtype=torch.int32)
+    queued, nnz = (dense.new_empty(tiles, dtype=torch.int32) for _ in range(2))
+    nonfinite = torch.zeros(1, dtype=torch.int32, device=dense.device)
+    arguments = (dense, M, K, slice_cols, EXPONENT[dense.dtype])
+    native.call("lscd_zero_row_24_queue", *arguments, queues, queued, nnz, nonfinite)
+    return queues, queued, nnz, nonfinite
