@@ -1,0 +1,187 @@
+"""Generation: the prompts at once, then token by token; on a GPU, each step is one CUDA graph.
+
+A step has only tensors that stay where they are: the token of each sequence, the slot of the cache
+where it goes, and who has finished. It waits for nothing on the host. How much of the cache it
+reads is fixed when it is captured, so there is one graph for each BUCKET slots: a cache that has
+room for 2048 tokens is read only as far as it is full, up to the next multiple of BUCKET.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from lab_utils.llm.cache import KVCache, PromptAttention, StepAttention, prompt_mask, step_mask
+from lab_utils.llm.model import OPT
+from lab_utils.llm.prompts import Prompts
+from lab_utils.llm.sampling import Sampling
+
+BUCKET = 128  # slots: about a quarter of a prompt of 64 with 512 new tokens
+STOP_EVERY = 16  # steps between two looks, for which the host waits, at who has finished
+NO_STOP = -1
+
+
+def generate(
+    model: OPT,
+    tokens: Tensor | Sequence[Sequence[int]],
+    max_new: int,
+    *,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    stop: int | None = None,
+) -> Tensor:
+    """New tokens [batch, at most max_new], int64, that follow the prompts, on the model's device.
+
+    `tokens`: [batch, prompt], or lists of token ids, which may differ in length. Temperature 0 is
+    greedy; `Sampling` says what the other numbers mean, and the same `seed` gives the same tokens
+    on the same machine. After the token `stop` a sequence is filled up with it, and generation
+    ends early once all have met it. With several ranks, all return the tokens of rank 0.
+    Raises ValueError for prompts and numbers out of range (see `Prompts`, `Sampling`).
+    """
+    sampling = Sampling(temperature, top_k, top_p)
+    prompts = Prompts.of(tokens, model.config, max_new, model.device)
+    batch, longest = prompts.tokens.shape
+    decoder = Decoder(model, batch, longest + max_new, sampling)
+    return decoder.run(prompts, max_new, seed=seed, stop=stop)
+
+
+class Decoder:
+    """A model with a cache for `batch` sequences of `slots` tokens, prompt and new ones together.
+
+    It can be used again: memory is allocated and graphs are captured once. `graphs` says whether
+    steps are captured; None: on a GPU.
+    """
+
+    @torch.inference_mode()
+    def __init__(
+        self,
+        model: OPT,
+        batch: int,
+        slots: int,
+        sampling: Sampling | None = None,
+        *,
+        graphs: bool | None = None,
+    ):
+        self.model, self.sampling = model, sampling or Sampling()
+        place = {"device": model.device}
+        self.cache = KVCache(model.config, batch, slots, model.ranks, **place, dtype=model.dtype)
+        self.token = torch.zeros(batch, 1, dtype=torch.int64, **place)
+        self.starts = torch.zeros(batch, dtype=torch.int64, **place)
+        self.slot = torch.zeros(1, dtype=torch.int64, **place)
+        self.stop = torch.full((1,), NO_STOP, **place)
+        self.finished = torch.zeros(batch, dtype=torch.bool, **place)
+        self.noise = None
+        if not self.sampling.greedy:
+            self.noise = torch.ones(batch, model.config.vocab, **place)
+        self.filled = 0  # slots: what `slot` is on the device
+        self._generator = torch.Generator(model.device)
+        self._steps = _Captured(self._step) if _wanted(graphs, model.device) else self._step
+
+    @torch.inference_mode()
+    def run(
+        self, prompts: Prompts, max_new: int, *, seed: int | None = None, stop: int | None = None
+    ) -> Tensor:
+        """New tokens [batch, at most max_new]; see `generate`. ValueError where they do not fit."""
+        self._check(prompts, max_new, stop)
+        self._generator.seed() if seed is None else self._generator.manual_seed(seed)
+        self.stop.fill_(NO_STOP if stop is None else stop)
+        new = prompts.tokens.new_empty(len(prompts.tokens), max_new)
+        self.prompt(prompts)
+        new[:, :1] = self.token
+        for step in range(1, max_new):
+            if stop is not None and step % STOP_EVERY == 0 and bool(self.finished.all()):
+                return _trimmed(new[:, :step], stop)
+            self.step()
+            new[:, step : step + 1] = self.token
+        return new if stop is None else _trimmed(new, stop)
+
+    @torch.inference_mode()
+    def prompt(self, prompts: Prompts) -> None:
+        """Fill the cache with the prompts, and choose the first new tokens."""
+        tokens = prompts.tokens
+        self.starts.copy_(prompts.starts)
+        self.finished.zero_()
+        longest = self.filled = tokens.shape[1]
+        self.slot.fill_(longest)
+        mask = prompt_mask(self.starts, longest, self.model.dtype) if prompts.ragged else None
+        places = torch.arange(longest, device=tokens.device) - self.starts[:, None]
+        hidden = self.model.hidden(tokens, places.clamp_(min=0), PromptAttention(self.cache, mask))
+        self._draw()
+        self._choose(self.model.logits(hidden[:, -1]))
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """Put `token` into the cache and choose the next ones, without waiting for the device."""
+        self._draw()
+        self.filled += 1
+        self._steps(min(-(-self.filled // BUCKET) * BUCKET, self.cache.slots))
+
+    def _step(self, slots: int) -> None:
+        """One step that reads the first `slots` of the cache: all that a graph holds."""
+        mask = step_mask(self.starts, self.slot, slots, self.model.dtype)
+        places = (self.slot - self.starts)[:, None]
+        attend = StepAttention(self.cache, self.slot, mask)
+        hidden = self.model.hidden(self.token, places, attend)
+        self._choose(self.model.logits(hidden[:, -1]))
+        self.slot += 1
+
+    def _choose(self, logits: Tensor) -> None:
+        """The next `token`, equal on all ranks, from logits [batch, vocab]."""
+        chosen = self.model.ranks.first(self.sampling.choose(logits, self.noise))
+        chosen = torch.where(self.finished, self.stop, chosen)
+        self.finished |= chosen == self.stop
+        self.token.copy_(chosen[:, None])
+
+    def _draw(self) -> None:
+        if self.noise is not None:
+            self.noise.exponential_(generator=self._generator)
+            self.noise.clamp_(min=torch.finfo(self.noise.dtype).tiny)  # since 0 / 0 is no chance
+
+    def _check(self, prompts: Prompts, max_new: int, stop: int | None) -> None:
+        batch, longest = prompts.tokens.shape
+        if batch != len(self.token) or longest + max_new > self.cache.slots:
+            raise ValueError(
+                f"{batch} prompts of {longest} tokens, max_new={max_new}; this decoder was made "
+                f"for batch {len(self.token)} and {self.cache.slots} slots"
+            )
+        if stop is not None and not 0 <= stop < self.model.config.vocab:
+            raise ValueError(f"stop={stop}; allowed: 0 to {self.model.config.vocab - 1}, or None")
+
+
+class _Captured:
+    """Replays `function(key)` as a CUDA graph of its own for each key; the graphs share memory.
+
+    The first call with a key runs as it is, which loads what kernels need, and is then captured.
+    """
+
+    def __init__(self, function: Callable[[int], None]):
+        self.function = function
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, key: int) -> None:
+        if key in self.graphs:
+            return self.graphs[key].replay()
+        self.function(key)
+        self.graphs[key] = self._capture(key)
+
+    def _capture(self, key: int) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        # thread_local: the thread that watches over NCCL may ask for its events meanwhile.
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            self.function(key)
+        return graph
+
+
+def _wanted(graphs: bool | None, device: torch.device) -> bool:
+    if graphs and device.type != "cuda":
+        raise ValueError(f"graphs={graphs} on {device}; allowed: a CUDA device, or None")
+    return device.type == "cuda" if graphs is None else graphs
+
+
+def _trimmed(new: Tensor, stop: int) -> Tensor:
+    """The columns up to that in which the last sequence met `stop`."""
+    running = ((new == stop).cumsum(1) == 0).any(0)  # [new]
+    return new[:, : int(running.sum()) + 1]

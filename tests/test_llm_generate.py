@@ -1,0 +1,143 @@
+"""Generation equals transformers' token for token, and a batch equals its sequences alone."""
+
+import pytest
+import torch
+from opt_models import VARIANTS, config, ours, prompts, pruned, random_model, sparse, theirs
+from torch import Tensor
+
+from lab_utils.llm import OPT, generate
+from lab_utils.llm.generate import BUCKET, STOP_EVERY, Decoder
+from lab_utils.llm.prompts import Prompts
+
+RAGGED = [[5, 9, 3, 77, 12], [41], [8, 8, 8]]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_greedy_tokens_are_those_of_transformers(variant: str, tmp_path) -> None:
+    other = theirs(variant)
+    tokens = prompts(batch=4, tokens=6)
+    kept = {"do_sample": False, "eos_token_id": None, "pad_token_id": 1}
+    expected = other.generate(
+        tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=30, **kept
+    )
+    found = generate(ours(other, tmp_path), tokens, 30)
+    assert torch.equal(found, expected[:, 6:])
+    assert len(found.unique()) > 5  # not one token again and again
+
+
+def test_prompts_of_different_lengths_are_independent(tmp_path) -> None:
+    other = theirs()
+    model = ours(other, tmp_path)
+    alone = [generate(model, [prompt], 12)[0] for prompt in RAGGED]
+    assert torch.equal(generate(model, RAGGED, 12), torch.stack(alone))
+    padded = torch.tensor([[1] * (5 - len(prompt)) + prompt for prompt in RAGGED])
+    mask = torch.tensor([[0] * (5 - len(prompt)) + [1] * len(prompt) for prompt in RAGGED])
+    kept = {"do_sample": False, "eos_token_id": None, "pad_token_id": 1}
+    expected = other.generate(padded, attention_mask=mask, max_new_tokens=12, **kept)
+    assert torch.equal(torch.stack(alone), expected[:, 5:])
+
+
+def test_several_buckets_and_a_decoder_that_is_used_again() -> None:
+    model = random_model(max_positions=3 * BUCKET)
+    tokens, new = prompts(2, BUCKET - 20), 50
+    expected = tokens
+    for _ in range(new):  # without a cache
+        with torch.inference_mode():
+            expected = torch.cat([expected, model(expected)[:, -1:].argmax(-1)], 1)
+    decoder = Decoder(model, 2, 3 * BUCKET)
+    other = Prompts.of(prompts(2, 200, seed=1), model.config, 100)
+    decoder.run(other, 100)  # leaves its keys and values behind
+    found = decoder.run(Prompts.of(tokens, model.config, new), new)
+    assert torch.equal(found, expected[:, -new:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("sparsity", [0.0, 0.6])
+def test_sparse_tokens_are_the_dense_ones(dtype: torch.dtype, sparsity: float) -> None:
+    """They must be where no two tokens are closer than rounding can bring them."""
+    model = pruned(random_model(dtype), sparsity)
+    tokens = prompts(batch=48, tokens=5)
+    expected = generate(model, tokens, 6)
+    whole = torch.cat([tokens, expected], 1)[:, :-1]
+    logits = step_logits(model, whole)
+    first, second = logits.topk(2).values.unbind(-1)
+    sparse(model)
+    rounding = (step_logits(model, whole) - logits).abs().amax((1, 2))
+    clear = (first - second).amin(1) > 2 * rounding
+    assert clear.sum() >= 10
+    assert torch.equal(generate(model, tokens, 6)[clear], expected[clear])
+
+
+@torch.inference_mode()
+def step_logits(model: OPT, whole: Tensor) -> Tensor:
+    """Logits of the last 6 tokens of `whole`, in fp32."""
+    return model(whole)[:, -6:].float()
+
+
+def test_prompts_decoded_first_give_the_dense_models_tokens() -> None:
+    model = pruned(random_model(torch.bfloat16), 0.6)
+    expected = generate(model, prompts(), 1)
+    sparse(model).set_dense_above(20)  # of 3 · 7
+    assert torch.equal(generate(model, prompts(), 1), expected)
+
+
+def test_sampling_is_repeatable_and_depends_on_its_seed() -> None:
+    model, tokens = random_model(spread=0.05), prompts()
+    chance = {"temperature": 0.9, "top_k": 40, "top_p": 0.95}
+    one = generate(model, tokens, 20, seed=1, **chance)
+    assert torch.equal(one, generate(model, tokens, 20, seed=1, **chance))
+    assert not torch.equal(one, generate(model, tokens, 20, seed=2, **chance))
+    assert not torch.equal(generate(model, tokens, 20, **chance), one)
+
+
+def test_one_token_of_top_k_is_greedy() -> None:
+    model, tokens = random_model(), prompts()
+    assert torch.equal(
+        generate(model, tokens, 9, temperature=3.0, top_k=1), generate(model, tokens, 9)
+    )
+
+
+def test_stops_and_fills_up() -> None:
+    model, tokens = random_model(), prompts(2, 4)
+    free = generate(model, tokens, 40)
+    stop = int(free[0, 5])
+    found = generate(model, tokens, 40, stop=stop)
+    for row, full in zip(found, free, strict=True):
+        ends = (full == stop).nonzero().flatten().tolist() or [40]
+        kept = min(ends[0] + 1, found.shape[1])
+        assert torch.equal(row[:kept], full[:kept]) and torch.all(row[kept:] == stop)
+    alone = generate(model, tokens[:1], 40, stop=stop)
+    assert alone.shape[1] == free[0].tolist().index(stop) + 1 < STOP_EVERY
+
+
+@pytest.mark.parametrize(
+    ("tokens", "max_new", "message"),
+    [
+        (torch.zeros(0, 4, dtype=torch.int64), 3, "batch 0; allowed: 1 or more prompts"),
+        ([], 3, "batch 0; allowed: 1 or more prompts"),
+        ([[3], []], 3, "prompt 1 is empty; allowed: 1 or more tokens"),
+        (torch.zeros(2, 0, dtype=torch.int64), 3, "prompt 0 is empty"),
+        ([[96, 97]], 3, "token id 97; allowed: 0 to 96, the vocabulary of small"),
+        ([[-1]], 3, "token id -1; allowed: 0 to 96"),
+        ([[1] * 40], 9, "max_new=9 after a prompt of 40 tokens; .* 48 positions of small"),
+        ([[1]], 0, "max_new=0 after a prompt of 1 tokens; allowed: 1 or more"),
+        (torch.zeros(4, dtype=torch.int64), 3, r"shape \(4,\); allowed: \[batch, prompt\]"),
+        (torch.zeros(1, 4), 3, "prompt 0 is torch.float32 .*; allowed: integers"),
+        ([[0.5]], 3, "prompt 0 is torch.float32"),
+        ([["a"]], 3, "tokens is .*; allowed: a tensor"),
+        ([1, 2], 3, "tokens is .*; allowed: a tensor"),
+    ],
+)
+def test_prompts_that_cannot_be_are_refused(tokens, max_new: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Prompts.of(tokens, config(), max_new)
+
+
+def test_a_decoder_refuses_what_it_was_not_made_for() -> None:
+    decoder = Decoder(random_model(), 2, 20)
+    with pytest.raises(ValueError, match=r"3 prompts of 7 tokens, max_new=5; .* batch 2 and 32"):
+        decoder.run(Prompts.of(prompts(), config(), 5), 5)
+    with pytest.raises(ValueError, match=r"stop=97; allowed: 0 to 96, or None"):
+        decoder.run(Prompts.of(prompts(2), config(), 5), 5, stop=97)
+    with pytest.raises(ValueError, match=r"graphs=True on cpu; allowed: a CUDA device, or None"):
+        Decoder(random_model(), 2, 20, graphs=True)

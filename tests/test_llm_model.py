@@ -1,0 +1,94 @@
+"""OPT computes what transformers' OPT computes, for every kind of member of the family."""
+
+import pytest
+import torch
+from opt_models import VARIANTS, ours, prompts, pruned, random_model, sparse, theirs
+from torch import Tensor
+
+from lab_utils.llm import OPT, OPTConfig
+from lab_utils.llm.cache import KVCache, PromptAttention, StepAttention, step_mask
+from lab_utils.llm.model import DENSE_ABOVE
+
+ROUNDING = 3e-6  # of the largest logit: 25 roundings of fp32
+
+
+@pytest.fixture(params=VARIANTS)
+def pair(request, tmp_path):
+    """A model of transformers, and ours with the same weights."""
+    other = theirs(request.param)
+    return other, ours(other, tmp_path)
+
+
+@torch.inference_mode()
+def cached_logits(model: OPT, tokens: Tensor, prompt: int) -> Tensor:
+    """[batch, tokens, vocab] through a cache: a prompt, then token by token."""
+    batch, length = tokens.shape
+    cache = KVCache(model.config, batch, length, dtype=model.dtype)
+    places = torch.arange(length)
+    x = model.hidden(tokens[:, :prompt], places[:prompt], PromptAttention(cache))
+    found, starts = [model.logits(x)], torch.zeros(batch, dtype=torch.int64)
+    for slot in places[prompt:, None]:
+        attend = StepAttention(cache, slot, step_mask(starts, slot, cache.slots, model.dtype))
+        found.append(model.logits(model.hidden(tokens[:, slot], slot, attend)))
+    return torch.cat(found, 1)
+
+
+@torch.inference_mode()
+def test_logits_are_those_of_transformers(pair) -> None:
+    other, model = pair
+    tokens = prompts(batch=3, tokens=21)
+    expected = other(tokens).logits
+    for found in (model(tokens), cached_logits(model, tokens, 8)):
+        assert (found - expected).abs().max() < ROUNDING * expected.abs().max()
+
+
+def test_all_switches_reach_the_model(tmp_path) -> None:
+    kinds = {name: ours(theirs(name), tmp_path / name.replace(" ", "_")) for name in VARIANTS}
+    assert kinds["pre-norm"].head is None and kinds["own head"].head is not None
+    assert kinds["post-norm"].final_norm is None and kinds["no final norm"].final_norm is None
+    assert kinds["post-norm"].project_in.weight.shape == (64, 24)
+    assert kinds["projected"].project_out.weight.shape == (80, 64)
+    assert kinds["no bias"].layers[0].qkv.bias is None
+    assert kinds["plain norms"].layers[0].mlp_norm.weight is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@torch.inference_mode()
+def test_sparse_layers_give_what_the_same_dense_ones_give(dtype: torch.dtype) -> None:
+    for sparsity in (0.0, 0.6):
+        dense = pruned(random_model(dtype, 0.1), sparsity)
+        tokens = prompts()
+        expected = dense(tokens).float()
+        exact = dense.float()(tokens)
+        dense.to(dtype)
+        found = sparse(dense)(tokens).float()
+        error = (expected - exact).norm() / exact.norm()  # of rounding alone
+        assert (found - exact).norm() / exact.norm() < 2 * error
+        assert found.shape == (3, 7, 97) and 0 < error < 0.05
+
+
+@torch.inference_mode()
+def test_weights_decoded_first_give_the_dense_models_bits() -> None:
+    model = pruned(random_model(torch.float16), 0.6)
+    tokens, expected = prompts(), model(prompts())
+    sparse(model).set_dense_above(0)
+    assert torch.equal(model(tokens), expected)
+
+
+def test_says_which_products_decode_first() -> None:
+    model = random_model()
+    layer, cuda, cpu = model.layers[0], torch.device("cuda"), torch.device("cpu")
+    limit = DENSE_ABOVE["cuda"]
+    assert layer.decodes_first(limit + 1, cuda) and not layer.decodes_first(limit, cuda)
+    assert not layer.decodes_first(10**6, cpu)
+    model.set_dense_above(64)
+    assert layer.decodes_first(65, cuda) and layer.decodes_first(65, cpu)
+    assert not layer.decodes_first(64, cuda)
+    with pytest.raises(ValueError, match=r"tokens=-1; allowed: integers from 0, or None"):
+        model.set_dense_above(-1)
+
+
+def test_on_meta_nothing_is_allocated() -> None:
+    model = OPT(OPTConfig.of("OPT-175B"), device="meta", dtype=torch.float16)
+    assert 174e9 < sum(p.numel() for p in model.parameters()) < 175e9
+    assert {p.device.type for p in model.parameters()} == {"meta"}
