@@ -1,0 +1,116 @@
+"""What happens to each matrix of a model between being read and being placed: prune, encode."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from lab_utils.formats import FORMATS
+from lab_utils.formats.checks import DTYPES
+from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.masks import Target
+from lab_utils.llm.model import MATRICES
+from lab_utils.llm.parallel import Ranks
+from lab_utils.llm.prune import method_of
+from lab_utils.nn import SparseLinear
+
+
+def none(name: str) -> bool:
+    """Keep no matrix dense."""
+    return False
+
+
+def outer_fc1(config: OPTConfig) -> Callable[[str], bool]:
+    """Keep fc1 dense in the first and last quarter of the layers, as Flash-LLM's section 6 does."""
+    quarter = config.layers // 4
+    outer = {*range(quarter), *range(config.layers - quarter, config.layers)}
+    names = {f"layers.{index}.fc1" for index in outer}
+    return names.__contains__
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Prune to `target` by `method`, and encode in `format`; None leaves either out.
+
+    `format` may also be a function of the matrix's name, such as "layers.3.fc1", that returns a
+    format's name or None. Matrices of which `dense(name)` is true are neither pruned nor encoded.
+    Raises ValueError for an unknown method or format.
+    """
+
+    format: str | Callable[[str], str | None] | None = None
+    target: Target | None = None
+    method: str = "magnitude"
+    dense: Callable[[str], bool] = none
+
+    def __post_init__(self) -> None:
+        method_of(self.method)
+        if isinstance(self.format, str):
+            _check_format(self.format)
+
+    def prunes(self, name: str) -> bool:
+        return self.target is not None and not self.dense(name)
+
+    def format_of(self, name: str) -> str | None:
+        """The format of that matrix; None for a dense one."""
+        if self.dense(name):
+            return None
+        return self.format(name) if callable(self.format) else self.format
+
+    @property
+    def statistic(self) -> str:
+        """What calibration has to gather for `method`; "" for nothing."""
+        return method_of(self.method).statistic if self.target is not None else ""
+
+    def encoded(self, name: str, linear: nn.Linear) -> nn.Module:
+        """That layer, or its sparse form if it is to have one."""
+        format = self.format_of(name)
+        return linear if format is None else SparseLinear.from_linear(linear, format)
+
+    def check(
+        self, config: OPTConfig, dtype: torch.dtype, tokens: Tensor | None, ranks: Ranks
+    ) -> None:
+        """Raise ValueError for what would fail only in the middle of a model."""
+        formats = {self.format_of(name) for name in matrix_names(config)} - {None}
+        for format in formats:
+            _check_format(format)
+        if formats and dtype not in DTYPES.values():
+            raise ValueError(f"dtype={dtype}; allowed for {', '.join(formats)}: float16, bfloat16")
+        if self.target is not None:
+            for K in (config.hidden, config.ffn):
+                self.target.group(K)
+        self._check_calibration(config, tokens, ranks)
+
+    def _check_calibration(self, config: OPTConfig, tokens: Tensor | None, ranks: Ranks) -> None:
+        if not self.statistic:
+            if tokens is not None:
+                raise ValueError(f"tokens are given, but method={self.method!r} needs none")
+            return
+        if ranks.world > 1:
+            raise ValueError(
+                f"method={self.method!r} on world={ranks.world} ranks; allowed: one rank, which "
+                "saves the pruned model for all"
+            )
+        check_tokens(config, tokens, self.method)
+
+
+def check_tokens(config: OPTConfig, tokens: Tensor | None, method: str) -> None:
+    """Raise ValueError unless `tokens` are integers [sequences, length] that the model knows."""
+    if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.numel() == 0:
+        found = tuple(tokens.shape) if isinstance(tokens, Tensor) else tokens
+        raise ValueError(f"tokens={found!r:.60}; {method} needs a tensor [sequences, length]")
+    if tokens.is_floating_point() or tokens.min() < 0 or tokens.max() >= config.vocab:
+        found = f"{tokens.dtype} from {tokens.min()} to {tokens.max()}"
+        raise ValueError(f"tokens are {found}; allowed: integers from 0 to {config.vocab - 1}")
+    if not 2 <= (length := tokens.shape[1]) <= config.max_positions:
+        raise ValueError(f"tokens have length {length}; allowed: 2 to {config.max_positions}")
+
+
+def matrix_names(config: OPTConfig) -> Iterable[str]:
+    """ "layers.0.qkv", "layers.0.out" … of all layers."""
+    return [f"layers.{i}.{name}" for i in range(config.layers) for name in MATRICES]
+
+
+def _check_format(format: str) -> None:
+    if format not in FORMATS:
+        raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
