@@ -1,0 +1,108 @@
+"""Writing models with sparse matrices: a folder with a file for each layer (see `llm.layout`).
+
+The folder appears, under its name, when all of it is written. No file is larger than a layer or
+the embeddings.
+"""
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lab_utils.formats import storage
+from lab_utils.llm.checkpoint import Source, load, placed, skeleton
+from lab_utils.llm.layout import FORMAT, TOP, VERSION, Index, entries_of, file_of
+from lab_utils.llm.model import OPT, Layer
+from lab_utils.llm.parallel import ALONE
+from lab_utils.llm.recipe import Recipe
+
+
+def save(model: OPT, folder: str | Path) -> None:
+    """Write `model`, dense and sparse matrices alike, into the new `folder`.
+
+    Raises ValueError where `folder` exists or the model is one of several ranks' shares, and
+    RuntimeError where it cannot be written; nothing of it then remains.
+    """
+    _write(model, Path(folder), model.layers)
+
+
+def convert(
+    source: Source,
+    folder: str | Path,
+    recipe: Recipe,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float16,
+    tokens: Tensor | None = None,
+) -> None:
+    """Write the model that `checkpoint.load` would make of `source`, without ever holding it.
+
+    Each layer is written and forgotten as soon as it is pruned and encoded (first-order Taylor
+    holds the model, as there). Arguments as of `load`, errors as of `load` and `save`.
+    """
+    _check_new(Path(folder))
+    recipe.check(source.config, dtype, tokens, ALONE)
+    if recipe.statistic == "gradient":
+        return save(load(source, recipe, device=device, dtype=dtype, tokens=tokens), folder)
+    model = skeleton(source, ALONE, dtype)
+    _write(model, Path(folder), _forgotten(model, placed(model, source, recipe, device, tokens)))
+
+
+def _forgotten(model: OPT, layers: Iterable[Layer]) -> Iterator[Layer]:
+    for layer in layers:
+        yield layer
+        model.layers[layer.index] = Layer(model.config, layer.index, device="meta")
+
+
+def _write(model: OPT, folder: Path, layers: Iterable[Layer]) -> None:
+    if model.ranks.world > 1:
+        raise ValueError(f"model is one of world={model.ranks.world} shares; allowed: a whole one")
+    common = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
+    common |= {"dtype": str(model.dtype).removeprefix("torch.")}
+    index: Index = {TOP: {}}
+    with _new(folder) as partial:
+        for layer in layers:  # which may fill in the rest of the model before the first of them
+            file = file_of(layer.index)
+            index[file] = entries_of(layer)
+            _write_file(partial / file, layer.state_dict(), {**common, "matrices": index[file]})
+        top = {n: t for n, t in model.state_dict().items() if not n.startswith("layers.")}
+        _write_file(partial / TOP, top, {**common, "matrices": {}})
+        described = {**common, "weights": model.weights_origin, "config": asdict(model.config)}
+        for name, content in (("config.json", described), ("index.json", index)):
+            (partial / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _write_file(path: Path, state: dict[str, Tensor], metadata: dict) -> None:
+    arrays = {
+        name: tensor.detach().cpu().contiguous()
+        for name, tensor in state.items()
+        if not name.endswith("_extra_state")  # version, M, K: the index has them
+    }
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    storage.write(path, {**metadata, "shape": shapes}, arrays)
+
+
+@contextmanager
+def _new(folder: Path) -> Iterator[Path]:
+    """A folder under another name, which becomes `folder` at the end, or is removed."""
+    _check_new(folder)
+    partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.partial")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        partial.rename(folder)
+    except OSError as error:
+        raise RuntimeError(f"cannot write folder={str(folder)!r}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_new(folder: Path) -> None:
+    if not folder.name or folder.exists():
+        raise ValueError(f"folder={str(folder)!r} exists; allowed: the name of a new folder")

@@ -1,0 +1,125 @@
+"""Reading what `llm.store` wrote: the folder is checked whole, then placed layer by layer."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lab_utils.formats import FORMATS, encode, storage
+from lab_utils.llm.checkpoint import linear_of, skeleton
+from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.layout import FORMAT, TOP, VERSION, Index, expected, file_of
+from lab_utils.llm.model import OPT
+from lab_utils.llm.parallel import ALONE, Ranks, cut
+from lab_utils.llm.reader import DTYPES as FLOATS
+from lab_utils.nn import SparseLinear
+
+DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in FLOATS}
+
+
+class Stored:
+    """A folder that `store.save` wrote: `config`, `dtype` and `origin` of its weights.
+
+    Opening reads headers only. Raises ValueError where a file is missing, truncated, of another
+    save or version, or does not hold the tensors of such a model.
+    """
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        described = _json(self.folder / "config.json")
+        for key, mine in (("format", FORMAT), ("version", VERSION)):
+            if (found := described.get(key)) != mine:
+                raise ValueError(
+                    f"{self.folder}/config.json: {key} is {found!r}; allowed: {mine!r}"
+                )
+        try:
+            self.config, self.dtype = OPTConfig(**described["config"]), DTYPES[described["dtype"]]
+            self.origin, self._id = described["weights"], described["id"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{self.folder}/config.json is damaged: {error!r}") from error
+        self._index: Index = _json(self.folder / "index.json")
+        self._check_files()
+
+    def load(
+        self,
+        *,
+        ranks: Ranks = ALONE,
+        device: torch.device | str = "cpu",
+        format: str | None = None,
+    ) -> OPT:
+        """The model, or the share of one of `ranks`, on `device`.
+
+        Encodings are validated there. Shares are cut from the decoded matrix, one at a time, and
+        encoded each for itself; so is the whole where `format` is not the one it was stored in.
+        Raises ValueError for a damaged file, and for an unknown `format`.
+        """
+        if format is not None and format not in FORMATS:
+            raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+        model = skeleton(self, ranks, self.dtype)
+        for name, values in self._read(TOP, device).items():
+            _set(model, name, values)
+        for layer in model.layers:
+            arrays = self._read(file_of(layer.index), device)
+            for name, entry in self._index[file_of(layer.index)].items():
+                own = {n: arrays.pop(n) for n in list(arrays) if n.startswith(f"{name}.")}
+                own = {n.removeprefix(f"{name}."): values for n, values in own.items()}
+                setattr(layer, name, self._matrix(name, entry, own, ranks, format))
+            for name, values in arrays.items():  # the norms are left
+                _set(layer, name, values)
+        return model
+
+    def _matrix(
+        self, name: str, entry: dict, own: dict[str, Tensor], ranks: Ranks, format: str | None
+    ) -> nn.Module:
+        bias = own.pop("bias", None)
+        if entry["format"] is None:
+            weight, bias = cut(name, own["weight"], bias, ranks)
+            return linear_of(*(None if t is None else _alone(t) for t in (weight, bias)))
+        A = FORMATS[entry["format"]](tuple(entry["shape"]), self.dtype, own)
+        if ranks.world > 1 or format not in (None, A.name):
+            weight, bias = cut(name, A.decode(), bias, ranks)
+            A = encode(weight, format or A.name)
+        return SparseLinear(A, bias).eval()
+
+    def _read(self, file: str, device: torch.device | str) -> dict[str, Tensor]:
+        """The tensors of a file, none of which has changed since it was written, on `device`."""
+        metadata, arrays = storage.read(self.folder / file)
+        for name, values in arrays.items():
+            if list(values.shape) != metadata["shape"][name]:
+                raise ValueError(f"{self.folder / file}: {name} has shape {list(values.shape)}")
+        return {name: values.to(device) for name, values in arrays.items()}
+
+    def _check_files(self) -> None:
+        for file, tensors in expected(self.config, self._index).items():
+            found = storage.read_metadata(self.folder / file)
+            if found.get("id") != self._id or found.get("matrices") != self._index[file]:
+                raise ValueError(f"{self.folder / file} belongs to another model, or another save")
+            for name in tensors.keys() ^ found["shape"].keys():
+                raise ValueError(f"{self.folder / file}: {name} is missing, or too much")
+            for name, shape in tensors.items():
+                if shape not in (None, found["shape"][name]):
+                    raise ValueError(
+                        f"{self.folder / file}: {name} is {found['shape'][name]}; allowed: {shape}"
+                    )
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{file} holds a {type(found).__name__}; allowed: an object")
+    return found
+
+
+def _alone(values: Tensor) -> Tensor:
+    """A copy, which does not keep what it was cut from."""
+    return values.clone(memory_format=torch.contiguous_format)
+
+
+def _set(module: nn.Module, name: str, values: Tensor) -> None:
+    path, _, own = name.rpartition(".")
+    module.get_submodule(path).register_parameter(own, nn.Parameter(values, requires_grad=False))
