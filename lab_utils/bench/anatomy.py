@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pandas as pd
 import torch
 
@@ -21,7 +20,7 @@ from lab_utils.bench import graphs
 from lab_utils.bench.cases import Case
 from lab_utils.bench.cuda import Ours
 from lab_utils.bench.operands import Weights, cold_buffer
-from lab_utils.bench.rows import LeaveOut, raise_failures
+from lab_utils.bench.rows import LeaveOut, raise_failures, spread
 from lab_utils.machine import stamp
 from lab_utils.results import rounded
 
@@ -83,7 +82,7 @@ def timed_in_turns(
                 leave_out(case, format, AssertionError(f"{case}: {format} is wrong: {error}"))
         graphs.time_in_turns([build for _, build in found])
     common = stamp(device) | vars(case)
-    return [common | what | times(build.times_us) for what, build in found]
+    return [common | what | rounded(spread(build.times_us)) for what, build in found]
 
 
 def check(formats: Sequence[str], device: torch.device | str = "cuda") -> None:
@@ -140,8 +139,3 @@ def checked_us(launch: Callable[[], None], weights: Weights, C: torch.Tensor) ->
 def _what(plan: Plan, left_out: str | None) -> dict:
     columns = {"kernel": plan.kernel, "split_k": round(plan.split_k, 3)}
     return columns | {"left_out": left_out or NOTHING}
-
-
-def times(times_us: Sequence[float]) -> dict[str, float]:
-    p10, median, p90 = np.percentile(times_us, [10, 50, 90])
-    return rounded({"time_us": median, "p10_us": p10, "p90_us": p90})

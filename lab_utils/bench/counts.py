@@ -18,9 +18,10 @@ from lab_utils.bench.cases import Case
 from lab_utils.bench.measuring import checked_device
 from lab_utils.bench.nsight import Launch, number
 from lab_utils.bench.operands import Weights
-from lab_utils.bench.rows import stamp
+from lab_utils.machine import stamp
 
-KERNELS = (*cuda.formats, *ladder.RUNGS)
+PUBLISHED = ("tiled_csl", "tca_bme")  # formats of the published kernels
+KERNELS = (*PUBLISHED, *ladder.RUNGS)
 METRICS = tuple(one.ncu for one in COMPARED.values())
 
 
@@ -82,7 +83,7 @@ def jobs_of(cases: Iterable[Case], kernels: Sequence[str], splits: Sequence[int]
     """Every kernel of every case; those that share tiles out with every split."""
     for case in cases:
         for kernel in kernels:
-            shares = kernel in cuda.formats or ladder.RUNGS[kernel].shares
+            shares = kernel in PUBLISHED or ladder.RUNGS[kernel].shares
             yield from (Job(kernel, case, split_k) for split_k in (splits if shares else (1,)))
 
 
@@ -107,7 +108,7 @@ def rows_of(job: Job, trace: KernelTrace, launches: list[Launch]) -> Iterator[di
     seen = [nsight.function_name(launch) for launch in launches]
     if seen != functions:
         raise RuntimeError(f"{job}: ncu saw {seen}, the emulator ran {functions}")
-    name = f"{job.kernel}_mma" if job.kernel in cuda.formats else job.kernel
+    name = f"{job.kernel}_mma" if job.kernel in PUBLISHED else job.kernel
     columns = {"kernel": name, **asdict(job.case), "split_k": job.split_k}
     for launched, function, launch in zip(trace.kernels, functions, launches, strict=True):
         nsight.check_measured(launch, METRICS)

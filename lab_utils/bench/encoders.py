@@ -3,14 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 
 from lab_utils import ops
 from lab_utils.bench.cases import Case
 from lab_utils.bench.measuring import check, checked_device
 from lab_utils.bench.operands import Weights
-from lab_utils.bench.rows import LeaveOut, raise_failures
+from lab_utils.bench.rows import LeaveOut, raise_failures, spread
 from lab_utils.formats import SparseMatrix, encode
 from lab_utils.machine import stamp
 from lab_utils.results import rounded
@@ -59,13 +58,8 @@ def _measured(case: Case, weights: Weights, format: str, options: dict, repeats:
         _microseconds(lambda: encode(weights.dense, format, **options), weights.device)
         for _ in range(repeats)
     ]
-    p10, median, p90 = np.percentile(times_us, [10, 50, 90])
-    numbers = {
-        "time_us": median,
-        "p10_us": p10,
-        "p90_us": p90,
-        "dense_gb_per_s": weights.dense.nbytes / median / 1e3,
-    }
+    times = spread(times_us)
+    numbers = times | {"dense_gb_per_s": weights.dense.nbytes / times["time_us"] / 1e3}
     text = " ".join(f"{name}={value}" for name, value in options.items())
     return {"format": format, "options": text, "encoded_bytes": A.nbytes, **rounded(numbers)}
 

@@ -45,12 +45,10 @@ def rows(
 
 def row(case: Case, measured: Measured, memory_gb_per_s: float, best_dense_us: float) -> dict:
     """The columns that differ between the kernels of a case."""
-    p10, median, p90 = np.percentile(measured.times_us, [10, 50, 90])
+    times = spread(measured.times_us)
+    median = times["time_us"]
     gb_per_s = measured.encoded_bytes / median / 1e3
-    numbers = {
-        "time_us": median,
-        "p10_us": p10,
-        "p90_us": p90,
+    numbers = times | {
         "gb_per_s": gb_per_s,
         "tflops": 2 * case.M * case.K * case.N / median / 1e6,
         "byte_limit_fraction": gb_per_s / memory_gb_per_s,
@@ -65,3 +63,9 @@ def row(case: Case, measured: Measured, memory_gb_per_s: float, best_dense_us: f
         "encoded_bytes": measured.encoded_bytes,
         **rounded(numbers),
     }
+
+
+def spread(times_us: Sequence[float]) -> dict[str, float]:
+    """Median and range of times, in the columns that they have in every table."""
+    p10, median, p90 = map(float, np.percentile(times_us, [10, 50, 90]))
+    return {"time_us": median, "p10_us": p10, "p90_us": p90}

@@ -88,6 +88,7 @@ def _replays(
     for workers in sorted({*numbers, chosen}):
         launch = partial(cuda.spmm, B=B, C=C, split_k=workers / rows)
         functions = [partial(launch, copy.A) for copy in copies]
+        functions[0]()  # loads the kernel that adds sums, which a capture must not
         replay = graphs.capture(functions, launches, pool)
         what = {"kernel": plan.kernel, "workers": workers, "chosen": int(workers == chosen)}
         yield what, Build(replay, launches, repeats, functions=functions)

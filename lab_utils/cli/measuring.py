@@ -183,16 +183,17 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
 @main.command()
 @_cases("36864x9216,7168x7168,4096x4096", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
 @_many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
-@_many("--format", "formats", str, "NAMES", "Sparse formats.  [default: all on a GPU]")
+@_many("--format", "formats", str, "NAMES",
+       "Sparse formats.  [default: all whose kernels share tiles out]")
 def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure how A's tiles are best shared out: the plan's number of workers beside others."""
     from lab_utils import bench
-    from lab_utils.backends import cuda
+    from lab_utils.backends.shares import MODELS
     from lab_utils.bench.anatomy import check
     from lab_utils.bench.shares import measure_shares, share_summary
 
-    formats = formats or list(cuda.formats)
+    formats = formats or list(MODELS)
     check(formats)
     cases = bench.grid(bench.shapes(shapes, models), **grid)
     _sweep("shares", share_summary, cases, formats, save, output, run=measure_shares,

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from small import CASES, COLD_BYTES, FORMATS, PIECE_BYTES
 
-from lab_utils.bench import operands, sweep
+from lab_utils.bench import nsight, operands, sweep
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,6 +19,15 @@ def small_caches() -> Iterator[None]:
         operands.cold_buffer.cache_clear()
         yield
     operands.cold_buffer.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def ncu() -> str:
+    """Path of the profiler; tests that need it are skipped without one."""
+    try:
+        return nsight.path()
+    except RuntimeError as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")

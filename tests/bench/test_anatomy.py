@@ -1,7 +1,6 @@
 """Anatomy of kernels: what is left out, what the profiler says, and what follows from the rows."""
 
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -199,7 +198,7 @@ def test_lab_anatomy_keeps_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(shutil.which("ncu") is None, reason="ncu is not on the path")
+@pytest.mark.usefixtures("ncu")
 def test_counters_of_every_kernel() -> None:
     rows = counters.measure_counters([CASE], list(a.STAGES))
     assert set(rows[0]) == set(results.COLUMNS["counters"])

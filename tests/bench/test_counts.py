@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from click.testing import CliRunner
 
-from lab_utils import bench, results
+from lab_utils import bench, ladder, results, spmm
 from lab_utils.analysis.agreement import COMPARED, SHARED, agreement, differences
-from lab_utils.backends import cuda
+from lab_utils.backends import cuda, emulator
 from lab_utils.backends.kernel_trace import OPERATIONS, Counts
-from lab_utils.bench import counts, nsight
+from lab_utils.bench import counted, counts, nsight
 from lab_utils.cli import main
 from lab_utils.ladder import RUNGS
 
@@ -154,11 +155,36 @@ def test_functions_by_any_name_the_profiler_gives_them(name: str) -> None:
     assert nsight.function_name({nsight.NAME: ("", name)}) == "tca_bme"
 
 
+@pytest.fixture
+def emulated_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulator in the place of a GPU, for the program that the profiler watches."""
+
+    def published(A, B, C, split_k):
+        with emulator.recording(split_k=split_k):
+            C.copy_(spmm(A, B, backend="emulator"))
+
+    def rung(A, B, C, split_k):
+        C.copy_(ladder.emulate(A, B, split_k=split_k)[0])
+
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda tensor: tensor)
+    monkeypatch.setattr(counted, "watch", lambda launch: launch())
+    monkeypatch.setattr(cuda, "spmm", published)
+    monkeypatch.setattr(ladder, "spmm", rung)
+
+
+@pytest.mark.usefixtures("emulated_gpu")
+@pytest.mark.parametrize("kernel", counts.KERNELS)
+def test_the_watched_program_checks_its_products(kernel: str, monkeypatch) -> None:
+    assert 0 <= counted.count(kernel, CASE, split_k=2, seed=0) < 1e-3
+    monkeypatch.setattr(counted, "watch", lambda launch: None)  # C stays NaN
+    with pytest.raises(AssertionError, match="elements"):
+        counted.count(kernel, CASE, split_k=2, seed=0)
+
+
 @pytest.mark.gpu
+@pytest.mark.usefixtures("ncu")
 def test_ncu_counts_what_the_emulator_counts() -> None:
-    """Wavefronts of fragments and results have no conflict to argue about: those must be equal."""
-    if shutil.which("ncu") is None and not Path("/usr/local/cuda/bin/ncu").exists():
-        pytest.skip("ncu is not installed")
+    """Fragments and products leave a compiler nothing to join: their counts must be equal."""
     rows = pd.DataFrame(counts.measure_counts([CASE], ["tca_bme", next(iter(RUNGS))]))
     assert set(rows.kernel) == {"tca_bme_mma", next(iter(RUNGS))}
     equal = rows.emulator.eq(rows.ncu).groupby(rows.metric).all()
