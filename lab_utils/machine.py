@@ -189,7 +189,7 @@ def describe() -> dict[str, str]:
     reasons = backends.status()
     lines = {
         "cpu": f"{cpu_name()} ({microarchitecture()}), {os.cpu_count()} cores",
-        "memory": f"{_memory_gb():.0f} GB",
+        "memory": f"{memory_bytes() / 1e9:.0f} GB",
         "gpu": _gpus(),
         "python": f"{platform.python_version()}, torch {torch.__version__}",
         "compiler": _or_reason(toolchains.Cxx().compiler),
@@ -214,8 +214,9 @@ def _gpus() -> str:
     return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
 
 
-def _memory_gb() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+def memory_bytes() -> int:
+    """The memory of this machine, taken or free."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _or_reason(function: Callable[[], str]) -> str:

@@ -141,6 +141,8 @@ def answers(works: Iterable[Workload], devices: Iterable[Device]) -> Iterator[di
                 "sparsity": work.sparsity,
                 "device": device.name,
                 "gpus": work.gpus,
+                "prompt": work.prompt,
+                "output": work.output,
                 "gb_per_gpu": total(work) / 1e9,
                 "usable_gb": capacity / 1e9,
                 "largest_batch": largest_batch(work, capacity),

@@ -1,0 +1,88 @@
+"""An outside check of the dense baseline: transformers' own generation with its static cache."""
+
+from pathlib import Path
+
+import torch
+
+from lab_utils.llm.config import SIZES, SWITCHES, OPTConfig
+from lab_utils.llm.measure import (
+    NO_PARTS,
+    out_of_memory_named,
+    peak_bytes,
+    random_tokens,
+    reset_peak,
+    row,
+    seconds_of,
+)
+from lab_utils.llm.parallel import ALONE
+from lab_utils.llm.prompts import Prompts
+
+FORMAT = "transformers"  # what rows call it
+
+
+class Transformers:
+    """A model of transformers on one device: a checkpoint's, or of `config` with random weights.
+
+    Raises RuntimeError where transformers is not installed.
+    """
+
+    def __init__(
+        self,
+        config: OPTConfig,
+        folder: Path | None = None,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float16,
+    ):
+        library, self.config, self.device = imported(), config, torch.device(device)
+        self.origin = "random" if folder is None else "checkpoint"
+        with self.device, out_of_memory_named(FORMAT, {"model": config.name}):
+            if folder is None:
+                described = library.OPTConfig(**as_hugging_face(config))
+                model = library.AutoModelForCausalLM.from_config(described, dtype=dtype)
+            else:
+                model = library.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+        self.model = model.to(self.device).eval()
+
+    def measure(self, batch: int, prompt: int = 64, output: int = 512, repeats: int = 1) -> dict:
+        """A row of `opt` as `measure.measure` makes them, without a breakdown."""
+        tokens = random_tokens(self.config, batch, prompt)
+        tokens = Prompts.of(tokens, self.config, output, self.device).tokens
+        case = {"batch": batch, "prompt": prompt, "output": output}
+        with out_of_memory_named(f"{FORMAT}, {self.config.name}", case):
+            reset_peak(self.device)
+            self.generate(tokens, output)
+            seconds = seconds_of(lambda: self.generate(tokens, output), self.device, repeats, ALONE)
+            peak = peak_bytes(self.device)
+        own = {"format": FORMAT, "sparsity": 0.0, "weights": self.origin}
+        return row(self.config, self.device, case, seconds, [peak]) | own | NO_PARTS
+
+    @torch.inference_mode()
+    def generate(self, tokens: torch.Tensor, output: int) -> torch.Tensor:
+        """New tokens [batch, output], greedy, for `tokens` [batch, prompt]."""
+        found = self.model.generate(
+            tokens,
+            attention_mask=torch.ones_like(tokens),
+            max_new_tokens=output,
+            min_new_tokens=output,
+            do_sample=False,
+            cache_implementation="static",
+            pad_token_id=0,
+        )
+        return found[:, tokens.shape[1] :]
+
+
+def imported():
+    """The library; RuntimeError that says what to install where it is missing."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise RuntimeError("transformers is missing: pip install -e '.[llm]'") from error
+    return transformers
+
+
+def as_hugging_face(config: OPTConfig) -> dict:
+    """The arguments of transformers' OPTConfig for the same model."""
+    sizes = {theirs: getattr(config, ours) for ours, theirs in (SIZES | SWITCHES).items()}
+    removed = config.norm_first and not config.final_norm
+    return {**sizes, "word_embed_proj_dim": config.embed, "_remove_final_layer_norm": removed}

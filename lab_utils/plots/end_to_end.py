@@ -1,0 +1,195 @@
+"""Flash-LLM's figures 13 to 16 from rows of `opt`: throughput and time of whole generations.
+
+Rows have the columns of `results.COLUMNS["opt"]`, one device's last runs; there may be none, and
+the figures then hold what is published and say so. Published tables come from data/published.
+"""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, MUTED, titled
+
+TRANSFORMERS = "transformers"
+LABELS = {**FORMAT_LABELS, TRANSFORMERS: "transformers"}
+COLOURS = {**FORMAT_COLOURS, TRANSFORMERS: "#c98a00"}
+PUBLISHED = {  # how a system is drawn: symbol, colour
+    "Flash-LLM": ("circle", FORMAT_COLOURS["tiled_csl"]),
+    "FasterTransformer": ("square", "#111827"),
+    "DeepSpeed": ("diamond", "#8b46b8"),
+}
+FIGURES = {
+    "OPT-30B": ("figure 13", "figure 14a"),
+    "OPT-66B": ("figure 15", "figure 14b"),
+    "OPT-175B": ("figure 16a", "figure 16b"),
+}
+PARTS = {
+    "matmul_s": ("MatMul", "#2563c4"),
+    "attention_s": ("attention", "#c98a00"),
+    "communication_s": ("communication", "#8b46b8"),
+    "other_s": ("other", "#9aa3af"),
+}
+BEST = "best"  # beside the batches: each side at its own best one
+LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"}
+
+
+def generation_throughput(
+    rows: pd.DataFrame, throughput: pd.DataFrame, speedup: pd.DataFrame, model: str
+) -> go.Figure:
+    """Figures 13, 15 and 16a: tokens per GPU-second by batch, and speed-up over dense.
+
+    Lines are measured; the speed-up is over our dense decoder at the same batch, and at "best" each
+    side has its own best batch. Open marks are published, on A100s: tables flash_llm_throughput
+    and flash_llm_end_to_end. Left, a mark without a known batch lies at "best".
+    """
+    rows = rows[rows.model.eq(model)]
+    fig = make_subplots(
+        cols=2, horizontal_spacing=0.1,
+        subplot_titles=["tokens per GPU-second", "speed-up over dense, per GPU"],
+    )  # fmt: skip
+    for name, part in _series(rows):
+        by_batch = _with_best(part.set_index("batch").tokens_per_gpu_second)
+        _add_line(fig, name, part, by_batch, col=1)
+        if part.format.iloc[0] not in ("dense", TRANSFORMERS):
+            _add_line(fig, name, part, _over_dense(rows, by_batch), col=2)
+    _add_published(fig, throughput[throughput.model.eq(model)], speedup[speedup.model.eq(model)])
+    _batch_axes(fig)
+    return titled(
+        fig,
+        _title(model, "generated tokens", 0),
+        f"{_origin(rows, model)}; open: as published, A100",
+        height=520,
+        margin={"t": 110, "b": 160},
+        legend=LEGEND,
+    )
+
+
+def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
+    """Figures 14 and 16b: GPU-seconds of a generation by part, a bar per format, GPUs and batch.
+
+    The paper's figures have no printed values to put beside. Raises ValueError where no row of the
+    model has a breakdown.
+    """
+    rows = rows[rows.model.eq(model)].dropna(subset=list(PARTS))
+    if rows.empty:
+        raise ValueError(f"model={model!r}: no row with a breakdown")
+    names = [f"{name}, batch {row.batch}" for row, name in
+             zip(rows.itertuples(), _names(rows), strict=True)]  # fmt: skip
+    fig = go.Figure()
+    for column, (label, colour) in PARTS.items():
+        seconds = rows.gpus * rows[column]
+        fig.add_bar(x=seconds, y=names, orientation="h", name=label, marker_color=colour)
+        fig.data[-1].hovertemplate = f"%{{y}}, {label}: %{{x:.3g}} s<extra></extra>"
+    for name, seconds in zip(names, rows.gpus * rows.seconds, strict=True):
+        fig.add_annotation(x=seconds, y=name, text=f"<b>{seconds:.3g} s</b>")
+    fig.update_annotations(showarrow=False, xanchor="left", xshift=6)
+    fig.update_xaxes(title="GPU-seconds", range=[0, 1.15 * float((rows.gpus * rows.seconds).max())])
+    fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
+    return titled(
+        fig,
+        _title(model, "where the time goes", 1),
+        f"{_origin(rows, model)}; seconds of all GPUs added",
+        barmode="relative",
+        height=190 + 34 * len(rows),
+        margin={"t": 125},
+        legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "traceorder": "normal"},
+    )
+
+
+# --- what the figures share --------------------------------------------------------------------
+
+
+def _title(model: str, what: str, which: int) -> str:
+    figure = f" (Flash-LLM, {FIGURES[model][which]})" if model in FIGURES else ""
+    return f"{model}: {what}{figure}"
+
+
+def _names(rows: pd.DataFrame) -> list[str]:
+    """Format, sparsity and GPUs of each row, as "TCA-BME 80 %, 1 GPU"."""
+    return [
+        LABELS[row.format] + (f" {100 * row.sparsity:.0f} %" if row.sparsity else "")
+        + f", {row.gpus} GPU" + "s" * (row.gpus > 1)
+        for row in rows.itertuples()
+    ]  # fmt: skip
+
+
+def _series(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of each line, by its name, in order of batch."""
+    rows = rows.assign(series=_names(rows)).sort_values(["sparsity", "gpus", "batch"])
+    return list(rows.groupby("series", sort=False))
+
+
+def _with_best(by_batch: pd.Series) -> pd.Series:
+    return pd.concat([by_batch, pd.Series({BEST: by_batch.max()})]).rename(index=str)
+
+
+def _over_dense(rows: pd.DataFrame, by_batch: pd.Series) -> pd.Series:
+    """Ratio to the best of our dense decoder at each batch, where it has one."""
+    dense = rows[rows.format.eq("dense")].groupby("batch").tokens_per_gpu_second.max()
+    return (by_batch / _with_best(dense).reindex(by_batch.index)).dropna()
+
+
+def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: int) -> None:
+    """A line over the batches, and a mark at "best"."""
+    look = {"color": COLOURS[rows.format.iloc[0]], "size": 9}
+    dash = ["solid", "dash", "dot"][min(int(np.log2(rows.gpus.iloc[0])), 2)]
+    line = {"color": look["color"], "width": 2.5, "dash": dash}
+    at_best = y.index == BEST
+    for part, mode in ((y[~at_best], "lines+markers"), (y[at_best], "markers")):
+        fig.add_scatter(x=part.index, y=part, mode=mode, marker=look, line=line,
+                        name=name, legendgroup=name, row=1, col=col)  # fmt: skip
+        fig.data[-1].update(showlegend=col == 1 and mode != "markers")
+        fig.data[-1].hovertemplate = f"{name}, batch %{{x}}: %{{y:.4g}}<extra></extra>"
+
+
+def _add_published(fig: go.Figure, throughput: pd.DataFrame, speedup: pd.DataFrame) -> None:
+    """Open marks of the paper, those on more GPUs with a dot; speed-ups are over a baseline."""
+    ratios = speedup.assign(system=speedup.baseline, gpus=speedup.baseline_gpus, y=speedup.speedup)
+    rows = pd.concat([throughput.assign(y=throughput.tokens_per_gpu_second, col=1),
+                      ratios.assign(col=2)])  # fmt: skip
+    fewest = rows.gpus.min()
+    for (system, gpus), of_system in rows.groupby(["system", "gpus"], sort=False):
+        symbol, colour = PUBLISHED[system]
+        dot = "-dot" if gpus > fewest else ""
+        marker = {"symbol": f"{symbol}-open{dot}", "size": 11, "color": colour, "line_width": 2}
+        name = f"{system}, {gpus} A100" + "s" * (gpus > 1)
+        for number, (col, part) in enumerate(of_system.groupby("col")):
+            fig.add_scatter(x=_places(part), y=part.y, mode="markers", marker=marker, name=name,
+                            legendgroup=name, showlegend=not number, row=1, col=col)  # fmt: skip
+            over = "" if col == 1 else "Flash-LLM over "
+            fig.data[-1].hovertemplate = f"{over}{name}, batch %{{x}}: %{{y:.4g}}<extra></extra>"
+
+
+def _places(rows: pd.DataFrame) -> list[str]:
+    return [BEST if np.isnan(batch) else f"{batch:.0f}" for batch in rows.batch]
+
+
+def _batch_axes(fig: go.Figure) -> None:
+    shown = {batch for trace in fig.data for batch in trace.x} - {BEST}
+    order = [*sorted(shown, key=int), BEST]
+    fig.update_xaxes(title="batch", type="category", categoryorder="array", categoryarray=order)
+    fig.update_xaxes(range=[-0.5, len(order) - 0.5])
+    fig.update_yaxes(rangemode="tozero")
+    fig.add_hline(y=1, line={"color": MUTED, "width": 1.5, "dash": "dash"}, row=1, col=2)
+    if not any(trace.xaxis == "x" for trace in fig.data):
+        fig.add_scatter(x=order, y=[0] * len(order), mode="markers", marker_opacity=0, row=1, col=1)
+        fig.data[-1].update(showlegend=False, hoverinfo="skip")
+        fig.add_annotation(x=BEST, y=0.5, yref="y domain", text="the paper prints no values")
+        fig.layout.annotations[-1].update(xanchor="right", showarrow=False, font_color=MUTED)
+        fig.update_yaxes(showticklabels=False, col=1)
+    fig.update_annotations(font={"size": 13, "color": INK})
+
+
+def _origin(rows: pd.DataFrame, model: str) -> str:
+    """Device, date and kind of weights; or that there are no rows, and the command for them."""
+    if rows.empty:
+        return f"no rows yet: python -m lab_utils.llm measure --model {model}"
+    if rows.device.nunique() != 1:
+        raise ValueError(f"rows of the devices {sorted(rows.device.unique())}; allowed: one device")
+    days = sorted({str(date)[:10] for date in rows.date})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    weights = " and ".join(sorted(rows.weights.unique()))
+    lengths = rows[["prompt", "output"]].drop_duplicates().itertuples(index=False)
+    tokens = ", ".join(f"{one.prompt} + {one.output} tokens" for one in lengths)
+    return f"{rows.device.iloc[0]}, {when}, {weights} weights, {tokens}"

@@ -1,0 +1,238 @@
+"""Measured generations: equation 3, parts counted right, checks before timing, refusals."""
+
+from types import SimpleNamespace
+
+import opt_models
+import pandas as pd
+import pytest
+import torch
+
+from lab_utils import catalog, results
+from lab_utils.analysis import memory
+from lab_utils.llm import OPT, OPTConfig, fits, generate, measure, outside, parts
+from lab_utils.llm.checkpoint import Random, load
+from lab_utils.llm.generate import Decoder
+from lab_utils.llm.masks import Target
+from lab_utils.llm.prompts import Prompts
+from lab_utils.llm.recipe import Recipe
+
+NUMBERS = ["seconds", "tokens_per_gpu_second", *measure.NO_PARTS]
+H200 = memory.usable_bytes(catalog.device("H200-SXM"))
+
+
+def small(format: str | None = None, sparsity: float = 0.6, **changes) -> OPT:
+    """A small model with random weights, dense or pruned and encoded."""
+    target = None if format is None else Target(sparsity)
+    source = Random(opt_models.config(**changes), dtype=torch.bfloat16)
+    return load(source, Recipe(format, target), dtype=torch.bfloat16)
+
+
+# --- rows
+
+
+@pytest.mark.parametrize("format", [None, "tca_bme"])
+def test_a_row_has_the_columns_of_the_table_and_equation_3(format, tmp_path) -> None:
+    row = measure.measure(small(format), batch=3, prompt=5, output=9, repeats=2)
+    results.append("opt", [row], tmp_path)
+    stored = results.measured("opt", tmp_path).iloc[0]
+    assert stored.tokens_per_gpu_second == pytest.approx(3 * 9 / stored.seconds, rel=1e-3)
+    parted = [stored[name] for name in measure.NO_PARTS]
+    assert sum(parted) == pytest.approx(stored.seconds, rel=1e-3)
+    assert stored.matmul_s > 0 and stored.attention_s > 0 and stored.communication_s == 0
+    told = ("model", "gpus", "weights", "batch", "prompt", "output", "format", "sparsity")
+    zeros = round(round(0.6 * 64) / 64, 1)  # of rows of 64 and 128 weights
+    sparse = ("tca_bme", pytest.approx(zeros, abs=0.01))
+    assert tuple(stored[list(told[:6])]) == ("small", 1, "random", 3, 5, 9)
+    assert tuple(stored[list(told[6:])]) == (sparse if format else ("dense", 0))
+    assert pd.isna(stored.peak_gb)
+
+
+def test_seconds_are_those_of_all_ranks() -> None:
+    """Equation 3 divides by their sum: two GPUs that take a second each are two GPU-seconds."""
+    config, case = opt_models.config(), {"batch": 8, "prompt": 4, "output": 5}
+    row = measure.row(config, torch.device("cpu"), case, 2.0, [5e9, 7e9])
+    assert (row["gpus"], row["tokens_per_gpu_second"], row["peak_gb"]) == (2, 10.0, 7.0)
+
+
+def test_the_last_run_of_a_case_counts() -> None:
+    row = measure.row(opt_models.config(), torch.device("cpu"),
+                      {"batch": 1, "prompt": 4, "output": 5}, 2.0, [1e9])  # fmt: skip
+    row |= {"format": "dense", "sparsity": 0.0, "weights": "random"} | measure.NO_PARTS
+    rows = pd.DataFrame([row | {"date": date, "batch": batch}
+                         for date, batch in (("1", 1), ("2", 1), ("1", 2))])  # fmt: skip
+    kept = results.latest(rows, results.OPT_CASE)
+    assert list(zip(kept.date, kept.batch, strict=True)) == [("2", 1), ("1", 2)]
+
+
+def test_sparsity_counts_all_four_matrices() -> None:
+    """Half of fc1's quarter-by-quarter choice stays dense, and lowers the sparsity of the row."""
+    config = opt_models.config(layers=4)
+    recipe = Recipe("tca_bme", Target(0.5), dense=lambda name: name == "layers.0.fc1")
+    model = load(Random(config, dtype=torch.bfloat16), recipe, dtype=torch.bfloat16)
+    fc1, layer = 64 * 128, 4 * 64 * 64 + 2 * 64 * 128
+    assert measure.sparsity_of(model) == round(0.5 * (4 * layer - fc1) / (4 * layer), 3)
+    assert measure.format_of(model) == "tca_bme"
+
+
+# --- parts
+
+
+def test_cache_reads_are_those_of_the_decoder(monkeypatch) -> None:
+    """Every step asks for one number of slots; counted, they are what the parts are scaled by."""
+    model = small(max_positions=400)
+    tokens = measure.random_tokens(model.config, 2, 100)
+    decoder, asked = Decoder(model, 2, 400), []
+    monkeypatch.setattr(decoder, "_steps", asked.append)
+    decoder.run(Prompts.of(tokens, model.config, 300), 300)
+    assert parts.cache_reads(100, 300, decoder.cache.slots) == {
+        slots: asked.count(slots) for slots in set(asked)
+    }
+
+
+def test_parts_are_scaled_to_the_generation(monkeypatch) -> None:
+    """With a second for each timed run: one prompt, and output - 1 steps of each part."""
+    monkeypatch.setattr(parts, "_time", lambda *_, **__: 1.0)
+    decoder = Decoder(small(), 2, 14)
+    found = parts.parts(decoder, 5, 9, seconds=20.0)
+    assert found == {"matmul_s": 9, "attention_s": 9, "communication_s": 0, "other_s": 2}
+
+
+def test_communication_is_timed_where_there_is_some(monkeypatch) -> None:
+    sums = []
+    ranks = SimpleNamespace(world=2, sum=lambda x: sums.append(x.shape))
+    model = small()
+    decoder = Decoder(model, 2, 14)
+    monkeypatch.setattr(parts, "REPEATS", 1)
+    model.ranks = ranks
+    monkeypatch.setattr(model.config.__class__, "share", lambda *_: (4, 128))
+    assert parts.parts(decoder, 5, 9, seconds=20.0)["communication_s"] > 0
+    assert sums == 2 * 2 * [(2, 5, 64)] * 2 + 2 * 2 * [(2, 1, 64)] * 2  # two a layer, run twice
+
+
+# --- checks before timing
+
+
+def test_wrong_products_are_never_timed(monkeypatch) -> None:
+    model = small("tca_bme")
+    measure.check_products(model, 3)
+    fc1 = model.layers[1].fc1
+    forward = type(fc1).forward
+
+    def wrong(self, x):
+        y = forward(self, x)
+        return y * 1.05 if self is fc1 else y
+
+    monkeypatch.setattr(type(fc1), "forward", wrong)
+    with pytest.raises(RuntimeError, match="layers.1.fc1: tca_bme is wrong by .* at 2 tokens"):
+        measure.measure(model, 2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch": 0}, "batch=0 must be at least 1"),
+        ({"repeats": 0}, "repeats=0 must be at least 1"),
+        ({"output": 100}, "max_new=100 after a prompt of 5 tokens; .* 48 positions of small"),
+        ({"prompt": 0}, "prompt 0 is empty"),
+    ],
+)
+def test_impossible_cases(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        measure.measure(small(), **{"batch": 2, "prompt": 5, "output": 4, **changes})
+
+
+def test_out_of_memory_is_named() -> None:
+    with (
+        pytest.raises(RuntimeError, match="OPT-30B, batch=8: out of memory: 12 GB"),
+        measure.out_of_memory_named("OPT-30B", {"batch": 8}),
+    ):
+        raise torch.OutOfMemoryError("12 GB")
+
+
+# --- what fits
+
+
+def test_batches_double_up_to_the_largest(monkeypatch) -> None:
+    work = memory.Workload(catalog.model("OPT-66B"), "dense", 0.0)
+    monkeypatch.setattr(fits, "capacity", lambda device: H200)
+    assert fits.batches(work, "cuda") == [8]
+    sparse = memory.Workload(catalog.model("OPT-66B"), "tca_bme", 0.8)
+    assert fits.batches(sparse, "cuda") == [8, 16, 32, 64]
+
+
+def test_what_does_not_fit_says_what_would(monkeypatch) -> None:
+    work = memory.Workload(catalog.model("OPT-175B"), "dense", 0.0, batch=16)
+    monkeypatch.setattr(fits, "capacity", lambda device: H200)
+    told = "needs 393.* GB on each of 1; cuda has 149.1: 4 GPUs hold it, .* batch is none"
+    with pytest.raises(RuntimeError, match=told):
+        fits.check_fits(work, "cuda")
+    with pytest.raises(RuntimeError, match="OPT-175B as dense at sparsity 0 and batch=8"):
+        fits.batches(work, "cuda")
+
+
+@pytest.mark.parametrize("name", ["OPT-125M", "OPT-350M", "OPT-175B"])
+def test_the_planner_takes_our_configurations(name: str) -> None:
+    mine = memory.Workload(fits.as_catalog_model(OPTConfig.of(name)))
+    assert memory.needs(mine) == memory.needs(memory.Workload(catalog.model(name)))
+
+
+def test_the_host_has_its_memory() -> None:
+    assert 1e8 < fits.capacity("cpu") < 1e14
+
+
+# --- the outside check
+
+
+def test_transformers_is_measured_as_we_are(tmp_path) -> None:
+    pytest.importorskip("transformers")
+    model = outside.Transformers(opt_models.config(), dtype=torch.float32)
+    row = model.measure(batch=2, prompt=5, output=6)
+    results.append("opt", [row], tmp_path)
+    assert (row["format"], row["weights"], row["matmul_s"]) == ("transformers", "random", None)
+    assert row["tokens_per_gpu_second"] == pytest.approx(12 / row["seconds"], rel=1e-3)
+
+
+def test_transformers_generates_what_we_do(tmp_path) -> None:
+    """With its static cache and a fixed length, from one checkpoint."""
+    pytest.importorskip("transformers")
+    import opt_transformers
+
+    other = opt_transformers.theirs()
+    other.save_pretrained(tmp_path)
+    mine = opt_transformers.ours(other, tmp_path)
+    theirs = outside.Transformers(mine.config, tmp_path, dtype=torch.float32)
+    assert theirs.origin == "checkpoint"
+    tokens = opt_models.prompts()
+    assert torch.equal(theirs.generate(tokens, 12), generate(mine, tokens, 12))
+
+
+@pytest.mark.parametrize("name", ["OPT-125M", "OPT-350M"])
+def test_configurations_travel_to_transformers_and_back(name: str, tmp_path) -> None:
+    library = pytest.importorskip("transformers")
+    config = OPTConfig.of(name)
+    folder = tmp_path / name
+    library.OPTConfig(**outside.as_hugging_face(config)).save_pretrained(folder)
+    assert OPTConfig.from_folder(folder) == config
+
+
+# --- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("format", [None, "tca_bme", "tiled_csl"])
+def test_peak_is_what_the_planner_predicts(format) -> None:
+    """Within 3 % on a model of some GB, where what is not planned for is small."""
+    config, device = OPTConfig.of("OPT-6.7B"), torch.device("cuda")
+    recipe = Recipe(format, None if format is None else Target(0.8))
+    model = load(Random(config, device=device), recipe, device=device)
+    row = measure.measure(model, 16, 64, 64)
+    work = memory.Workload(catalog.model("OPT-6.7B"), format or "dense", 0.8, 16, 64, 64)
+    assert row["peak_gb"] == pytest.approx(memory.total(work) / 1e9, rel=0.03)
+    assert row["other_s"] > -0.1 * row["seconds"]
+
+
+@pytest.mark.gpu
+def test_transformers_runs_on_a_gpu() -> None:
+    pytest.importorskip("transformers")
+    model = outside.Transformers(OPTConfig.of("OPT-125M"), device="cuda")
+    assert model.measure(2, 16, 16)["peak_gb"] > 0.2
