@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from opt_models import VARIANTS, config, ours, prompts, pruned, random_model, sparse, theirs
+from opt_models import config, prompts, pruned, random_model, sparse
+from opt_transformers import VARIANTS, ours, theirs
 from torch import Tensor
 
 from lab_utils.llm import OPT, generate

@@ -1,10 +1,16 @@
 """OPT computes what transformers' OPT computes, for every kind of member of the family."""
 
+import math
+
+import pandas as pd
 import pytest
 import torch
-from opt_models import VARIANTS, ours, prompts, pruned, random_model, sparse, theirs
+from opt_models import prompts, pruned, random_model, sparse
+from opt_transformers import VARIANTS, ours, theirs
 from torch import Tensor
 
+from lab_utils import SparseLinear
+from lab_utils.catalog import DATA, device
 from lab_utils.llm import OPT, OPTConfig
 from lab_utils.llm.cache import KVCache, PromptAttention, StepAttention, step_mask
 from lab_utils.llm.model import DENSE_ABOVE
@@ -75,17 +81,42 @@ def test_weights_decoded_first_give_the_dense_models_bits() -> None:
     assert torch.equal(model(tokens), expected)
 
 
-def test_says_which_products_decode_first() -> None:
+def test_the_limit_of_decoding_first_can_be_set() -> None:
     model = random_model()
-    layer, cuda, cpu = model.layers[0], torch.device("cuda"), torch.device("cpu")
-    limit = DENSE_ABOVE["cuda"]
-    assert layer.decodes_first(limit + 1, cuda) and not layer.decodes_first(limit, cuda)
-    assert not layer.decodes_first(10**6, cpu)
-    model.set_dense_above(64)
-    assert layer.decodes_first(65, cuda) and layer.decodes_first(65, cpu)
-    assert not layer.decodes_first(64, cuda)
+    for kind, limit in DENSE_ABOVE.items():
+        assert model.layers[0].limit(torch.device(kind)) == limit
+    model.set_dense_above(7)
+    assert {layer.limit(torch.device("cuda")) for layer in model.layers} == {7}
+    model.set_dense_above(None)
+    assert model.layers[1].limit(torch.device("cuda")) == DENSE_ABOVE["cuda"]
+    assert model.layers[1].limit(torch.device("meta")) == math.inf
     with pytest.raises(ValueError, match=r"tokens=-1; allowed: integers from 0, or None"):
         model.set_dense_above(-1)
+
+
+def test_explains_its_products() -> None:
+    model = pruned(random_model(torch.float16), 0.6)
+    model.layers[1].fc1 = SparseLinear.from_linear(model.layers[1].fc1)
+    model.set_dense_above(7)
+    assert model.explain(7).splitlines() == [
+        "2 × qkv [192, 64]: dense",
+        "2 × out [64, 64]: dense",
+        "1 × fc1 [128, 64]: dense",
+        "1 × fc1 [128, 64]: tca_bme, decoded in the kernel (7 tokens, at most 7)",
+        "2 × fc2 [64, 128]: dense",
+    ]
+    assert "tca_bme, decoded first, multiplied dense (8 tokens, above 7)" in model.explain(8)
+
+
+@pytest.mark.parametrize("kernel", ["tca_bme_mma", "tiled_csl_mma"])
+def test_the_limit_of_the_gpu_follows_from_measured_rows(kernel: str) -> None:
+    """Where decoding first is as fast as 3 passes over the dense weights, and a dense product."""
+    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv").query("kernel == @kernel")
+    gb_per_s = device("H200-SXM").as_measured().bandwidth_gb_s
+    passes_us = 3 * 2 * rows.M * rows.K / gb_per_s / 1e3
+    better = (rows.dense_us + passes_us < rows.time_us).groupby([rows.sparsity, rows.N]).mean()
+    at, limit = better.unstack(), DENSE_ABOVE["cuda"]
+    assert (at.loc[0.5:0.8, 2 * limit] == 1).all() and (at.loc[0.5:0.8, limit // 2] < 0.5).all()
 
 
 def test_on_meta_nothing_is_allocated() -> None:

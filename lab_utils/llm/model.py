@@ -8,6 +8,8 @@ Each of the four matrices of a layer is a `torch.nn.Linear` or a `lab_utils.Spar
 one matrix, the rows of q first, then k, then v.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable
 
 import torch
@@ -21,13 +23,13 @@ from lab_utils.nn import SparseLinear
 MATRICES = ("qkv", "out", "fc1", "fc2")
 POSITION_OFFSET = 2  # rows of the position table that OPT keeps for padding
 
-# A kernel that decodes while it multiplies takes longer with each block of tokens, since it decodes
-# for each anew. Above so many tokens, by kind of device, a layer's weights are decoded once, for
-# one dense product. On an H200 (data/measured/h200/spmm.csv), a kernel takes 2.7 to 4 times the
-# dense product's time at 256 tokens, and adds as much with each 256 more, while decoding writes and
-# reads the dense matrix once: about the time of two dense products at few tokens. The CPU's kernels
-# decode into L1 for many tokens at once, and stay.
-DENSE_ABOVE = {"cuda": 256}
+# A kernel that decodes while it multiplies decodes anew for each block of tokens. Above so many
+# tokens, by kind of device, a matrix is decoded first, once, for one dense product: then a dense
+# copy of one matrix is in memory. On an H200, where decoding has the bytes of about three passes
+# over the dense weights (zeros, values, the product), measured rows say that this pays for every
+# kernel at 512 tokens and for few at 128; a test holds the number to data/measured/h200/spmm.csv.
+# Two cores of a CPU break even near 512 tokens as well, in one trial of 4096 x 4096.
+DENSE_ABOVE = {"cuda": 256, "cpu": 512}
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
 
@@ -80,14 +82,27 @@ class Layer(nn.Module):
 
     def multiply(self, linear: nn.Module, x: Tensor) -> Tensor:
         """linear(x), decoded first where that is expected to be faster (see `DENSE_ABOVE`)."""
-        if isinstance(linear, SparseLinear) and self.decodes_first(x.shape[:-1].numel(), x.device):
+        if isinstance(linear, SparseLinear) and x.shape[:-1].numel() > self.limit(x.device):
             return F.linear(x, linear.weight.decode(), linear.bias)
         return linear(x)
 
-    def decodes_first(self, tokens: int, device: torch.device) -> bool:
-        """Whether a sparse matrix is decoded and multiplied dense at so many tokens."""
-        limit = DENSE_ABOVE.get(device.type) if self.dense_above is None else self.dense_above
-        return limit is not None and tokens > limit
+    def limit(self, device: torch.device) -> float:
+        """The most tokens for which sparse matrices are not decoded first."""
+        by_device = DENSE_ABOVE.get(device.type, math.inf)
+        return by_device if self.dense_above is None else self.dense_above
+
+    def explain(self, name: str, tokens: int) -> str:
+        """How matrix `name` is multiplied with so many tokens."""
+        linear = getattr(self, name)
+        shape = f"{name} [{linear.out_features}, {linear.in_features}]"
+        if not isinstance(linear, SparseLinear):
+            return f"{shape}: dense"
+        limit, format = self.limit(linear.weight.device), linear.weight.name
+        if tokens > limit:
+            how = f"decoded first, multiplied dense ({tokens} tokens, above {limit})"
+        else:
+            how = f"decoded in the kernel ({tokens} tokens, at most {limit})"
+        return f"{shape}: {format}, {how}"
 
 
 class OPT(nn.Module):
@@ -134,6 +149,14 @@ class OPT(nn.Module):
             raise ValueError(f"tokens={tokens}; allowed: integers from 0, or None")
         for layer in self.layers:
             layer.dense_above = tokens
+
+    def explain(self, tokens: int) -> str:
+        """How the matrices of all layers are multiplied with so many tokens, a line for each way.
+
+        `tokens`: of all sequences together, so batch · prompt at first, then batch.
+        """
+        ways = Counter(layer.explain(name, tokens) for name in MATRICES for layer in self.layers)
+        return "\n".join(f"{count} × {way}" for way, count in ways.items())
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits [batch, tokens, vocab] of tokens [batch, tokens], from position 0, no cache."""

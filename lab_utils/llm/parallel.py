@@ -17,6 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from lab_utils.llm.config import OPTConfig
+
 BY_ROWS = ("qkv", "fc1")
 BY_COLUMNS = ("out", "fc2")
 TIMEOUT_S = 120.0  # of one collective: the slowest rank may be that much behind
@@ -77,24 +79,40 @@ def _part(x: Tensor, dim: int, ranks: Ranks) -> Tensor:
 
 
 @contextmanager
-def running(device: torch.device | str, timeout_s: float = TIMEOUT_S) -> Iterator[Ranks]:
+def running(
+    config: OPTConfig, device: torch.device | str, timeout_s: float = TIMEOUT_S
+) -> Iterator[Ranks]:
     """The ranks that `torchrun` started, joined by NCCL (cuda) or gloo (cpu); else this process.
 
-    Whatever happens inside, the group is destroyed at the end. With gloo the other ranks then
-    fail in their next collective; with NCCL `torchrun` ends them. A rank that only lags makes the
-    others fail after `timeout_s`.
+    Raises ValueError, before any rank waits for another, where there are fewer GPUs than ranks, or
+    the ranks do not divide the heads and the MLP of the model.
+    A rank that fails leaves the group: with gloo the others' next collective fails, with NCCL
+    `torchrun` ends them. One that only stays away makes the others' collective fail after
+    `timeout_s`.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    config.share(world)
+    if world == 1:
         yield ALONE
         return
     cuda = torch.device(device).type == "cuda"
-    place = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else None
-    if place is not None:
-        torch.cuda.set_device(place)
-    dist.init_process_group(
-        "nccl" if cuda else "gloo", timeout=timedelta(seconds=timeout_s), device_id=place
-    )
+    place = _own_gpu(int(os.environ["LOCAL_RANK"])) if cuda else None
+    limit = timedelta(seconds=timeout_s)
+    dist.init_process_group("nccl" if cuda else "gloo", timeout=limit, device_id=place)
     try:
-        yield Ranks(dist.get_rank(), dist.get_world_size())
+        yield Ranks(dist.get_rank(), world)
+    except BaseException:
+        if cuda:  # ending NCCL in good order would wait for ranks that wait for this one
+            dist.group.WORLD.abort()
+        raise
     finally:
         dist.destroy_process_group()
+
+
+def _own_gpu(local_rank: int) -> torch.device:
+    count = torch.cuda.device_count()
+    if local_rank >= count:
+        raise ValueError(f"LOCAL_RANK={local_rank}; allowed: below {count}, the GPUs of this host")
+    place = torch.device("cuda", local_rank)
+    torch.cuda.set_device(place)
+    return place

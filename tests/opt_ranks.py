@@ -1,0 +1,76 @@
+"""What tests run in several processes: a file of its own, since each process imports it anew."""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.multiprocessing as mp
+from opt_models import prompts, pruned, random_model, share, sparse
+
+from lab_utils.llm import OPT, OPTConfig, generate
+from lab_utils.llm.parallel import Ranks, running
+
+LONG_S = 100.0  # processes start one after the other on a busy machine
+POST_NORM = {"norm_first": False, "final_norm": False, "embed": 24}  # like OPT-350M
+CHANCE = {"temperature": 1.0, "top_p": 0.95}
+FORMATS = {"float16": "tca_bme", "bfloat16": "tiled_csl"}
+
+
+def start(
+    world: int, job: Callable, config: OPTConfig, *arguments, device="cpu", timeout_s=LONG_S
+) -> list:
+    """Processes that run `job(ranks, *arguments)` in a group, as torchrun would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {"WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    context, processes = mp.get_context("spawn"), []
+    for rank in range(world):
+        environment = {**group, "RANK": rank, "LOCAL_RANK": rank}
+        one = (environment, (config, device, timeout_s), job, arguments)
+        processes.append(context.Process(target=_one, args=one))
+        processes[-1].start()
+    return processes
+
+
+def _one(environment: dict, group: tuple, job: Callable, arguments: tuple) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {name: str(value) for name, value in environment.items()}
+    with running(*group) as ranks:
+        job(ranks, *arguments)
+
+
+def models() -> dict[str, OPT]:
+    """The models that are cut: dense in fp32, and with pruned matrices in 16 bits."""
+    made = {"dense": random_model(), "post-norm": random_model(**POST_NORM)}
+    for dtype in FORMATS:
+        made[dtype] = pruned(random_model(getattr(torch, dtype), 0.1), 0.6)
+    return made
+
+
+@torch.inference_mode()
+def compute(ranks: Ranks, folder: Path, device: str = "cpu") -> None:
+    """Write this rank's logits and tokens of every model."""
+    found = {}
+    for name, model in models().items():
+        part = share(model, ranks).to(device)
+        if name in FORMATS:
+            part = sparse(part, FORMATS[name])
+        tokens = generate(part, prompts(), 10)
+        drawn = generate(part, prompts(), 10, **CHANCE)  # each rank with a seed of its own
+        logits = part(prompts().to(device))
+        found[name] = {"logits": logits.cpu(), "tokens": tokens.cpu(), "drawn": drawn.cpu()}
+    torch.save(found, folder / f"{ranks.rank}.pt")
+
+
+def leave_rank_0_alone(ranks: Ranks, folder: Path, how: str) -> None:
+    """Rank 1 fails, or stays away; rank 0 waits for it."""
+    (folder / f"{ranks.rank}").touch()
+    if ranks.rank == 1 and how == "fails":
+        raise RuntimeError("this rank fails")
+    if ranks.rank == 1:
+        time.sleep(600)
+    ranks.sum(torch.ones(4))
