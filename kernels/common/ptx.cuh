@@ -1,11 +1,19 @@
 // The PTX that kernels use, each instruction under its own name, and the one pointer type through
 // which they touch shared memory. Nothing else in kernels/ contains inline assembly: that keeps
 // kernels readable, and lets the emulator run the same sources with functions of these names.
+//
+// Kernels that let the tensor core compute where a value lies use addresses instead of pointers. They,
+// and all from `mbarriers` on, are for sm_90.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
+
+namespace lscd {
+using Address = uint32_t;  // of a byte of shared memory
+}
 
 #ifdef LSCD_EMULATOR
 #include "../emulator/ptx.h"
@@ -100,6 +108,161 @@ __device__ inline void mma_m16n8k16<__nv_bfloat16>(float (&d)[4], const uint32_t
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// --- shared memory by address; each address a multiple of the access -----------------------------
+
+__device__ inline Address shared_address(const void* memory) {
+    return static_cast<Address>(__cvta_generic_to_shared(memory));
+}
+
+__device__ inline void st_shared(Address to, uint32_t value) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
+}
+
+__device__ inline uint32_t ld_shared_u16(Address from) {
+    uint16_t value;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(from));
+    return value;
+}
+
+__device__ inline uint32_t ld_shared(Address from) {
+    uint32_t value;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(from));
+    return value;
+}
+
+__device__ inline uint2 ld_shared_v2(Address from) {
+    uint2 v;
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from));
+    return v;
+}
+
+__device__ inline uint4 ld_shared_v4(Address from) {
+    uint4 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from));
+    return v;
+}
+
+// Two neighbouring halves, in two loads: the address is a multiple of 2.
+__device__ inline uint32_t ld_shared_halves(Address from) {
+    uint32_t pair;
+    asm volatile("{ .reg .b16 low, high; ld.shared.b16 low, [%1]; ld.shared.b16 high, [%1+2];"
+                 " mov.b32 %0, {low, high}; }"
+                 : "=r"(pair)
+                 : "r"(from));
+    return pair;
+}
+
+// Four 8x8 matrices, each transposed: a lane receives two elements of a column.
+__device__ inline void ldmatrix_x4_trans(uint32_t (&r)[4], Address from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from));
+}
+
+__device__ inline void stmatrix_x4_trans(Address to, const uint4& r) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(r.x), "r"(r.y), "r"(r.z), "r"(r.w)
+                 : "memory");
+}
+
+// --- mbarriers, 8 bytes each, and the bulk copies that they count ---------------------------------
+
+// Each phase of the barrier takes so many arrivals.
+__device__ inline void mbarrier_init(Address barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Bulk copies may use the barriers that this thread has made.
+__device__ inline void mbarrier_init_fence() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ inline void mbarrier_arrive(Address barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives, and makes the phase wait for so many bytes of bulk copies.
+__device__ inline void mbarrier_arrive_expect(Address barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+
+// Until the phase of that parity (0, 1, 0 ...) is over.
+__device__ inline void mbarrier_wait(Address barrier, uint32_t parity) {
+    asm volatile(
+        "{ .reg .pred over; AGAIN_%=: mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;"
+        " @!over bra AGAIN_%=; }" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+
+// What the L2 does with lines that are read once: they leave it first.
+__device__ inline uint64_t evict_first() {
+    uint64_t policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+// `bytes` of global memory, which the barrier counts; bytes and both addresses are multiples of 16.
+__device__ inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
+                                 uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1], %2, [%3], %4;" ::"r"(to),
+        "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+        : "memory");
+}
+
+// --- grids that begin before the grid before them has ended --------------------------------------
+
+__device__ inline void wait_for_previous_grid() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ inline void let_next_grid_begin() {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// --- more of the tensor core ----------------------------------------------------------------------
+
+// d[16x8] = c + the number of common bits of a[16x128] and b[128x8].
+__device__ inline void bmma_m16n8k128(uint32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b,
+                                      const uint32_t (&c)[4]) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0, %1, %2, %3}, {%4, %5}, "
+        "{%6}, {%7, %8, %9, %10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a0), "r"(a1), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+
+// d[16x8] += a[16x32, two of each four columns] * b[32x8]. Of each four lanes, 2 * STEP and the next
+// one give the metadata: which columns.
+template <class T, int STEP>
+__device__ inline void mma_sp_m16n8k32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[4],
+                                       uint32_t metadata) {
+    if constexpr (std::is_same_v<T, __half>)
+        asm volatile(
+            "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 "
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]),
+              "r"(b[3]), "r"(metadata), "n"(STEP));
+    else
+        asm volatile(
+            "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 "
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]),
+              "r"(b[3]), "r"(metadata), "n"(STEP));
+}
+
+// The same value, but out of the compiler's sight: it stays in a register, where ptxas would rather
+// compute it anew in each turn of a loop.
+__device__ inline uint32_t keep(uint32_t value) {
+    return __shfl_sync(~0u, value, threadIdx.x % 32);
 }
 
 }  // namespace lscd

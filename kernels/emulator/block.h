@@ -2,19 +2,18 @@
 // a tensor-core instruction), and what all have come for is done.
 #pragma once
 #include <cstring>
+#include <functional>
 
-#include "../common/problem.cuh"
 #include "lane.h"
 
 namespace lscd::simt {
 
-// Every kernel of kernels/ takes one Problem.
 struct Launch {
-    void (*kernel)(Problem);
-    Problem problem;
+    std::function<void()> kernel;  // what a thread does
     int number;
     Index grid, threads;
     int shared_bytes;
+    bool early;  // may begin before the grid before it has ended
 };
 
 class Block {
@@ -33,6 +32,7 @@ class Block {
     Index index = {0, 0, 0};
     Counter counter;
     Shadow shadow;
+    Mbarriers mbarriers;
     unsigned char* shared = nullptr;  // known once the kernel makes a Shared of it
     std::string fault;
 
@@ -44,13 +44,15 @@ class Block {
     void run(int number, bool watch) {
         prepare(number), watched = watch, current = this;
         for (;;) {
+            bool moved = false, over = true;
             for (Warp& warp : warps)
-                while (fault.empty() && advance(warp)) continue;
-            bool over = true;
+                while (fault.empty() && advance(warp)) moved = true;
+            if (moved && fault.empty()) continue;  // one may have ended a phase that another waits for
             for (const Lane& one : lanes) over &= one.state == Lane::ended;
             if (over || !fault.empty()) break;
             release_barrier();
         }
+        if (fault.empty()) leave();
         for (Warp& warp : warps) count(warp);
         current = nullptr;
     }
@@ -65,7 +67,7 @@ class Block {
     }
 
     Moment now() const {
-        return {epoch, warps[size_t(lane->warp)].epoch, lane->warp, lane->lane};
+        return {epoch, warps[size_t(lane->warp)].epoch, lane->warp, lane->lane, &lane->known};
     }
 
     // Suspends this lane until all `with` it have come to the same place.
@@ -81,6 +83,13 @@ class Block {
         lane->fiber.suspend();
     }
 
+    // Suspends this lane until the phase of that parity is over.
+    void wait_for_phase(Site site, int64_t mbarrier, uint32_t parity) {
+        lane->site = site, lane->mbarrier = mbarrier, lane->parity = parity;
+        lane->state = Lane::at_phase;
+        lane->fiber.suspend();
+    }
+
   private:
     void accuse(Site site, const std::string& what) {
         fault = site.text() + ", block " + index.text() + ", warp " + std::to_string(lane->warp) + what;
@@ -91,7 +100,7 @@ class Block {
         const Index &grid = launch.grid, &size = launch.threads;
         index = {n % grid.x, n / grid.x % grid.y, n / grid.x / grid.y};
         number = block, epoch = 1, shared = nullptr, fault.clear();
-        shadow.reset(size_t(launch.shared_bytes));
+        shadow.reset(size_t(launch.shared_bytes)), mbarriers.clear();
         lanes = std::vector<Lane>(size_t(size.x) * size.y * size.z);
         warps = std::vector<Warp>((lanes.size() + 31) / 32);
         for (size_t w = 0; w < warps.size(); w++) warps[w].number = int(w);
@@ -105,7 +114,7 @@ class Block {
 
     // The life of a lane.
     static void live() {
-        current->launch.kernel(current->launch.problem);
+        current->launch.kernel();
         lane->state = Lane::ended;
         lane->fiber.suspend();
     }
@@ -114,6 +123,7 @@ class Block {
     bool advance(Warp& warp) {
         bool moved = false;
         for (Lane* one : warp.lanes) {
+            if (one && one->state == Lane::at_phase) pass(*one);
             if (!one || one->state != Lane::ready) continue;
             lane = one, moved = true;
             one->fiber.resume();
@@ -122,6 +132,24 @@ class Block {
         for (Lane* one : warp.lanes)
             if (one && one->state == Lane::waiting && warp.met(*one)) return act(warp, *one);
         return moved;
+    }
+
+    // A lane that waits for a phase goes on, if it is over.
+    void pass(Lane& one) {
+        Mbarrier& barrier = mbarriers.at(one.mbarrier);
+        if (!barrier.is_over(one.parity, shared)) return;
+        one.known.learn(barrier.passed_on);
+        one.known.phases[one.mbarrier] = barrier.phase;
+        one.state = Lane::ready;
+    }
+
+    // The end of a block: copies must not outlive it.
+    void leave() {
+        for (const auto& [at, barrier] : mbarriers)
+            if (!barrier.copies.empty())
+                fault = barrier.made.text() + ", block " + index.text() +
+                        ": ends while a bulk copy that the mbarrier at shared address " +
+                        std::to_string(at) + " counts is under way";
     }
 
     bool act(Warp& warp, Lane& first) {
@@ -143,13 +171,15 @@ class Block {
         for (const Lane& one : lanes)
             if (one.state != Lane::at_barrier || !(one.site == lanes[0].site)) return stuck();
         for (Warp& warp : warps) count(warp);
-        for (Lane& one : lanes) one.state = Lane::ready;
+        Knowledge all;
+        for (const Lane& one : lanes) all.learn(one.known);
+        for (Lane& one : lanes) one.state = Lane::ready, one.known = all;
         epoch++;
     }
 
     // Says which lanes are where, in the order of warps and lanes.
     void stuck() {
-        bool barrier = false;
+        bool barrier = false, phase = false;
         std::string told;
         for (const Warp& warp : warps)
             for (uint32_t left = warp.present(), same; left; left &= ~same) {
@@ -158,9 +188,11 @@ class Block {
                 for (int i = 0; i < 32; i++)
                     if (left >> i & 1 && warp.lanes[i]->whereabouts() == place) same |= 1u << i;
                 told += "; warp " + std::to_string(warp.number) + ", " + lanes_text(same) + " " + place;
-                barrier |= warp.lanes[__builtin_ctz(same)]->state == Lane::at_barrier;
+                const Lane& one = *warp.lanes[__builtin_ctz(same)];
+                barrier |= one.state == Lane::at_barrier, phase |= one.state == Lane::at_phase;
+                if (one.state == Lane::at_phase) told += " (" + mbarriers.at(one.mbarrier).lacks() + ")";
             }
-        fault = barrier ? "divergent barrier" : "divergent warp";
+        fault = phase ? "deadlock" : barrier ? "divergent barrier" : "divergent warp";
         fault += " in block " + index.text() + told;
     }
 

@@ -5,7 +5,7 @@
 
 #include "count.h"
 #include "fiber.h"
-#include "shadow.h"
+#include "mbarrier.h"
 
 namespace lscd::simt {
 
@@ -28,7 +28,7 @@ struct Copy {  // a cp.async of 16 bytes under way
 };
 
 struct Lane {
-    enum State { ready, waiting, at_barrier, ended };
+    enum State { ready, waiting, at_barrier, at_phase, ended };
 
     Fiber fiber;
     State state = ready;
@@ -39,7 +39,12 @@ struct Lane {
     uint32_t with = 0;
     Together action = nullptr;
     void* operands = nullptr;
+    // At an mbarrier: where it is, and which phase must be over.
+    int64_t mbarrier = 0;
+    uint32_t parity = 0;
 
+    Knowledge known;                // through mbarriers
+    bool after_grid = false;        // whether it has waited for the grid before
     std::vector<Access> accesses;  // since its warp last met
     std::vector<Copy> copies;      // not committed yet
     std::deque<std::vector<Copy>> groups;
@@ -51,6 +56,9 @@ struct Lane {
     std::string whereabouts() const {
         if (state == ended) return "have ended";
         if (state == at_barrier) return "wait at the barrier of " + site.text();
+        if (state == at_phase)
+            return "wait for the mbarrier at shared address " + std::to_string(mbarrier) + " at " +
+                   site.text();
         return "wait for " + lanes_text(with) + " at " + site.text();
     }
 };

@@ -61,8 +61,9 @@ struct Machine {
         return faulty == blocks;
     }
 
-    // What is wrong with an access to global memory, or nothing.
-    std::string check_global(uint64_t address, int bytes, int align, bool write) const {
+    // What is wrong with an access to global memory, or nothing; `early`: by a thread for which the grid
+    // before may still be running.
+    std::string check_global(uint64_t address, int64_t bytes, int align, bool write, bool early) const {
         const Array* below = nullptr;
         for (const Array& array : arrays)
             if (array.address <= address && (!below || array.address > below->address)) below = &array;
@@ -72,6 +73,8 @@ struct Machine {
         if (at + bytes > below->bytes)
             return place + "out of bounds, it has " + std::to_string(below->bytes) + " bytes";
         if (write && !below->writable) return place + "a kernel must not write there";
+        if (early && below->writable)
+            return place + "the grid before may still use it, no griddepcontrol.wait before";
         return address % uint64_t(align) ? place + "misaligned" : "";
     }
 };

@@ -28,6 +28,18 @@ inline void judge(const char* what, int64_t at, int bytes, Site site, const std:
     Block::current->fail(site, place + ": " + wrong);
 }
 
+// Shared memory of an SM begins with bytes that no kernel may use.
+constexpr uint32_t SHARED_BASE = 1024;
+
+// What an address of shared memory stands for, and back. It may lie outside: that is for the access to
+// find.
+inline unsigned char* shared_memory(uint32_t address) {
+    return Block::current->shared + (int64_t(address) - SHARED_BASE);
+}
+inline uint32_t shared_address(const void* memory) {
+    return uint32_t(static_cast<const unsigned char*>(memory) - Block::current->shared) + SHARED_BASE;
+}
+
 // Offset of an address in shared memory, for an access of `bytes` that must fit.
 inline int64_t shared_offset(const char* what, const void* address, int bytes, Site site) {
     Block& block = *Block::current;
@@ -47,11 +59,12 @@ inline void read_shared(Op op, const void* from, int bytes, Site site) {
     note({op, site, at, bytes});
 }
 
-inline void write_shared(const void* to, int bytes, Site site) {
+inline void write_shared(Op op, const void* to, int bytes, Site site) {
     Block& block = *Block::current;
-    int64_t at = shared_offset("store", to, bytes, site);
-    judge("store", at, bytes, site, block.shadow.write(at, bytes, block.now(), site, Write::store));
-    note({Op::shared_store, site, at, bytes});
+    const char* what = op == Op::stmatrix ? "stmatrix" : op == Op::mbarrier ? "mbarrier" : "store";
+    int64_t at = shared_offset(what, to, bytes, site);
+    judge(what, at, bytes, site, block.shadow.write(at, bytes, block.now(), site, Write::store));
+    note({op, site, at, bytes});
 }
 
 // Atomics race with everything but each other. Their wavefronts are not counted.
@@ -65,7 +78,8 @@ inline void change_shared(const void* to, int bytes, Site site) {
 
 inline void check_global(const char* what, const void* address, int bytes, int align, bool write,
                          Site site) {
-    std::string wrong = machine.check_global(uint64_t(address), bytes, align, write);
+    bool early = Block::current->launch.early && !Block::lane->after_grid;
+    std::string wrong = machine.check_global(uint64_t(address), bytes, align, write, early);
     if (!wrong.empty()) Block::current->fail(site, sized(what, bytes) + " " + wrong);
 }
 

@@ -27,7 +27,8 @@ constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LI
 // Numbered as OPERATIONS in lab_utils/backends/kernel_trace.py.
 enum class Op : int32_t {
     shared_load, shared_store, ldmatrix, cp_async, commit, wait, global_load, global_store,
-    atomic, mma, shuffle, vote, popcount, barrier, warp_barrier
+    atomic, mma, shuffle, vote, popcount, barrier, warp_barrier,
+    stmatrix, mbarrier, bulk_copy, bmma, mma_sp
 };
 
 // What one lane does: with bytes of shared memory (an offset), of global memory (an address), or none.

@@ -1,6 +1,8 @@
-// What the emulator knows of each byte of a block's shared memory: who touched it last, and whether a
-// cp.async is still under way. From that it tells races, missing waits, and reads of nothing.
+// What the emulator knows of each byte of a block's shared memory: who touched it last, and whether an
+// asynchronous copy is still under way. From that it tells races, missing waits, and reads of nothing.
 #pragma once
+#include <map>
+
 #include "request.h"
 
 namespace lscd::simt {
@@ -18,9 +20,40 @@ inline std::string lanes_text(uint32_t mask) {
     return (mask & (mask - 1) ? "lanes " : "lane ") + text;
 }
 
-// A thread, and how often its block and its warp have synchronised.
+// What a lane knows through mbarriers that it has waited for, and passes on where it synchronises: of
+// each mbarrier, the phases that are over; of each other warp, what it did before it arrived.
+struct Knowledge {
+    struct Arrived {
+        int warp_epoch;
+        uint32_t lanes;  // of that epoch; of epochs before it, all
+    };
+    std::map<int64_t, int> phases;
+    std::map<int, Arrived> warps;
+
+    void learn(int warp, Arrived arrived) {
+        Arrived& known = warps.try_emplace(warp, arrived).first->second;
+        if (known.warp_epoch == arrived.warp_epoch) known.lanes |= arrived.lanes;
+        if (known.warp_epoch < arrived.warp_epoch) known = arrived;
+    }
+    void learn(const Knowledge& other) {
+        for (auto [barrier, phase] : other.phases) phases[barrier] = std::max(phases[barrier], phase);
+        for (auto [warp, arrived] : other.warps) learn(warp, arrived);
+    }
+    bool phase_is_over(int64_t barrier, int phase) const {
+        auto found = phases.find(barrier);
+        return found != phases.end() && found->second > phase;
+    }
+    bool covers(int warp, int warp_epoch, uint32_t lanes) const {
+        auto found = warps.find(warp);
+        if (found == warps.end() || found->second.warp_epoch < warp_epoch) return false;
+        return found->second.warp_epoch > warp_epoch || !(lanes & ~found->second.lanes);
+    }
+};
+
+// A thread, how often its block and its warp have synchronised, and what else it knows.
 struct Moment {
     int block_epoch, warp_epoch, warp, lane;
+    const Knowledge* known;
 };
 
 // Lanes of a warp that touched a byte between two synchronisations.
@@ -33,7 +66,7 @@ struct Touch {
     // Whether nothing orders this before what happens now.
     bool races_with(const Moment& now) const {
         if (block_epoch != now.block_epoch) return false;
-        if (warp != now.warp) return true;
+        if (warp != now.warp) return !now.known->covers(warp, warp_epoch, lanes);
         return warp_epoch == now.warp_epoch && (lanes & ~(1u << now.lane));
     }
     void add(const Moment& now, Site where) {
@@ -47,13 +80,15 @@ struct Touch {
     }
 };
 
-// How a byte is written: by cp.async it is in flight until its thread has waited for it.
-enum class Write { store, cp_async, atomic };
+// How a byte is written: by cp.async it is in flight until its thread has waited for it; by a bulk copy
+// it is for everybody who has not waited for its phase of its mbarrier.
+enum class Write { store, cp_async, atomic, bulk_copy };
 
 // One byte. The reads of two warps are kept: whichever warp writes, one of them is another's.
 struct Cell {
     Touch written, read, read_before;
     Write how = Write::store;
+    int32_t barrier = 0, phase = 0;  // of a bulk copy
 };
 
 class Shadow {
@@ -62,6 +97,10 @@ class Shadow {
     static std::string overlap(const Cell& cell, const Moment& now) {
         if (cell.how == Write::cp_async)
             return "a cp.async by " + cell.written.text() + " may still be writing: no wait between";
+        if (cell.how == Write::bulk_copy) {
+            if (now.known->phase_is_over(cell.barrier, cell.phase)) return "";
+            return "a bulk copy by " + cell.written.text() + " may still be writing: no wait between";
+        }
         if (cell.written.races_with(now))
             return "a race: written by " + cell.written.text() + ", no barrier between";
         return "";
@@ -99,6 +138,12 @@ class Shadow {
             cell.how = how;
         }
         return "";
+    }
+
+    // The phase of the mbarrier at `barrier` that a bulk copy, which has just been written, belongs to.
+    void belongs(int64_t at, int64_t bytes, int64_t barrier, int phase) {
+        for (int64_t i = at; i < at + bytes; i++)
+            cells[size_t(i)].barrier = int32_t(barrier), cells[size_t(i)].phase = phase;
     }
 
     // A cp.async is done: it counts as a write of its thread, made now.

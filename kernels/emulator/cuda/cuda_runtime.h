@@ -33,6 +33,7 @@ struct dim3 {
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 
+#include "../../common/problem.cuh"
 #include "../warp.h"
 
 #define threadIdx (lscd::simt::Block::lane->thread)
@@ -64,6 +65,16 @@ inline int __popc(uint32_t bits, lscd::simt::Site site = lscd::simt::here()) {
 inline int __popcll(uint64_t bits, lscd::simt::Site site = lscd::simt::here()) {
     lscd::simt::note({lscd::simt::Op::popcount, site});
     return __builtin_popcountll(bits);
+}
+
+// c + the products of a's halves with the lower two bytes of b.
+inline uint32_t __dp2a_lo(uint32_t a, uint32_t b, uint32_t c) {
+    return c + (a & 0xffff) * (b & 255) + (a >> 16) * (b >> 8 & 255);
+}
+inline float __int_as_float(int bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 inline void __syncthreads(lscd::simt::Site site = lscd::simt::here()) {
@@ -121,17 +132,49 @@ inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, co
     return cudaSuccess;
 }
 
+namespace lscd::simt {
+inline cudaError_t run(const void* kernel, std::function<void()> thread, dim3 grid, dim3 threads,
+                       size_t shared_bytes, bool early) {
+    if (shared_bytes > SHARED_LIMIT) return cudaErrorInvalidValue;
+    machine.kernels.push_back(kernel);
+    Launch launch = {std::move(thread), int(machine.kernels.size()) - 1, {grid.x, grid.y, grid.z},
+                     {threads.x, threads.y, threads.z}, int(shared_bytes), early};
+    return machine.run(launch) ? cudaSuccess : cudaErrorLaunchFailure;
+}
+}  // namespace lscd::simt
+
+// Kernels that are launched without their type take one Problem.
 inline cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 threads, void** arguments,
                                     size_t shared_bytes, cudaStream_t) {
-    if (shared_bytes > lscd::simt::SHARED_LIMIT) return cudaErrorInvalidValue;
-    lscd::simt::machine.kernels.push_back(kernel);
-    lscd::simt::Launch launch = {reinterpret_cast<void (*)(lscd::Problem)>(kernel),
-                                 *static_cast<lscd::Problem*>(arguments[0]),
-                                 int(lscd::simt::machine.kernels.size()) - 1,
-                                 {grid.x, grid.y, grid.z},
-                                 {threads.x, threads.y, threads.z},
-                                 int(shared_bytes)};
-    return lscd::simt::machine.run(launch) ? cudaSuccess : cudaErrorLaunchFailure;
+    auto typed = reinterpret_cast<void (*)(lscd::Problem)>(kernel);
+    lscd::Problem problem = *static_cast<lscd::Problem*>(arguments[0]);
+    return lscd::simt::run(kernel, [=] { typed(problem); }, grid, threads, shared_bytes, false);
+}
+
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
+};
+// Members in CUDA's order; two of CUDA's names are macros here.
+struct cudaLaunchConfig_t {
+    dim3 grid, threads;
+    size_t shared_bytes;
+    cudaStream_t stream;
+    const cudaLaunchAttribute* attributes;
+    unsigned count;
+};
+
+template <class... Takes, class... Given>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Takes...),
+                               Given&&... given) {
+    bool early = false;
+    for (unsigned i = 0; i < config->count; i++)
+        early |= config->attributes[i].val.programmaticStreamSerializationAllowed != 0;
+    return lscd::simt::run((const void*)kernel, [=] { kernel(given...); }, config->grid,
+                           config->threads, config->shared_bytes, early);
 }
 
 #include "../exports.h"
