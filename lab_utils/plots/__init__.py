@@ -1,5 +1,6 @@
 """One function per figure; `use()` sets template and renderer once per session."""
 
+from lab_utils.plots.agreement import count_agreement
 from lab_utils.plots.anatomy import stage_costs, stage_times, unit_use
 from lab_utils.plots.bank_conflicts import (
     bank_formulas,
@@ -23,9 +24,11 @@ from lab_utils.plots.compression import (
     encoded_against_formula,
     tile_overheads,
 )
+from lab_utils.plots.end_to_end import generation_throughput, time_breakdown
 from lab_utils.plots.ladder import ladder_times, ladder_wavefronts
 from lab_utils.plots.libraries import speedups_by_batch, speedups_by_sparsity
 from lab_utils.plots.limits import byte_limit_times, utilisation_bars
+from lab_utils.plots.memory import largest_batches, memory_terms, peak_memory
 from lab_utils.plots.peers import speedup_table
 from lab_utils.plots.pipeline import pipeline_timeline, pipeline_turns, step_clocks_by_lead
 from lab_utils.plots.roofline import device_roofs, formats_under_roof, skinny_roofline
@@ -44,15 +47,20 @@ __all__ = [
     "bytes_per_weight",
     "compression_ratios",
     "conflicts_by_sparsity",
+    "count_agreement",
     "decode_budget",
     "device_roofs",
     "encoded_against_formula",
     "formats_under_roof",
     "fractions_of_byte_limit",
     "fragment_layout",
+    "generation_throughput",
     "ladder_times",
     "ladder_wavefronts",
     "lane_decode",
+    "largest_batches",
+    "memory_terms",
+    "peak_memory",
     "pipeline_timeline",
     "pipeline_turns",
     "skinny_roofline",
@@ -68,6 +76,7 @@ __all__ = [
     "tile_in_banks",
     "tile_overheads",
     "time_bars",
+    "time_breakdown",
     "unit_use",
     "use",
     "utilisation_bars",
