@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lab_utils import catalog
 from lab_utils.analysis import compression as c
 from lab_utils.analysis import roofline as r
+from lab_utils.analysis import zero_row_24
 from lab_utils.formats import encode
 from lab_utils.patterns import random_sparse
 
@@ -87,7 +88,14 @@ def test_bytes_per_weight_sum_to_the_formula(format: str, shape, s: float) -> No
 @formats
 def test_offsets_are_those_of_rows_and_tiles(format: str) -> None:
     per_weight = c.bytes_per_weight(format, 1024, 512, 0.6)["offsets"]
-    entries = {"csr": 1025, "sparta": 1025, "tiled_csl": 8 * 8, "tca_bme": 16 * 8 + 1}
+    regular, extra, _ = zero_row_24.chunks(1024, 512, np.float64(0.4))
+    entries = {
+        "csr": 1025,
+        "sparta": 1025,
+        "tiled_csl": 8 * 8,
+        "tca_bme": 16 * 8 + 1,
+        "zero_row_24": (regular + extra) * (16 + 1) + 1 + 16 + 1 + 4,
+    }
     assert per_weight * 1024 * 512 == pytest.approx(4 * entries.get(format, 0), abs=1e-6)
 
 

@@ -5,7 +5,7 @@ import torch
 from matrices import ODD_BITS, fitting
 from torch import Tensor
 
-from lab_utils import FORMATS, accuracy, encode, spmm
+from lab_utils import accuracy, encode, spmm
 from lab_utils.backends import cpu
 from lab_utils.patterns import PATTERNS, random_sparse
 
@@ -42,7 +42,7 @@ def test_the_best_instruction_set_for_the_dtype_is_chosen(monkeypatch) -> None:
 
 
 @isas_and_dtypes
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", cpu.formats)
 def test_product_is_exact_to_rounding(isa: str, format: str, dtype: torch.dtype) -> None:
     for seed, (M, K, N) in enumerate([*SHAPES, WIDE]):
         for sparsity in (0.0, 0.3, 0.9, 1.0):
@@ -98,7 +98,7 @@ def test_ties_go_to_even(isa: str, dtype: torch.dtype) -> None:
     assert torch.equal(C, (W.double() @ B.double()).to(dtype))
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", cpu.formats)
 def test_threads_do_not_change_a_bit(isa: str, format: str) -> None:
     W = fitting(random_sparse(333, 250, 0.5, dtype=torch.bfloat16, pattern="row_skewed"), format)
     A, B = encode(W, format), activations(250, 7, W.dtype)

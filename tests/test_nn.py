@@ -9,7 +9,8 @@ from layers import K, M, X, activations, linear, state_of
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
-from lab_utils import FORMATS, SparseLinear, accuracy, encode, load, sparsify
+from lab_utils import SparseLinear, accuracy, encode, load, sparsify
+from lab_utils.backends import cpu
 
 ON_GPU = ["tiled_csl", "tca_bme"]  # formats with kernels there
 
@@ -33,7 +34,7 @@ def sparse(dense: nn.Linear) -> SparseLinear:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", cpu.formats)
 def test_multiplies_as_the_linear_layer(format: str, dtype: torch.dtype) -> None:
     dense = linear(0.5, dtype)
     layer = SparseLinear.from_linear(dense, format)

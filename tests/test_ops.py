@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from lab_utils import (
-    FORMATS,
     SparseMatrix,
     accuracy,
     backends,
@@ -140,7 +139,7 @@ def test_instruction_sets_can_be_forced(A: SparseMatrix, monkeypatch) -> None:
             spmm(A, B)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", cpu.formats)
 def test_torch_sees_a_well_formed_operator(format: str) -> None:
     dense = torch.eye(96, 160).half()
     A = encode(dense, format)

@@ -1,6 +1,7 @@
 """Bytes of every format as a function of (M, K, sparsity), and what follows from them.
 
-The formulas are the papers' own, for 2-byte values (fp16, bf16) and zeros placed at random.
+The formulas are the papers' own (that of zero-row 2:4 is ours), for 2-byte values (fp16, bf16) and
+zeros placed at random.
 They are the single source: ``expected_nbytes`` of the formats and every figure read them here.
 `stored_extra_bytes` says what the layouts hold beyond the published formulas.
 """
@@ -9,6 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from lab_utils.analysis import zero_row_24
 
 VALUE_BYTES = 2  # fp16 and bf16
 OFFSET_BYTES = 4  # row pointers, column indices, tile offsets: int32
@@ -93,6 +96,18 @@ def sparta_overflow(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     return plain(M * K / 4 * (4 * d**3 * s + 2 * d**4))
 
 
+def zero_row_24_bytes(
+    M: int, K: int, sparsity: ArrayLike, *, pairs: bool = False, slice_cols: int | None = None
+) -> float | np.ndarray:
+    """Bytes of zero-row 2:4: 2·NNZ + 580·NC + 512·NE, chunks and extra chunks, and their rounding.
+
+    `pairs` and `slice_cols` are options of the format; `lab_utils.analysis.zero_row_24` derives NC
+    and NE. Bytes that streams skip to avoid bank conflicts come on top: 1 to 2 %.
+    """
+    s = _checked(M, K, sparsity)
+    return plain(sum(zero_row_24.parts(M, K, 1 - s, pairs, slice_cols).values()))
+
+
 FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
     "dense": dense_bytes,
     "csr": csr_bytes,
@@ -100,6 +115,7 @@ FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
     "tca_bme": tca_bme_bytes,
     "2:4": two_four_bytes,
     "sparta": sparta_bytes,
+    "zero_row_24": zero_row_24_bytes,
 }
 
 
@@ -146,12 +162,14 @@ def break_even(format: str, M: int, K: int, **tiles) -> float | None:
 def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, float]:
     """What `format` spends on one weight of the dense matrix, in bytes, by purpose.
 
-    "values" are non-zeros (for SparTA and 2:4 also the slots that hold zeros), "indices" say where
-    they are, "offsets" where rows or tiles begin. The three sum to `format_bytes` / (M·K).
+    "values" are non-zeros (for SparTA and 2:4 also the slots that hold zeros, for zero-row 2:4 the
+    zeros that end chunks), "indices" say where they are, "offsets" where rows or tiles begin. The
+    three sum to `format_bytes` / (M·K).
     """
     total = format_bytes(format, M, K, sparsity)
     kept = M * K * (1 - sparsity)
     slots, overflow = M * K / 2, sparta_overflow(M, K, sparsity)
+    zero_row = zero_row_24.parts(M, K, np.float64(1 - sparsity), pairs=False)
     values, indices = {
         "dense": (VALUE_BYTES * M * K, 0),
         "csr": (VALUE_BYTES * kept, OFFSET_BYTES * kept),
@@ -162,6 +180,7 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
             VALUE_BYTES * (slots + overflow),
             0.25 * slots + OFFSET_BYTES * overflow,
         ),
+        "zero_row_24": (zero_row["values"], zero_row["indices"]),
     }[format]
     parts = {"values": values, "indices": indices, "offsets": total - values - indices}
     return {part: nbytes / (M * K) for part, nbytes in parts.items()}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lab_utils import build
 from lab_utils.backends.plan import Plan
-from lab_utils.formats import FORMATS, SparseMatrix
+from lab_utils.formats import SparseMatrix
 
 name = "cpu"
 devices = ("cpu",)
@@ -156,6 +156,3 @@ def _check_isa(isa: str, argument: str) -> str:
     if isa not in supported():
         raise ValueError(f"{argument}={isa!r}: not on this CPU; allowed: {', '.join(supported())}")
     return isa
-
-
-assert set(formats) == set(FORMATS), "every format has a decoder"

@@ -43,8 +43,12 @@ class Memory:
 
 def check(formats: Sequence[str], baselines: Sequence[str] | None, isas: Sequence[str]) -> None:
     """Raise ValueError unless the CPU can measure these."""
-    if unknown := [format for format in formats if format not in FORMATS]:
-        raise ValueError(f"format={unknown[0]!r}: unknown; allowed: {', '.join(FORMATS)}")
+    for format in formats:
+        if format not in FORMATS:
+            raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+        if format not in cpu.formats:
+            allowed = ", ".join(cpu.formats)
+            raise ValueError(f"format={format!r}: not multiplied on the CPU; allowed: {allowed}")
     if baselines is not None:
         raise ValueError(f"baselines={list(baselines)!r}: of GPUs; allowed on the CPU: None")
 

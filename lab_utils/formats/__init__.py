@@ -17,7 +17,7 @@ from lab_utils.formats.two_four import TwoFour
 from lab_utils.formats.zero_row_24 import ZeroRow24
 
 FORMATS: dict[str, type[SparseMatrix]] = {
-    cls.name: cls for cls in (Dense, Csr, TiledCsl, TcaBme, TwoFour, SparTA)
+    cls.name: cls for cls in (Dense, Csr, TiledCsl, TcaBme, TwoFour, SparTA, ZeroRow24)
 }
 
 __all__ = [

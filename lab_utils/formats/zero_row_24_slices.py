@@ -3,28 +3,11 @@
 import torch
 from torch import Tensor
 
+from lab_utils.analysis.zero_row_24 import COLS, ROWS, slice_columns, whole_chunks
 from lab_utils.formats.checks import offsets_from_counts
 
-ROWS, COLS, TILES = 64, 48, 4  # of a chunk; its tiles are 16 x 48
+TILES = 4  # of a chunk, one below the other
 MOST_COLS = 65520  # of a slice: its columns are listed in 16 bits, and 65535 is no column
-SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
-MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
-
-
-def slice_columns(K: int, most: int = SLICE_COLS, multiprocessors: int = MULTIPROCESSORS) -> int:
-    """Columns of a slice: K in as few slices of about `most` columns as share the multiprocessors.
-
-    Each block of a kernel holds one slice of B in shared memory, and all slices get as many blocks;
-    so their number divides that of the multiprocessors.
-    """
-    counts = (n for n in range(1, multiprocessors + 1) if multiprocessors % n == 0)
-    slices = next((n for n in counts if n * most >= K), -(-K // most))
-    return whole_chunks(-(-K // slices))
-
-
-def whole_chunks(cols: int) -> int:
-    """`cols`, rounded up to a multiple of a chunk's columns."""
-    return -(-cols // COLS) * COLS
 
 
 def checked_slice(slice_cols: int | None, K: int) -> int:

@@ -18,6 +18,7 @@ FORMAT_COLOURS = {
     "tca_bme": "#d1391f",
     "2:4": "#178a5c",
     "sparta": "#8b46b8",
+    "zero_row_24": "#d6329b",
     "optimal": "#111827",
 }
 FORMAT_LABELS = {
@@ -27,6 +28,7 @@ FORMAT_LABELS = {
     "tca_bme": "TCA-BME",
     "2:4": "2:4",
     "sparta": "SparTA",
+    "zero_row_24": "zero-row 2:4",
     "optimal": "no indices",
 }
 FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible inside each other
@@ -36,6 +38,7 @@ FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible in
     "tca_bme": "diamond",
     "2:4": "square-open",
     "sparta": "triangle-up",
+    "zero_row_24": "cross",
     "optimal": "star",
 }
 

@@ -11,8 +11,10 @@
 //
 //   20 * wavefronts more + 3 * bytes skipped - 8 * streams of its tile not yet placed
 //
-// (ties: the fewest bytes skipped, then the first stream). With `reach` = -1 they stand in plain
-// order, each at the end of the one before.
+// (ties: the fewest bytes skipped, then the first stream). With `reach` = -1, and
+// where no tile's streams fill the banks once, they stand in plain order, one after the other.
+#include <algorithm>
+
 #include "zero_row_24_tile.h"
 
 using namespace lscd;
@@ -21,6 +23,7 @@ using namespace lscd::zero_row_24;
 namespace {
 
 constexpr int LOADS = 16, PAIR_LOADS = 8, TILE_STREAMS = 8;  // of a tile
+constexpr i64 FREE_BYTES = 120;  // of a tile's streams: with what is read after them, 32 banks
 constexpr int WAVEFRONT_COST = 20, SKIP_COST = 3, TILE_COST = 8;
 
 inline u32 rotated(u32 mask, i64 by) { return mask << (by & 31) | mask >> (-by & 31); }
@@ -85,6 +88,11 @@ class Placement {
         for (int s = 0; s < STREAMS; s++)
             reads_[s] = Reads(tiles[s / TILE_STREAMS].stream(s % TILE_STREAMS, pairs), pairs);
     }
+    bool free_of_conflicts() const {
+        i64 bytes[TILES] = {};
+        for (int s = 0; s < STREAMS; s++) bytes[s / TILE_STREAMS] += reads_[s].bytes;
+        return *std::max_element(bytes, bytes + TILES) <= FREE_BYTES;
+    }
     void in_order() {
         for (int s = 0; s < STREAMS; s++) put(s, end);
     }
@@ -135,7 +143,7 @@ LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slic
             Tile tiles[TILES];
             for (i64 m = 0; m < TILES; m++) tiles[m].load(plan, z, nth, m);
             Placement placement(tiles, pairs, header_bytes(nth >= Block(plan.grid, z).regular));
-            if (reach < 0) placement.in_order();
+            if (reach < 0 || placement.free_of_conflicts()) placement.in_order();
             else placement.greedily(reach);
             memcpy(starts + chunk * STREAMS, placement.start, sizeof placement.start);
             sizes[chunk] = i32(ceil_div(placement.end + TAIL, UNIT) * (UNIT / START_BYTES));

@@ -37,7 +37,7 @@ i64 collect(const u16* origin, i64 K, i64 rows, i64 cols, Queue& queue) {
 }  // namespace
 
 // queues [blocks][4][slice_cols / 2], of which queued [blocks][4] words are filled; nnz
-// [blocks][4]: of each 16 rows of a slice. nonfinite [1]: 1 if a weight has all bits of `exponent` set.
+// [blocks][4]: of each 16 rows of a slice. nonfinite [1]: 1 if a weight has all bits of `exponent`.
 LSCD_EXPORT void lscd_zero_row_24_queue(const u16* dense, i64 M, i64 K, i64 slice_cols,
                                         i64 exponent, u32* queues, i32* queued, i32* nnz,
                                         i32* nonfinite) {

@@ -1,0 +1,131 @@
+"""What a zero-row 2:4 encoding of a random mask holds, in bytes: slices, chunks, and their values.
+
+A has density d. A row of a group of three columns has all three weights with probability d³; its
+middle one then goes to an extra chunk, in a queue of columns for each tile of r rows. So a group
+sends a column there with probability 1 − (1 − d³)^r, and in the queue that column has density
+d³ / (1 − (1 − d³)^r). Three columns of the queue are again a group, of that density, and send a
+column: the same step, until nothing is left. A block has as many extra chunks as the longest of its
+four queues has 48 columns, begun ones included. (kernels/cpu/encode/zero_row_24.h: the layout.)
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a chunk; rows of one of its four tiles
+ORDERS = 32  # groups of a stream: 16 of either row
+SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
+MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
+
+METADATA_BYTES, STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 512, 64, 512, 4
+OFFSET_BYTES, GEOMETRY_BYTES = 4, 16
+# Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
+ROUNDING_BYTES = {False: 15, True: 14}
+_normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
+
+
+def slice_columns(K: int, most: int = SLICE_COLS, multiprocessors: int = MULTIPROCESSORS) -> int:
+    """Columns of a slice: K in as few slices of about `most` columns as share the multiprocessors.
+
+    Each block of a kernel holds one slice of B in shared memory, and all slices get as many blocks;
+    so their number divides that of the multiprocessors.
+    """
+    counts = (n for n in range(1, multiprocessors + 1) if multiprocessors % n == 0)
+    slices = next((n for n in counts if n * most >= K), -(-K // most))
+    return whole_chunks(-(-K // slices))
+
+
+def whole_chunks(cols: int) -> int:
+    """`cols`, rounded up to a multiple of a chunk's columns."""
+    return -(-cols // COLS) * COLS
+
+
+def parts(
+    M: int, K: int, density: np.ndarray, pairs: bool, slice_cols: int | None = None
+) -> dict[str, np.ndarray]:
+    """Expected bytes of the encoding, by purpose, before streams are moved for their banks.
+
+    "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
+    of columns; "offsets": starts of streams, and tables.
+    """
+    regular, extra, padding = chunks(M, K, density, slice_cols)
+    count = regular + extra
+    blocks = -(-K // (slice_cols or slice_columns(K))) * -(-M // ROWS)
+    values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * count
+    tables = OFFSET_BYTES * (count + blocks + 2) + GEOMETRY_BYTES
+    return {
+        "values": values + 2 * padding * pairs,
+        "indices": METADATA_BYTES * count + LIST_BYTES * extra,
+        "offsets": STARTS_BYTES * count + tables,
+    }
+
+
+def chunks(
+    M: int, K: int, density: np.ndarray, slice_cols: int | None = None
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Regular chunks, expected extra chunks, and zeros beside lone values of paired streams."""
+    regular, extra, padding = 0, 0 * density, 0 * density
+    for cols, slices in _cut(K, slice_cols or slice_columns(K)):
+        for rows, blocks in _cut(M, ROWS):
+            more, zeros = _extra_of_block(rows, cols, density)
+            for width, n in _cut(cols, COLS):
+                zeros = zeros + n * _streams(rows) * padding_of_stream(density, 2 * width / 3)
+            regular += slices * blocks * -(-cols // COLS)
+            extra, padding = extra + slices * blocks * more, padding + slices * blocks * zeros
+    return regular, extra, padding
+
+
+def padding_of_stream(density: np.ndarray, groups: float = ORDERS) -> np.ndarray:
+    """Expected zeros beside lone values of a paired stream of so many groups.
+
+    Lone values share words two by two; one that is left over when two values follow, or at the end,
+    has a zero beside it. `odd`: the probability that one waits.
+    """
+    none, one = (1 - density) ** 3, 3 * density * (1 - density) ** 2
+    odd, zeros = 0 * density, 0 * density
+    for _ in range(round(groups)):
+        zeros = zeros + odd * (1 - none - one)
+        odd = odd * none + (1 - odd) * one
+    return zeros + odd
+
+
+def _extra_of_block(rows: int, cols: int, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Expected extra chunks of a block of rows x cols, and zeros beside their lone values."""
+    heights = [height for height, n in _cut(rows, TILE_ROWS) for _ in range(n)]
+    queues = [_queue(height, cols // 3, density) for height in heights]
+    # Chunks of the longest queue: how often is one of them longer than 48 j columns, j = 0, 1, …
+    steps = COLS * np.arange(1 + cols // (2 * COLS)).reshape(-1, *[1] * np.ndim(density))
+    fits = math.prod(_normal((steps + 0.5 - mean) / sigma) for mean, sigma, _, _ in queues)
+    fits[0] = math.prod(empty for _, _, empty, _ in queues)
+    zeros = sum(
+        8 * 2 * mean / 3 / ORDERS * padding_of_stream(first) for mean, _, _, first in queues
+    )
+    return (1 - fits).sum(0), zeros
+
+
+def _queue(rows: int, groups: int, density: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Columns in the queue of a tile: mean, deviation, how often none; density of the first."""
+    mean, variance, sent, first, empty = 0 * density, 1e-9, float(groups), None, None
+    while first is None or np.max(sent) > 0.01:
+        full = density**3
+        sends = 1 - (1 - full) ** rows
+        variance = variance + sent * sends * (1 - sends)
+        density = np.divide(full, sends, out=np.zeros_like(full), where=sends > 0)
+        empty = (1 - sends) ** groups if empty is None else empty
+        first = density if first is None else first
+        mean, sent = mean + sent * sends, sent * sends / 3
+    return mean, np.sqrt(variance), empty, first
+
+
+def _streams(rows: int) -> float:
+    """Streams of a chunk that have rows of A, two to each."""
+    return rows / 2
+
+
+def _cut(length: int, piece: int) -> Iterator[tuple[int, int]]:
+    """Lengths of the pieces of `length`, and how many there are of each."""
+    if length >= piece:
+        yield piece, length // piece
+    if length % piece:
+        yield length % piece, 1

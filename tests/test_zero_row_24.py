@@ -1,0 +1,254 @@
+"""Zero-row 2:4: a slow reading of its drawing, its bytes and the formula, its bank conflicts."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from matrices import same_bits
+from torch import Tensor
+
+from lab_utils import accuracy, spmm
+from lab_utils.analysis import zero_row_24 as analysis
+from lab_utils.formats import ZeroRow24
+from lab_utils.patterns import PATTERNS, random_sparse
+
+streams = pytest.mark.parametrize("pairs", [False, True])
+
+
+class SlowReading:
+    """The weights of an encoding, found as the drawing in zero_row_24.h says, one by one."""
+
+    def __init__(self, A: ZeroRow24):
+        self.A, self.cols = A, A.slice_cols
+        self.dense = np.zeros(A.shape, np.uint16)
+        self.row_blocks = -(-A.shape[0] // 64)
+        starts, first = (A.arrays[name].tolist() for name in ("chunk_start", "first_chunk"))
+        for block, (low, high) in enumerate(pairwise(first)):
+            for chunk in range(low, high):
+                data = A.arrays["data"][16 * starts[chunk] : 16 * starts[chunk + 1]].numpy()
+                self.read_chunk(block, chunk - low, data)
+
+    def read_chunk(self, block: int, nth: int, data: np.ndarray) -> None:
+        piece, row_block = divmod(block, self.row_blocks)
+        extra = 48 * nth >= min(self.cols, self.A.shape[1] - piece * self.cols)
+        halves, words = data.view(np.uint16), data[:512].view(np.uint32)
+        size = sum(int(halves[256 + tile]) >> 14 << 2 * tile for tile in range(4))
+        assert 32 * size == data.size
+        for tile, g in np.ndindex(4, 8):
+            at = int(halves[256 + 4 * g + tile]) & 0x3FFF
+            for step, half, row, t in np.ndindex(2, 2, 2, 4):
+                code = int(words[(4 * g + 2 * step + half) * 4 + tile]) >> (16 * row + 4 * t) & 15
+                group = 8 * step + 4 * half + t
+                for slot, index in enumerate((code & 3, code >> 2)):
+                    if index == 3:
+                        continue
+                    column = 48 * nth + 3 * group + index
+                    if extra:
+                        column = int(halves[288 + 64 * tile + 4 * group + index])
+                    value = halves[at // 2 + (slot if self.A.pairs or code & 3 != 3 else 0)]
+                    place = 64 * row_block + 16 * tile + g + 8 * row, piece * self.cols + column
+                    assert self.dense[place] == 0 and value != 0
+                    self.dense[place] = value
+                used = (code & 3 != 3) + (code >> 2 != 3)
+                at += 4 * (code >> 2 != 3) if self.A.pairs else 2 * used
+
+
+@streams
+@pytest.mark.parametrize("shape", [(1, 1), (64, 48), (65, 130), (150, 31)])
+@pytest.mark.parametrize("sparsity", [0.0, 0.4, 0.9, 1.0])
+def test_every_element_is_where_the_drawing_puts_it(shape, sparsity, pairs):
+    dense = random_sparse(*shape, sparsity, pattern="row_skewed")
+    A = ZeroRow24.encode(dense, slice_cols=96, pairs=pairs)
+    assert np.array_equal(SlowReading(A).dense, dense.view(torch.int16).numpy().view(np.uint16))
+
+
+@streams
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_one_dense_tile(pattern, pairs):
+    dense = random_sparse(200, 500, 0.8, pattern=pattern)
+    dense[64:130, 48:203] = 1.5
+    for reach in (-1, 0, 8):
+        A = ZeroRow24.encode(dense, 240, pairs, reach)
+        A.validate()
+        assert same_bits(A.decode(), dense)
+
+
+# --- bytes
+
+
+@streams
+@pytest.mark.parametrize("sparsity", [0.05, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("slice_cols", [480, 2304])
+def test_bytes_are_expected(sparsity, pairs, slice_cols):
+    M, K = 320, 5000
+    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, pairs, reach=-1)
+    density = np.float64(1 - sparsity)
+    expected = sum(analysis.parts(M, K, density, pairs, slice_cols).values())
+    assert A.nbytes == pytest.approx(expected, rel=0.008)
+    regular, extra, _ = analysis.chunks(M, K, density, slice_cols)
+    assert A.arrays["chunk_start"].numel() - 1 == pytest.approx(regular + extra, rel=0.01)
+
+
+@pytest.mark.parametrize("sparsity", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+def test_bytes_of_the_default_encoding(sparsity):
+    M, K = 256, 7168
+    A = ZeroRow24.encode(random_sparse(M, K, sparsity))
+    assert A.pairs == (sparsity > 0.65)
+    assert -0.002 < A.nbytes / ZeroRow24.expected_nbytes(M, K, sparsity) - 1 < 0.022
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 1.0])
+def test_bytes_of_all_and_of_no_weights(sparsity):
+    A = ZeroRow24.encode(random_sparse(256, 960, sparsity))
+    # The formula rounds chunks up by 15 bytes on average; those of 580 bytes and no values by 28.
+    assert A.nbytes == pytest.approx(ZeroRow24.expected_nbytes(256, 960, sparsity), rel=0.025)
+
+
+def test_padding_of_streams_is_that_of_a_simulation():
+    rng = np.random.default_rng(0)
+    for density in (0.05, 0.3, 0.5, 0.9):
+        kept = np.minimum(rng.binomial(3, density, (20_000, 32)), 2)
+        odd, zeros = np.zeros(20_000, bool), np.zeros(20_000)
+        for count in kept.T:
+            zeros += odd & (count == 2)
+            odd = np.where(count == 2, False, odd ^ (count == 1))
+        mean = (zeros + odd).mean()
+        assert analysis.padding_of_stream(np.float64(density)) == pytest.approx(mean, abs=0.05)
+
+
+def test_slices_share_the_multiprocessors():
+    assert [analysis.slice_columns(K) for K in (1, 48, 7168, 9216)] == [48, 48, 2400, 2304]
+    for K in (7168, 12288, 28672, 36864, 49152):
+        assert 132 % -(-K // analysis.slice_columns(K)) == 0
+
+
+# --- bank conflicts
+
+
+def wavefronts(A: ZeroRow24) -> float:
+    """Mean wavefronts of a gather load: of its words, as many as one bank has."""
+    data, total = A.arrays["data"].numpy(), []
+    for start in 16 * A.arrays["chunk_start"].long().numpy()[:-1]:
+        words = data[start : start + 512].view(np.uint32).reshape(8, 4, 4, 1)  # g, word, tile
+        codes = (words >> 4 * np.arange(8, dtype=np.uint32)) & 15
+        codes = codes.transpose(2, 0, 1, 3).reshape(4, 8, 32)  # tile, g, order
+        slots = np.stack([codes % 4 != 3, codes // 4 != 3]).astype(int)
+        moves = 4 * slots[1] if A.pairs else 2 * slots.sum(0)
+        starts = data[start + 512 : start + 576].view(np.uint16).reshape(8, 4).T & 0x3FFF
+        at = starts[..., None].astype(int) + moves.cumsum(2) - moves
+        for address in [at] if A.pairs else [at, at + 2]:
+            loads = (address // 4).reshape(4, 8, 8, 4).transpose(0, 2, 1, 3).reshape(32, 32)
+            total += [np.bincount(np.unique(load) % 32).max() for load in loads]
+    return float(np.mean(total))
+
+
+# What the docstring of `encode` says, in plain order and with the default reach.
+@pytest.mark.parametrize(
+    ("sparsity", "plain", "placed"),
+    [(0.5, 2.17, 1.73), (0.6, 2.02, 1.65), (0.7, 2.35, 1.78), (0.8, 1.97, 1.48), (0.9, 1.51, 1.19),
+     (0.95, 1.0, 1.0)],
+)  # fmt: skip
+def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
+    dense = random_sparse(128, 1536, sparsity)
+    assert wavefronts(ZeroRow24.encode(dense, reach=-1)) == pytest.approx(plain, abs=0.05)
+    assert wavefronts(ZeroRow24.encode(dense)) == pytest.approx(placed, abs=0.05)
+
+
+# --- use, and refusals
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_that_are_not_finite_are_flagged(dtype):
+    dense = random_sparse(70, 100, 0.5, dtype=dtype)
+    assert ZeroRow24.encode(dense).nonfinite is False
+    for bad in (torch.inf, -torch.inf, torch.nan):
+        dense[69, 99] = bad
+        A = ZeroRow24.encode(dense)
+        A.validate()
+        assert A.nonfinite and A.constants == (144, A.pairs, A.largest_chunk, 1)
+        assert same_bits(A.decode(), dense)
+
+
+def test_the_reference_multiplies_and_the_cpu_refuses():
+    W, B = random_sparse(70, 100, 0.5, mean=0.5), torch.randn(100, 3).half()
+    A = ZeroRow24.encode(W)
+    accuracy.check(spmm(A, B, backend="reference"), W, B)
+    with pytest.raises(ValueError, match="A is zero_row_24; backend 'cpu' multiplies dense"):
+        spmm(A, B)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"slice_cols": 50}, "slice_cols=50; allowed: None, multiples of 48 up to 65520"),
+        ({"slice_cols": 0}, "slice_cols=0"),
+        ({"slice_cols": 65568}, "slice_cols=65568"),
+        ({"slice_cols": 48.0}, "slice_cols=48.0"),
+        ({"pairs": 1}, "pairs=1; allowed: None, True, False"),
+        ({"reach": -2}, "reach=-2; allowed: -1 to 32 bytes"),
+        ({"reach": 33}, "reach=33"),
+        ({"reach": 0.5}, "reach=0.5"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        ZeroRow24.encode(torch.zeros(2, 2, dtype=torch.float16), **options)
+
+
+def encoded(sparsity: float = 0.5, **options) -> ZeroRow24:
+    return ZeroRow24.encode(random_sparse(100, 200, sparsity), slice_cols=96, **options)
+
+
+def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
+    arrays = {**A.arrays, name: A.arrays[name].clone()}
+    arrays[name][at] = value
+    return arrays
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value", "message"),
+    [
+        ("geometry", 0, 50, "slice_cols is 50; allowed: multiples of 48 up to 240"),
+        ("geometry", 0, 288, "slice_cols is 288"),
+        ("geometry", 1, 2, "pairs is 2; allowed: 0, 1"),
+        ("geometry", 2, 64, "its largest chunk is 64 bytes, and has "),
+        ("geometry", 3, 1, "nonfinite is 1, its values say 0"),
+        ("first_chunk", 0, 1, r"first_chunk begins and ends with \[1, "),
+        ("first_chunk", 1, 0, "first_chunk does not ascend"),
+        ("first_chunk", 1, 1, "a block has too few chunks"),
+        ("chunk_start", 1, 1 << 20, "chunk_start does not ascend"),
+        ("chunk_start", -1, 0, "chunk_start begins and ends with"),
+        ("data", 519, 0, "chunk 0 has a size that its starts do not state"),
+        ("data", 512, 0, "chunk 0 has a start outside of its values"),
+        ("data", 0, 0, "chunk 0 has a group whose two values have one index"),
+    ],
+)
+def test_damage_is_named(name, at, value, message):
+    A = encoded(pairs=False)
+    with pytest.raises(ValueError, match=f"invalid zero_row_24 encoding.*{message}"):
+        ZeroRow24(A.shape, A.dtype, damaged(A, name, at, value))
+
+
+def test_a_weight_outside_of_the_matrix_is_found():
+    A, larger = encoded(), ZeroRow24.encode(random_sparse(128, 200, 0.5), slice_cols=96)
+    with pytest.raises(ValueError, match="has a value outside of the matrix"):
+        ZeroRow24(A.shape, A.dtype, larger.arrays)
+
+
+def test_a_weight_that_is_stored_twice_is_found():
+    A = ZeroRow24.encode(torch.ones(1, 3, dtype=torch.float16), pairs=False)
+    data = A.arrays["data"].clone()
+    lists = A.arrays["chunk_start"][1] * 16 + 576
+    assert data[lists : lists + 2].tolist() == [1, 0]  # the extra chunk holds column 1
+    data[lists] = 0
+    with pytest.raises(ValueError, match="it stores a weight twice"):
+        ZeroRow24(A.shape, A.dtype, {**A.arrays, "data": data})
+
+
+def test_what_a_free_slot_could_read_is_zero():
+    A = encoded(0.9)
+    data = A.arrays["data"].clone()
+    data[16 * int(A.arrays["chunk_start"][1]) - 1] = 0x7C  # infinity, behind the last stream
+    with pytest.raises(ValueError, match="chunk 0 has a non-zero that is no value"):
+        ZeroRow24(A.shape, A.dtype, {**A.arrays, "data": data})
