@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from matrices import ODD_BITS
+from odd_values import with_odd_values
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
@@ -53,10 +53,7 @@ def test_patterns(format: str, pattern: str) -> None:
 @pytest.mark.parametrize("format", cuda.formats)
 def test_odd_values(format: str, dtype: torch.dtype) -> None:
     """Infinities, NaN, subnormals and -0 as weights do what they do in a dense product."""
-    W = random_sparse(48, 80, 0.7, dtype=dtype)
-    signed = torch.tensor([b - (1 << 16 if b >= 1 << 15 else 0) for b in ODD_BITS])
-    for row, pattern in enumerate(signed.to(torch.int16)):
-        W.view(torch.int16)[row, 3 * row] = pattern
+    W = with_odd_values(random_sparse(48, 80, 0.7, dtype=dtype), format)
     check(W, activations(80, 3, dtype), format)
 
 

@@ -1,6 +1,7 @@
 // The way into the GPU kernels, for backends/cuda.py. Everything has been checked there; what comes
 // back is a cudaError_t.
 #include "../common/launch.cuh"
+#include "hopper.cuh"
 #include "kernels.cuh"
 
 namespace lscd {
@@ -23,6 +24,14 @@ LSCD_EXPORT int lscd_cuda_shape(int32_t format, const Problem* p, Shape* shape) 
 
 LSCD_EXPORT int lscd_cuda_spmm(int32_t format, const Problem* p, cudaStream_t stream) {
     return launch(configure(Format(format), *p), *p, stream);
+}
+
+LSCD_EXPORT int lscd_cuda_hopper(const HopperProblem* p, cudaStream_t stream) {
+    return launch_hopper(*p, stream);
+}
+
+LSCD_EXPORT int lscd_cuda_select(int32_t* wrong, cudaStream_t stream) {
+    return launch_select(wrong, stream);
 }
 
 LSCD_EXPORT const char* lscd_cuda_error(int error) { return cudaGetErrorString(cudaError_t(error)); }

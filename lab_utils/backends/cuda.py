@@ -6,12 +6,15 @@ few to fill the GPU; `plan` says how often, and why.
 
 import ctypes
 import functools
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from lab_utils import build
+from lab_utils.backends import hopper
 from lab_utils.backends.plan import Plan
+from lab_utils.backends.problem import Problem
 from lab_utils.backends.shares import MODELS, WIDE, Tiles, best_workers
 from lab_utils.formats import SparseMatrix
 
@@ -21,6 +24,7 @@ devices = ("cuda",)
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
 TILE_K = 64  # columns of A that a block decodes at a time
 ALIGN = 8  # elements: 16-byte loads of B
+HOPPER = (9, 0)  # what zero_row_24's kernel was written for, and measured on
 
 # Arrays that each kernel takes, in the order of kernels/spmm/kernels.cuh.
 ARRAYS = {
@@ -28,27 +32,7 @@ ARRAYS = {
     "tca_bme": ("bitmap", "values", "gt_offset", "strip_offset"),
 }
 FORMAT_NUMBER = {format: number for number, format in enumerate(ARRAYS)}
-formats = tuple(ARRAYS)
-
-
-class Problem(ctypes.Structure):
-    """`Problem` of kernels/common/problem.cuh."""
-
-    _fields_ = (
-        ("dtype", ctypes.c_int32),
-        ("M", ctypes.c_int32),
-        ("K", ctypes.c_int32),
-        ("N", ctypes.c_int32),
-        ("A", ctypes.c_void_p * 5),
-        ("B", ctypes.c_void_p),
-        ("ldb", ctypes.c_int64),
-        ("C", ctypes.c_void_p),
-        ("ldc", ctypes.c_int64),
-        ("partial", ctypes.c_void_p),
-        ("workers", ctypes.c_int32),
-        ("tile_values", ctypes.c_int32),
-        ("block_m", ctypes.c_int32),
-    )
+formats = (*ARRAYS, hopper.FORMAT)
 
 
 class Shape(ctypes.Structure):
@@ -75,6 +59,8 @@ def problem() -> str | None:
 
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
+    if A.name == hopper.FORMAT:
+        return _hopper_plan(A, B.shape[1])
     shape = shape_of(A, B.shape[1])
     workers, why = _workers(A, B.shape[1], shape)
     choices = {
@@ -103,16 +89,15 @@ def spmm(
     columns = aligned_columns(B)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
-    launch = problem_of(A, N)
-    sums = share_out(launch, A, shape_of(A, N), split_k)
-    partial = C.new_empty(sums, dtype=torch.float32)
-    launch.partial = partial.data_ptr()
-    launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
-    launch.C, launch.ldc = result.data_ptr(), M if N == 1 else result.stride(0)
+    launch = _launch(A, N, split_k)
+    partial = C.new_empty(launch.sums, dtype=torch.float32)
+    problem = launch.problem
+    problem.partial = partial.data_ptr()
+    problem.B, problem.ldb = columns.data_ptr(), columns.stride(0)
+    problem.C, problem.ldc = result.data_ptr(), M if N == 1 else result.stride(0)
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
     with torch.cuda.device(C.device):
-        number = FORMAT_NUMBER[A.name]
-        _call("lscd_cuda_spmm", number, ctypes.byref(launch), stream, left_out=left_out)
+        _call(*launch.call, ctypes.byref(problem), stream, left_out=left_out)
     if not in_place:
         C.copy_(result.T)
 
@@ -127,6 +112,24 @@ def aligned_columns(B: Tensor) -> Tensor:
     padded = B.new_zeros(N, -(-K // ALIGN) * ALIGN)
     padded[:, :K] = columns
     return padded
+
+
+@dataclass
+class Launch:
+    """The function to call, the size of the partial sums, and what must live until then."""
+
+    call: tuple[str | int, ...]
+    problem: Problem
+    sums: tuple[int, ...]
+    arrays: dict[str, Tensor] = field(default_factory=dict)
+
+
+def _launch(A: SparseMatrix, N: int, split_k: float | None) -> Launch:
+    if A.name == hopper.FORMAT:
+        return _hopper_launch(A, N, split_k)
+    problem = problem_of(A, N)
+    sums = share_out(problem, A, shape_of(A, N), split_k)
+    return Launch(("lscd_cuda_spmm", FORMAT_NUMBER[A.name]), problem, sums)
 
 
 def problem_of(A: SparseMatrix, N: int) -> Problem:
@@ -197,6 +200,62 @@ def _workers(A: SparseMatrix, N: int, shape: Shape) -> tuple[int, str]:
 @functools.cache
 def _multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+# --- zero_row_24 ----------------------------------------------------------------------------------
+
+
+def _hopper_plan(A: SparseMatrix, N: int) -> Plan:
+    layout, blocks = _hopper_layout(A, N, None)
+    workers = hopper.slices_of(A) * blocks * layout.warps
+    return Plan(name, f"{A.name}_mma", hopper.choices(A, N, layout, blocks),
+                workers / hopper.row_blocks_of(A))  # fmt: skip
+
+
+def _hopper_launch(A: SparseMatrix, N: int, split_k: float | None) -> Launch:
+    layout, blocks = _hopper_layout(A, N, split_k)
+    arrays = hopper.operands(A, layout, blocks)
+    problem = hopper.problem_of(A, N, layout, blocks, arrays)
+    return Launch(("lscd_cuda_hopper",), problem, hopper.sums_of(A, N, layout, blocks), arrays)
+
+
+def _hopper_layout(A: SparseMatrix, N: int, split_k: float | None) -> tuple[hopper.Layout, int]:
+    """Blocks for N columns, and how many share a slice, once it is known that the kernel works."""
+    hopper.check_weights(A)
+    _check_hopper(A.device)
+    layout = hopper.layout_of(A, N)
+    return layout, hopper.blocks_per_slice(A, layout, _multiprocessors(A.device), split_k)
+
+
+def _check_hopper(device: torch.device) -> None:
+    """Raise RuntimeError unless zero_row_24's kernel works on this GPU; tried once a process."""
+    capability = torch.cuda.get_device_capability(device)
+    gpu = torch.cuda.get_device_name(device)
+    if capability != HOPPER:
+        number = "".join(map(str, capability))
+        raise RuntimeError(
+            f"{hopper.FORMAT} needs sm_90 (H100, H200); {gpu} is sm_{number}: {hopper.ELSEWHERE}"
+        )
+    if failed := _failed_selections(device):
+        raise RuntimeError(
+            f"{hopper.FORMAT} needs mma.sp to select by any metadata; on {gpu}, {failed} of "
+            f"{hopper.PROBES} self-tests found that it does not: {hopper.ELSEWHERE}"
+        )
+
+
+@functools.cache
+def _failed_selections(device: torch.device) -> int:
+    """Self-tests of mma.sp that fail on this GPU (kernels/spmm/hopper_select.cu)."""
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"the first product with {hopper.FORMAT} tests the GPU, which a CUDA graph cannot "
+            "capture: multiply once before"
+        )
+    with torch.cuda.device(device):
+        wrong = torch.full((hopper.PROBES,), -1, dtype=torch.int32, device=device)
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        _call("lscd_cuda_select", ctypes.c_void_p(wrong.data_ptr()), stream)
+        return int(wrong.ne(0).sum())
 
 
 def library(left_out: str | None = None) -> ctypes.CDLL:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import build
-from lab_utils.backends import cuda
+from lab_utils.backends import cuda, hopper
 from lab_utils.backends.kernel_trace import KernelFault, KernelTrace
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.simt import Machine, apart
@@ -75,9 +75,12 @@ def machine() -> Machine:
 
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks."""
+    splits = (_recording.get() or _Recording()).split_k
+    if A.name == hopper.FORMAT:
+        layout, blocks = _hopper_layout(A, B.shape[1], splits)
+        return Plan(name, f"{A.name}_mma", hopper.choices(A, B.shape[1], layout, blocks), splits)
     N, shape = B.shape[1], _shape(A, B.shape[1])
     blocks = cuda.rows_of(A, shape) * -(-N // shape.block_n)
-    splits = (_recording.get() or _Recording()).split_k
     choices = {
         "blocks": f"{blocks} of {shape.block_m} x {shape.block_n} of C, {shape.threads} threads, "
         f"{shape.shared_bytes / 1024:.0f} KB shared memory",
@@ -103,21 +106,40 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) ->
     """
     now = _recording.get() or _Recording()
     (M, N), K, splits = C.shape, B.shape[0], split_k or now.split_k
-    arrays = {array: apart(A.arrays[array]) for array in cuda.ARRAYS[A.name]}
     columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN)))[:, :K]
     result = apart(C.new_empty(N, M))
-    launch = cuda.problem_of(A, N)
-    sums = cuda.share_out(launch, A, _shape(A, N), splits)
-    partial = apart(C.new_empty(sums, dtype=torch.float32))
-    launch.A = (ctypes.c_void_p * 5)(*(array.data_ptr() for array in arrays.values()))
-    launch.B, launch.ldb = columns.data_ptr(), columns.stride(0)
-    launch.C, launch.ldc = result.data_ptr(), M
-    launch.partial = partial.data_ptr()
+    launch = (_hopper_launch if A.name == hopper.FORMAT else _launch)(A, N, splits)
+    partial = apart(C.new_empty(launch.sums, dtype=torch.float32))
+    launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)
+    launch.problem.C, launch.problem.ldc = result.data_ptr(), M
+    launch.problem.partial = partial.data_ptr()
     trace = machine().run(
-        "lscd_cuda_spmm", cuda.FORMAT_NUMBER[A.name], ctypes.byref(launch), None,
-        read=arrays | {"B": columns},
+        *launch.call, ctypes.byref(launch.problem), None,
+        read=launch.arrays | {"B": columns},
         written={"C": result, "partial": partial},
         watch=now.watch,
     )  # fmt: skip
     now.traces.append(trace)
     C.copy_(result.T)
+
+
+def _launch(A: SparseMatrix, N: int, splits: float) -> cuda.Launch:
+    arrays = {array: apart(A.arrays[array]) for array in cuda.ARRAYS[A.name]}
+    problem = cuda.problem_of(A, N)
+    problem.A = (ctypes.c_void_p * 5)(*(array.data_ptr() for array in arrays.values()))
+    sums = cuda.share_out(problem, A, _shape(A, N), splits)
+    return cuda.Launch(("lscd_cuda_spmm", cuda.FORMAT_NUMBER[A.name]), problem, sums, arrays)
+
+
+def _hopper_launch(A: SparseMatrix, N: int, splits: float) -> cuda.Launch:
+    layout, blocks = _hopper_layout(A, N, splits)
+    arrays = {name: apart(array) for name, array in hopper.operands(A, layout, blocks).items()}
+    problem = hopper.problem_of(A, N, layout, blocks, arrays)
+    sums = hopper.sums_of(A, N, layout, blocks)
+    return cuda.Launch(("lscd_cuda_hopper",), problem, sums, arrays)
+
+
+def _hopper_layout(A: SparseMatrix, N: int, splits: float) -> tuple[hopper.Layout, int]:
+    hopper.check_weights(A)
+    layout = hopper.layout_of(A, N)
+    return layout, hopper.blocks_per_slice(A, layout, 1, splits)

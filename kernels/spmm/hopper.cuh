@@ -1,0 +1,91 @@
+// SpMM on zero-row 2:4 for sm_90: one product, how its chunks are shared out, and the pieces of the
+// kernels. kernels/cpu/encode/zero_row_24.h says how the bytes lie, hopper.md why.
+#pragma once
+#include "../common/ptx.cuh"
+#include "../common/problem.cuh"
+#include "../common/store.cuh"
+
+// Whether code is compiled for the one architecture that has all the instructions. On others kernels
+// trap, which backends/cuda.py does not let happen.
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define LSCD_SM90 1
+#else
+#define LSCD_SM90 0
+#endif
+
+namespace lscd {
+
+constexpr int CHUNK_ROWS = 64, CHUNK_COLS = 48, TILES = 4;  // tiles of 16 x 48, below each other
+constexpr int STARTS = 512, LISTS = 576;                    // bytes of a chunk, behind its metadata
+constexpr uint32_t NOT_LISTED = 0xffff;
+constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
+
+// Chunks [first, last) of a warp, in block `block` = slice * row_blocks + row block at first. What a
+// warp has of a block is a segment: the sums of its first one go to partial[segment].
+struct __align__(16) WarpShare {
+    int32_t first, last, block, segment;
+};
+
+// A: data, chunk_start (in 16 bytes), first_chunk; partial [passes][segments][BLOCK_N][64], where a
+// pass is BLOCK_N columns of C.
+struct HopperProblem : Problem {
+    int32_t slice_cols, slices, row_blocks;
+    int32_t pairs;
+    int32_t block_n, warps;            // of a thread block
+    int32_t blocks_per_slice;          // thread blocks
+    int32_t copy;                      // chunks that a bulk copy takes along
+    int32_t stages, stage_bytes;       // of each warp's ring
+    const WarpShare* shares;           // [slices * blocks_per_slice][warps]
+    const int32_t* segments;           // [slices * row_blocks + 1]: first segment of each block
+
+    __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
+    __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }
+    __host__ __device__ const int32_t* first_chunk() const { return static_cast<const int32_t*>(A[2]); }
+};
+
+__host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b) * b; }
+
+// Warps of a block: as many as have registers for their sums.
+constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 ? 12 : 8; }
+
+// Shared memory of a block: zeros, mbarriers, the slice of B as [k][n], the warps' rings.
+constexpr int BARRIERS = ZERO_BYTES, DENSE = 1024, MOST_BARRIERS = (DENSE - BARRIERS) / 8;
+
+__host__ __device__ inline int dense_bytes(const HopperProblem& p, int block_n) {
+    return round_up(p.slice_cols, 32) * block_n * 2;
+}
+
+// --- metadata to addresses ---
+
+// bmma's B operand: which groups of a stream come before the one whose address a lane looks for. Its
+// column, lane / 4, is 2 t + row half; its word, lane % 4, is 2 step + half; in the word, bit 16 row
+// half + 4 t and the next three are of a group. `gather` is 2 step + half of the addresses wanted.
+__device__ inline uint32_t rank_mask(int gather, int lane) {
+    int mine = (gather * 2 + lane / 4 % 2) * 4 + lane / 8;
+    uint32_t mask = 0;
+    for (int group = 0; group < 8; group++)
+        if ((lane % 4 * 2 + group / 4) * 4 + group % 4 < mine) mask |= 0xfu << 4 * group;
+    return mask;
+}
+
+// bmma's A operand: of each group as many bits as its values move the stream forward, in bytes. Index
+// 3 is a slot that is not in use. Packed streams: 2 bytes a slot; pairs: 4 bytes for slot 1.
+template <bool PAIRS>
+__device__ inline uint32_t presence(uint32_t metadata) {
+    if (PAIRS) return (~(metadata >> 2 & metadata >> 3) & 0x11111111u) * 15;
+    return (~(metadata & metadata >> 1) & 0x55555555u) * 3;
+}
+
+template <bool PAIRS>
+__device__ inline uint32_t gather(Address at) {
+    return PAIRS ? ld_shared(at) : ld_shared_halves(at);
+}
+
+// --- launchers ---
+
+cudaError_t launch_hopper(const HopperProblem& p, cudaStream_t stream);
+
+// Whether mma.sp selects as zero-row 2:4 needs it: see hopper_select.cu.
+cudaError_t launch_select(int32_t* wrong, cudaStream_t stream);
+
+}  // namespace lscd

@@ -1,0 +1,75 @@
+// The slice of B that stays in shared memory, for the Hopper kernel.
+//
+//   [k][n], BLOCK_N columns wide; mma.sp needs it as [32 k][8 n], of which every fourth row is zeros:
+//
+//   row of mma.sp   0    1    2    3      4    5    6    7      8 ...
+//   row of B        k    k+1  k+2  zeros  k+3  k+4  k+5  zeros  k+6 ...
+//
+// ldmatrix takes an address for each row, so the zeros are one row, whoever needs it.
+#pragma once
+#include "hopper.cuh"
+
+namespace lscd {
+
+template <class T, int BLOCK_N, int WARPS>
+struct HopperDense {
+    static constexpr int N_FRAGS = BLOCK_N / 8, ROW_BYTES = BLOCK_N * 2, STEP_COLS = CHUNK_COLS / 2;
+
+    const HopperProblem& p;
+    Address memory;  // of the block
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+
+    // Row k: its eights of columns are exchanged, so that no eight rows that ldmatrix reads at once
+    // meet in a bank. An eight `frag` further on is at this address ^ frag * 16.
+    __device__ static uint32_t row(int k) {
+        constexpr int SHIFT = BLOCK_N == 16 ? 2 : BLOCK_N == 32 ? 1 : 0;
+        return k * ROW_BYTES + (k >> SHIFT & N_FRAGS - 1) * 16;
+    }
+
+    // Eight halves of column n of B from k on; zeros outside.
+    __device__ uint4 load(int n, int k, int end) const {
+        const T* from = static_cast<const T*>(p.B) + int64_t(n) * p.ldb + k;
+        if (n < p.N && k + 8 <= end) return __ldg(reinterpret_cast<const uint4*>(from));
+        uint32_t half[8];
+        for (int i = 0; i < 8; i++)
+            half[i] = n < p.N && k + i < end ? __ldg(reinterpret_cast<const uint16_t*>(from + i)) : 0;
+        return {half[0] | half[1] << 16, half[2] | half[3] << 16, half[4] | half[5] << 16,
+                half[6] | half[7] << 16};
+    }
+
+    // ld_dense: columns [k0, end) of A's slice, columns of B from n0 on. A warp takes 32 k x 8 n at a
+    // time: lane (n, t) loads k = 8t to 8t + 7. Its pair i is in matrix i of stmatrix, whose row
+    // 2t + b is k = 8t + 2i + b.
+    __device__ void ld_dense(int k0, int end, int n0) const {
+        int mine = lane % 8 / 2 * 8 + lane / 8 * 2 + lane % 2;
+#pragma unroll 4
+        for (int i = warp; i < round_up(p.slice_cols, 32) / 32 * N_FRAGS; i += WARPS) {
+            int k = i / N_FRAGS * 32, frag = i % N_FRAGS;
+            uint4 eight = load(n0 + frag * 8 + lane / 4, k0 + k + lane % 4 * 8, end);
+            stmatrix_x4_trans((memory + DENSE + row(k + mine)) ^ frag * 16, eight);
+        }
+        if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
+    }
+
+    // The row that this lane addresses for ldmatrix, in the slice's first chunk; rows of zeros are
+    // read in the banks that the other lanes leave.
+    struct Lane {
+        Address first;
+        uint32_t step, chunk;  // bytes to the next step, and to the next chunk
+    };
+    __device__ Lane of_lane() const {
+        int matrix = lane / 8, j = lane % 8;
+        bool zeros = j % 4 == 3;
+        int k = zeros ? 6 * matrix + 6 + j / 4 : 6 * matrix + j / 4 * 3 + j % 4;
+        Address first = zeros ? memory + row(k) % ZERO_BYTES : memory + DENSE + row(k);
+        uint32_t step = keep(zeros ? 0 : STEP_COLS * ROW_BYTES);
+        return {keep(first), step, 2 * step};
+    }
+
+    // The same for a row of B that an extra chunk lists.
+    __device__ Address listed(uint32_t k) const {
+        return k == NOT_LISTED ? memory : memory + DENSE + row(k);
+    }
+};
+
+}  // namespace lscd

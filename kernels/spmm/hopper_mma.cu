@@ -1,0 +1,347 @@
+// SpMM on zero-row 2:4: any mask on the sparse tensor cores of sm_90.
+//
+//   a block has a slice of K, whose B stays in shared memory, and BLOCK_N columns of C; its warps have
+//   equal shares of the slice's bytes and never wait for each other after the start
+//
+//          slice 0     slice 1
+//        +-----------+-----------+
+//        | warp 0    | warp 16   |     a warp: 64 rows x 48 columns (a chunk) at a time, then the
+//        |   +-------+ ..........|     block's extra chunks, then the next 64 rows
+//        +---+ warp 1|           |
+//        |           |           |     what it has of 64 rows is a segment: its sums go to memory of
+//        +-----------+-----------+     their own, and add_segments adds them in their order
+//
+//   global   data of chunk i + stages ...          B
+//              | ld_sparse (bulk copies)           | ld_dense, once
+//   shared   ring of the warp                    B [k][n], and a row of zeros
+//              | metadata -- presence -- bmma -->  |
+//              | addresses -- gather               | ldmatrix: rows k k+1 k+2 zeros ...
+//   tensor   A registers ------- mma.sp <----------+
+//              metadata selects rows of B
+//
+// extract: a slot that is not in use gathers the next value of its stream, and the metadata multiplies
+// it by zeros. So weights must be finite.
+#include "../common/stages.cuh"
+#include "hopper_dense.cuh"
+#include "hopper_segments.cuh"
+
+namespace lscd {
+namespace {
+
+__device__ constexpr bool left_out(Stage stage) { return stage == Stage::LSCD_LEFT_OUT; }
+
+template <class T, int BLOCK_N, bool PAIRS, int COPY>
+struct HopperKernel {
+    static constexpr int WARPS = warps_of(BLOCK_N), THREADS = WARPS * 32, N_FRAGS = BLOCK_N / 8;
+    using Dense = HopperDense<T, BLOCK_N, WARPS>;
+
+    // What a lane needs of every chunk; kept, so that the loop does not compute it anew.
+    struct Decoder {
+        uint32_t masks[4];  // rank_mask of each half of each step
+        uint32_t metadata_at, starts_at;
+        __device__ explicit Decoder(int lane)
+            : metadata_at(keep(lane * 16)), starts_at(keep(STARTS + lane / 4 * 8)) {
+            for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q, lane));
+        }
+    };
+
+    // Metadata of a lane's tiles, and what bmma starts from to compute the addresses of its values.
+    struct Header {
+        uint32_t metadata[TILES], presence[TILES], bases[TILES / 2][4];
+        uint32_t bytes;  // of the chunk
+    };
+
+    const HopperProblem& p;
+    Address memory;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
+    WarpShare share = ld_global(p.shares + blockIdx.x * WARPS + warp);
+    uint64_t policy = evict_first();
+    Address ring = memory + DENSE + dense_bytes(p, BLOCK_N) + warp * p.stages * p.stage_bytes;
+    Address barriers = memory + BARRIERS + warp * p.stages * 8;
+    // The chunk to copy next, and where its copy begins and ends in the data: known one copy ahead.
+    int next_chunk, next_end;
+    const uint8_t* source;
+    float sum[TILES][N_FRAGS][4] = {};
+
+    __device__ HopperKernel(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
+
+    __device__ int start_of(int chunk) const { return __ldg(p.chunk_start() + min(chunk, share.last)); }
+    __device__ const uint8_t* data_at(int start) const { return p.data() + int64_t(start) * 16; }
+    __device__ int first_of(int block) const { return __ldg(p.first_chunk() + block); }
+
+    // ld_sparse: a bulk copy into a stage of the ring.
+    __device__ void ld_sparse(Address stage, Address barrier, const uint8_t* from, uint32_t bytes) {
+        mbarrier_arrive_expect(barrier, bytes);
+        bulk_copy(stage, from, bytes, barrier, policy);
+    }
+
+    // Every stage by a lane of its own.
+    __device__ void fill_ring() {
+        int chunk = share.first + lane * COPY, start = start_of(chunk), end = start_of(chunk + COPY);
+        if (lane < p.stages) {
+            mbarrier_init(barriers + 8 * lane, 1);
+            mbarrier_init_fence();
+            if (end > start)
+                ld_sparse(ring + lane * p.stage_bytes, barriers + 8 * lane, data_at(start),
+                          (end - start) * 16);
+        }
+        next_chunk = share.first + p.stages * COPY;
+        source = data_at(__shfl_sync(~0u, end, p.stages - 1));
+        next_end = start_of(next_chunk + COPY);
+    }
+
+    // All lanes have read the stage; the next copy takes its place.
+    __device__ void refill(Address stage, Address barrier) {
+        __syncwarp();
+        if (lane == 0 && next_chunk < share.last) {
+            const uint8_t* end = data_at(next_end);
+            ld_sparse(stage, barrier, source, uint32_t(end - source));
+            source = end, next_chunk += COPY;
+            next_end = start_of(next_chunk + COPY);
+        }
+    }
+
+    __device__ Header header(Address at, const Decoder& decoder) const {
+        Header h;
+        uint4 metadata = ld_shared_v4(at + decoder.metadata_at);
+        uint2 starts = ld_shared_v2(at + decoder.starts_at);
+        h.metadata[0] = metadata.x, h.metadata[1] = metadata.y;
+        h.metadata[2] = metadata.z, h.metadata[3] = metadata.w;
+        h.bytes = (starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 |
+                   starts.y >> 24 & 192) * 32;
+#pragma unroll
+        for (int pair = 0; pair < TILES / 2; pair++) {
+            // Each start twice, for two columns of bmma's C; as different sums, since equal ones would
+            // be copied into four registers in a row for each bmma anew.
+            uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = h.bases[pair];
+            base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
+            base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
+        }
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<PAIRS>(h.metadata[tile]);
+        return h;
+    }
+
+    // extract: the A fragments of a step. A bmma gives the addresses of two tiles' values.
+    __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder& decoder,
+                            int step) const {
+#pragma unroll
+        for (int pair = 0; pair < TILES / 2; pair++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                uint32_t at[4];
+                bmma_m16n8k128(at, h.presence[2 * pair], h.presence[2 * pair + 1],
+                               decoder.masks[2 * step + half], h.bases[pair]);
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    a[2 * pair + i / 2][2 * half + i % 2] =
+                        left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<PAIRS>(at[i]);
+            }
+    }
+
+    __device__ void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[4],
+                             uint32_t metadata, int step) {
+        if (step == 0) mma_sp_m16n8k32<T, 0>(d, a, b, metadata);
+        else mma_sp_m16n8k32<T, 1>(d, a, b, metadata);
+    }
+
+    // smem2tc: all tiles meet the same rows of B.
+    __device__ void smem2tc(const uint32_t (&a)[TILES][4], const Header& h, int step, Address rows) {
+#pragma unroll
+        for (int frag = 0; frag < N_FRAGS; frag++) {
+            uint32_t b[4];
+            ldmatrix_x4_trans(b, rows ^ frag * 16);
+#pragma unroll
+            for (int tile = 0; tile < TILES; tile++)
+                multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
+        }
+    }
+
+    // The same for an extra chunk: each tile has a list of its rows.
+    __device__ void smem2tc_listed(const uint32_t (&a)[TILES][4], const Header& h, int step, Address at,
+                                   const Dense& dense) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++) {
+            Address list = at + LISTS + (tile * 2 + step) * 64;
+            Address rows = dense.listed(ld_shared_u16(list + lane * 2));
+#pragma unroll
+            for (int frag = 0; frag < N_FRAGS; frag++) {
+                uint32_t b[4];
+                ldmatrix_x4_trans(b, rows ^ frag * 16);
+                multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
+            }
+        }
+    }
+
+    // Uses what was extracted, in a build without smem2tc.
+    __device__ void use(const uint32_t (&a)[TILES][4]) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+            sum[tile][0][0] += float((a[tile][0] ^ a[tile][1] ^ a[tile][2] ^ a[tile][3]) & 1);
+    }
+
+    // One chunk; returns its bytes.
+    __device__ uint32_t chunk(Address at, const Decoder& decoder, const Dense& dense, Address rows,
+                              uint32_t to_next_step, bool extra) {
+        Header h = header(at, decoder);
+#pragma unroll
+        for (int step = 0; step < 2; step++) {
+            uint32_t a[TILES][4];
+            extract(a, h, decoder, step);
+            if (left_out(Stage::smem2tc)) use(a);
+            else if (extra) smem2tc_listed(a, h, step, at, dense);
+            else smem2tc(a, h, step, rows + step * to_next_step);
+        }
+        return h.bytes;
+    }
+
+    // The sums of a segment; new ones begin.
+    __device__ void store(int segment) {
+        int64_t segments = __ldg(p.segments + p.slices * p.row_blocks);
+        float* to = p.partial + (blockIdx.y * segments + segment) * BLOCK_N * CHUNK_ROWS;
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+            for (int frag = 0; frag < N_FRAGS; frag++)
+#pragma unroll
+                for (int r = 0; r < 4; r++) {
+                    int m = tile * 16 + r / 2 * 8 + lane / 4, n = frag * 8 + lane % 4 * 2 + r % 2;
+                    st_global(to + n * CHUNK_ROWS + m, sum[tile][frag][r]);
+                    sum[tile][frag][r] = 0;
+                }
+    }
+
+    __device__ void run() {
+        fill_ring();
+        wait_for_previous_grid();  // weights can be read before; B and the sums are others' until now
+        int k0 = slice * p.slice_cols, end = min(p.K, k0 + p.slice_cols);
+        Dense dense{p, memory};
+        dense.ld_dense(k0, end, blockIdx.y * BLOCK_N);
+        __syncthreads();
+        multiply_share(dense, ceil_div(end - k0, CHUNK_COLS));
+    }
+
+    // All chunks of the warp; the first `regular` of a block are 48 columns of the slice each.
+    __device__ void multiply_share(const Dense& dense, int regular) {
+        Decoder decoder(lane);
+        typename Dense::Lane b = dense.of_lane();
+        int block = share.block, segment = share.segment, left = share.last - share.first;
+        int nth = share.first - first_of(block), until = first_of(block + 1) - share.first;
+        Address rows = b.first + nth * b.chunk, stage = keep(ring), barrier = keep(barriers);
+        const Address ring_begin = stage, ring_end = ring + p.stages * p.stage_bytes;
+        uint32_t parity = 0;
+        while (left > 0) {
+            mbarrier_wait(barrier, parity);
+            Address at = stage;
+#pragma unroll 1
+            for (int i = 0; i < COPY && left > 0; i++) {
+                at += left_out(Stage::decode) ? ld_shared(at) & 0
+                                              : chunk(at, decoder, dense, rows, b.step, nth >= regular);
+                rows += b.chunk, nth++, left--;
+                if (--until == 0 || left == 0) {
+                    if (left == 0) let_next_grid_begin();
+                    store(segment++);
+                    block++, nth = 0, rows = b.first;
+                    if (left) until = first_of(block + 1) - first_of(block);
+                }
+            }
+            refill(stage, barrier);
+            stage += p.stage_bytes, barrier += 8;
+            if (stage == ring_end) stage = ring_begin, barrier = barriers, parity ^= 1;
+        }
+    }
+};
+
+template <class T, int BLOCK_N, bool PAIRS, int COPY>
+__global__ void __launch_bounds__(warps_of(BLOCK_N) * 32, 1)
+    hopper_mma(const __grid_constant__ HopperProblem p) {
+#if LSCD_SM90
+    extern __shared__ __align__(1024) unsigned char memory[];
+    HopperKernel<T, BLOCK_N, PAIRS, COPY>(p, shared_address(memory)).run();
+#else
+    __trap();
+#endif
+}
+
+template <class T, int BLOCK_N>
+__global__ void __launch_bounds__(CHUNK_ROWS * parts(BLOCK_N))
+    add_segments(const __grid_constant__ HopperProblem p) {
+#if LSCD_SM90
+    extern __shared__ __align__(1024) unsigned char memory[];
+    let_next_grid_begin();
+    wait_for_previous_grid();
+    SegmentSums<T, BLOCK_N> segments{p, Shared<float>(memory)};
+    segments.add();
+    __syncthreads();
+    segments.store();
+#else
+    __trap();
+#endif
+}
+
+// --- launching ---
+
+// A grid that may begin while the one before it still runs.
+using HopperGrid = void (*)(HopperProblem);
+
+cudaError_t launch_early(HopperGrid kernel, const HopperProblem& p, int blocks, int threads,
+                         int shared_bytes, cudaStream_t stream) {
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    dim3 grid(blocks, ceil_div(p.N, p.block_n));
+    cudaLaunchConfig_t config = {grid, dim3(threads), size_t(shared_bytes), stream, &early, 1};
+    return cudaLaunchKernelEx(&config, kernel, p);
+}
+
+template <class T, int BLOCK_N, bool PAIRS, int COPY>
+cudaError_t launch(const HopperProblem& p, cudaStream_t stream) {
+    using Kernel = HopperKernel<T, BLOCK_N, PAIRS, COPY>;
+    bool fits = p.stages >= 1 && p.stages <= 32 && p.stages * Kernel::WARPS <= MOST_BARRIERS;
+    if (!fits || p.warps != Kernel::WARPS) return cudaErrorInvalidValue;
+    auto kernel = hopper_mma<T, BLOCK_N, PAIRS, COPY>;
+    int rings = p.warps * p.stages * p.stage_bytes, bytes = DENSE + dense_bytes(p, BLOCK_N) + rings;
+    auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (cudaError_t error = cudaFuncSetAttribute((const void*)kernel, limit, bytes)) return error;
+    int blocks = p.slices * p.blocks_per_slice;
+    auto error = launch_early(kernel, p, blocks, Kernel::THREADS, bytes, stream);
+    if (error) return error;
+    constexpr int ROWS_AT_ONCE = CHUNK_ROWS * parts(BLOCK_N);
+    return launch_early(add_segments<T, BLOCK_N>, p, p.row_blocks, ROWS_AT_ONCE,
+                        ROWS_AT_ONCE * BLOCK_N * int(sizeof(float)), stream);
+}
+
+// Wide blocks wait for shared memory and the tensor core, not for copies: one chunk each.
+template <class T, int BLOCK_N, bool PAIRS>
+cudaError_t launch_copy(const HopperProblem& p, cudaStream_t stream) {
+    if (p.copy == 1) return launch<T, BLOCK_N, PAIRS, 1>(p, stream);
+    if constexpr (BLOCK_N <= 16)
+        if (p.copy == 2) return launch<T, BLOCK_N, PAIRS, 2>(p, stream);
+    return cudaErrorInvalidValue;
+}
+
+template <class T, int BLOCK_N>
+cudaError_t launch_streams(const HopperProblem& p, cudaStream_t stream) {
+    return p.pairs ? launch_copy<T, BLOCK_N, true>(p, stream)
+                   : launch_copy<T, BLOCK_N, false>(p, stream);
+}
+
+template <class T>
+cudaError_t launch_width(const HopperProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 8: return launch_streams<T, 8>(p, stream);
+        case 16: return launch_streams<T, 16>(p, stream);
+        case 32: return launch_streams<T, 32>(p, stream);
+        case 64: return launch_streams<T, 64>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
+
+}  // namespace
+
+cudaError_t launch_hopper(const HopperProblem& p, cudaStream_t stream) {
+    return p.dtype == Dtype::fp16 ? launch_width<__half>(p, stream)
+                                  : launch_width<__nv_bfloat16>(p, stream);
+}
+
+}  // namespace lscd
