@@ -1,0 +1,329 @@
+"""Checkpoints that transformers wrote are read, pruned, cut, encoded and placed, or refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from live_bytes import LiveBytes
+from opt_models import config, prompts, share
+from opt_transformers import VARIANTS, ours, theirs
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from lab_utils import SparseLinear
+from lab_utils.llm.checkpoint import Random, load
+from lab_utils.llm.masks import Target
+from lab_utils.llm.model import MATRICES
+from lab_utils.llm.parallel import Ranks, cut
+from lab_utils.llm.prune import prune
+from lab_utils.llm.reader import HuggingFace
+from lab_utils.llm.recipe import Recipe, outer_fc1
+
+KINDS = ["safetensors", "sharded safetensors", "bin", "sharded bin"]
+SHARD = 60_000  # bytes: several shards
+FC1 = "layers.1.fc1"
+
+
+def write(other, folder: Path, kind: str = "safetensors") -> Path:
+    """The checkpoint of a model of transformers; newer versions of it write no .bin any more."""
+    other.save_pretrained(folder, max_shard_size=SHARD if "sharded" in kind else "5GB")
+    if kind.endswith("bin"):
+        for file in folder.glob("*.safetensors"):
+            torch.save(load_file(file), folder / bin_name(file.name))
+            file.unlink()
+        for index in folder.glob("*.index.json"):
+            found = json.loads(index.read_text())
+            places = {name: bin_name(file) for name, file in found["weight_map"].items()}
+            index.unlink()
+            index = folder / "pytorch_model.bin.index.json"
+            index.write_text(json.dumps({"weight_map": places}))
+    return folder
+
+
+def bin_name(file: str) -> str:
+    return file.replace("model", "pytorch_model").replace(".safetensors", ".bin")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A checkpoint of several shards, which tests only read."""
+    return write(theirs(), tmp_path_factory.mktemp("opt"), "sharded safetensors")
+
+
+@pytest.fixture
+def own(tmp_path) -> Path:
+    """A checkpoint in one file, which a test may spoil."""
+    return write(theirs(), tmp_path / "own")
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_kind_of_checkpoint_is_read(variant, kind, tmp_path):
+    other = theirs(variant)
+    source = HuggingFace(write(other, tmp_path / "opt", kind))
+    model = load(source, dtype=torch.float32)
+    assert len(list(source.folder.glob("*.safetensors"))) != 1 or kind == "safetensors"
+    assert same(model.state_dict(), ours(other, tmp_path).state_dict())
+    assert model.weights_origin == "checkpoint" and not model.training
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("prefix", ["model.decoder.", "decoder.", ""])
+def test_names_may_lack_their_prefixes(prefix, own):
+    state = load_file(own / "model.safetensors")
+    expected = load(HuggingFace(own)).state_dict()
+    renamed = {f"{prefix}{name.removeprefix('model.decoder.')}": t for name, t in state.items()}
+    extra = {"lm_head.weight": renamed[f"{prefix}embed_tokens.weight"].clone()}
+    save_file(renamed | extra | {"decoder.version": torch.ones(1)}, own / "model.safetensors")
+    assert same(load(HuggingFace(own)).state_dict(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_become_what_is_asked_for(dtype, folder):
+    model, exact = (
+        load(HuggingFace(folder), dtype=dtype),
+        load(HuggingFace(folder), dtype=torch.float32),
+    )
+    expected = {name: tensor.to(dtype) for name, tensor in exact.state_dict().items()}
+    assert same(model.state_dict(), expected)
+
+
+def test_the_model_outlives_its_files(own):
+    model = load(HuggingFace(own), dtype=torch.float32)
+    before = model(prompts())
+    (own / "model.safetensors").write_bytes(b"")
+    assert torch.equal(model(prompts()), before)
+
+
+# --- recipes ------------------------------------------------------------------------------------
+
+
+def test_matrices_are_pruned_and_encoded_but_for_those_kept_dense(folder):
+    target = Target(0.6)
+    source = HuggingFace(folder)
+    plain = load(source)
+    model = load(source, Recipe("tca_bme", target, dense={FC1}.__contains__))
+    for index, layer in enumerate(model.layers):
+        for name in MATRICES:
+            dense = plain.layers[index].get_submodule(name)
+            found, full = layer.get_submodule(name), f"layers.{index}.{name}"
+            if full == FC1:
+                assert type(found) is torch.nn.Linear and torch.equal(found.weight, dense.weight)
+            else:
+                assert torch.equal(found.weight.decode(), prune(dense.weight, target)), full
+            assert torch.equal(found.bias, dense.bias)
+
+
+def test_formats_are_chosen_by_matrix(folder):
+    model = load(HuggingFace(folder), Recipe({"layers.0.qkv": "csr", FC1: "tiled_csl"}.get))
+    found = {n: m.weight.name for n, m in model.named_modules() if isinstance(m, SparseLinear)}
+    assert found == {"layers.0.qkv": "csr", FC1: "tiled_csl"}
+
+
+def test_pruned_dense_and_sparse_models_agree(folder):
+    source, target = HuggingFace(folder), Target(0.7, "layer")
+    dense, sparse = load(source, Recipe(None, target)), load(source, Recipe("tca_bme", target))
+    sparse.set_dense_above(0)
+    assert torch.equal(sparse(prompts()), dense(prompts()))
+
+
+def test_outer_layers_keep_fc1():
+    kept = outer_fc1(config(layers=8))
+    assert [i for i in range(8) if kept(f"layers.{i}.fc1")] == [0, 1, 6, 7]
+    assert not kept("layers.0.fc2")
+
+
+@pytest.mark.parametrize("world", [1, 2, 4])
+@pytest.mark.parametrize("target", [None, Target(0.6), Target(0.5, "layer")], ids=str)
+def test_ranks_have_shares_of_the_matrices_pruned_whole(target, world, folder):
+    source = HuggingFace(folder)
+    whole = load(source, Recipe(None, target))
+    for rank in range(world):
+        ranks = Ranks(rank, world)
+        expected = share(whole, ranks).state_dict()
+        assert same(load(source, Recipe(None, target), ranks=ranks).state_dict(), expected)
+        sparse = load(source, Recipe("tca_bme", target), ranks=ranks)
+        for index, layer in enumerate(sparse.layers):
+            for name in MATRICES:
+                decoded = layer.get_submodule(name).weight.decode()
+                assert torch.equal(decoded, expected[f"layers.{index}.{name}.weight"])
+
+
+# --- random weights -----------------------------------------------------------------------------
+
+
+def test_random_weights_have_the_exact_sparsity_and_say_so():
+    model = load(Random(config()), Recipe("tca_bme", Target(0.8)))
+    assert model.weights_origin == "random"
+    for layer in model.layers:
+        for name in MATRICES:
+            M, K = layer.get_submodule(name).weight.shape
+            zeros = layer.get_submodule(name).weight.decode() == 0
+            assert zeros.sum(1).tolist() == [round(0.8 * K)] * M
+        assert bool((layer.mlp_norm.weight == 1).all()) and not layer.mlp_norm.bias.any()
+        assert not layer.fc1.bias.any()
+    assert torch.isfinite(model(prompts())).all()
+    assert float(model.embedding.weight.float().std()) == pytest.approx(0.02, rel=0.05)
+
+
+def test_random_weights_follow_from_seed_and_name():
+    first, again, other = (load(Random(config(), seed=seed)).state_dict() for seed in (0, 0, 1))
+    assert same(first, again) and not same(first, other)
+    assert not torch.equal(first["layers.0.qkv.weight"], first["layers.1.qkv.weight"])
+    part = load(Random(config()), ranks=Ranks(1, 2)).layers[0].fc2.weight
+    assert torch.equal(part, cut("fc2", first["layers.0.fc2.weight"], None, Ranks(1, 2))[0])
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["magnitude", "wanda"])
+@pytest.mark.parametrize("kind", ["random", *KINDS])
+def test_the_dense_model_is_never_held(kind, method, tmp_path):
+    sizes = {"num_hidden_layers": 24, "hidden_size": 128, "ffn_dim": 512}
+    if kind == "random":
+        source = Random(config(layers=24, hidden=128, ffn=512, embed=128))
+    else:
+        source = HuggingFace(write(theirs(**sizes).half(), tmp_path, kind))
+    recipe = Recipe("tca_bme", Target(0.8), method)
+    with LiveBytes() as live:
+        model = load(source, recipe, tokens=None if method == "magnitude" else prompts())
+    layer = 2 * 12 * 128 * 128
+    held = sum(m.weight.nbytes for m in model.modules() if isinstance(m, SparseLinear))
+    assert held < 0.35 * 24 * layer
+    assert held < live.peak < held + 5 * layer
+
+
+# --- refused before a weight is read --------------------------------------------------------------
+
+
+def edit(folder: Path, file: str, **changes) -> None:
+    found = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps({**found, **changes}))
+
+
+def resave(folder: Path, **changes: Tensor | None) -> None:
+    """Change tensors in a checkpoint by their names in layer 1's MLP; None removes one."""
+    file, prefix = folder / "model.safetensors", "model.decoder.layers.1."
+    state = load_file(file) | {prefix + name.replace("_", "."): t for name, t in changes.items()}
+    save_file({name: t for name, t in state.items() if t is not None}, file)
+
+
+def truncate(file: Path, by: int = 100) -> None:
+    file.write_bytes(file.read_bytes()[:-by])
+
+
+SPOILED = {
+    "architecture": (lambda f: edit(f, "config.json", model_type="llama"), "model_type is 'llama'"),
+    "activation": (lambda f: edit(f, "config.json", activation_function="gelu"), "is 'gelu'"),
+    "no config": (lambda f: (f / "config.json").unlink(), "config.json cannot be read"),
+    "no weights": (
+        lambda f: (f / "model.safetensors").unlink(),
+        "holds no weights; allowed: model",
+    ),
+    "truncated": (lambda f: truncate(f / "model.safetensors"), "safetensors is damaged"),
+    "empty": (lambda f: (f / "model.safetensors").write_bytes(b""), "safetensors is damaged"),
+    "missing": (lambda f: resave(f, fc1_bias=None), "has no layers.1.fc1.bias"),
+    "unknown": (lambda f: resave(f, fc3_weight=torch.ones(2)), "has unknown layers.1.fc3.weight"),
+    "shape": (
+        lambda f: resave(f, fc1_weight=torch.ones(64, 144)),
+        r"layers.1.fc1.weight is torch.float32 \(64, 144\); allowed: \(144, 64\)",
+    ),
+    "integers": (
+        lambda f: resave(f, fc1_weight=torch.ones(144, 64).char()),
+        "layers.1.fc1.weight is torch.int8",
+    ),
+    "more layers": (
+        lambda f: edit(f, "config.json", num_hidden_layers=5),
+        "has no layers.3.attention_norm|has no layers.3.self_attn_layer_norm.weight.* and 29 more",
+    ),
+    "fewer layers": (
+        lambda f: edit(f, "config.json", num_hidden_layers=2),
+        "has unknown layers.2.fc1.bias.* and 13 more",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_spoiled_checkpoints_are_refused(how, own):
+    spoil, said = SPOILED[how]
+    spoil(own)
+    with pytest.raises(ValueError, match=said):
+        HuggingFace(own)
+
+
+@pytest.mark.parametrize("kind", ["sharded safetensors", "sharded bin"])
+def test_missing_and_damaged_shards_are_named(kind, tmp_path):
+    folder = write(theirs(), tmp_path / "opt", kind)
+    shard, index = sorted(folder.glob("*-00002-of-*"))[0], next(folder.glob("*.index.json"))
+    content, places = shard.read_bytes(), json.loads(index.read_text())["weight_map"]
+    truncate(shard)
+    with pytest.raises(ValueError, match=f"{shard.name} is damaged or no checkpoint"):
+        HuggingFace(folder)
+    shard.unlink()
+    with pytest.raises(ValueError, match=f"has no shard {shard.name}"):
+        HuggingFace(folder)
+    shard.write_bytes(content)
+    edit(folder, index.name, weight_map={**places, "model.decoder.layers.1.fc9": shard.name})
+    with pytest.raises(ValueError, match="has, against its index, no model.decoder.layers.1.fc9"):
+        HuggingFace(folder)
+    for text in ("{", "{}", '{"weight_map": 3}'):
+        index.write_text(text)
+        with pytest.raises(ValueError, match="index.json is no index of shards"):
+            HuggingFace(folder)
+
+
+def test_pickles_that_hold_no_tensors_are_refused(own):
+    (own / "model.safetensors").unlink()
+    for content in ({"a": 1}, [torch.ones(1)], Path("x")):
+        torch.save(content, own / "pytorch_model.bin")
+        with pytest.raises(
+            ValueError, match="holds no state of a model|is damaged or no checkpoint"
+        ):
+            HuggingFace(own)
+
+
+class Unread:
+    """A source of which nothing may be read."""
+
+    config, origin = config(), "random"
+
+    def read(self, name: str) -> Tensor:
+        raise AssertionError(f"{name} was read")
+
+
+@pytest.mark.parametrize(
+    "recipe, options, said",
+    [
+        (Recipe("tca_bme"), {"dtype": torch.float32}, "dtype=torch.float32; allowed for tca_bme"),
+        (Recipe(lambda name: "coo"), {}, "format='coo': unknown"),
+        (Recipe(target=Target.n_of_m("1:3")), {}, "needs rows of a multiple of 3, not K=64"),
+        (Recipe(target=Target(0.5), method="wanda"), {}, "tokens=None; wanda needs a tensor"),
+        (Recipe(), {"tokens": prompts()}, "tokens are given, but method='magnitude' needs none"),
+        (Recipe(), {"ranks": Ranks(0, 3)}, "world=3 must divide heads=4"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_a_weight_is_read(recipe, options, said):
+    with pytest.raises(ValueError, match=said):
+        load(Unread(), recipe, **options)
+
+
+@pytest.mark.parametrize("make", [lambda: Recipe("coo"), lambda: Recipe(method="lottery")])
+def test_recipes_know_formats_and_methods(make):
+    with pytest.raises(ValueError, match="format='coo': unknown|method='lottery': unknown"):
+        make()
+
+
+@pytest.mark.gpu
+def test_a_gpu_makes_the_same_model(folder):
+    recipe = Recipe("tca_bme", Target(0.6))
+    here, there = (load(HuggingFace(folder), recipe, device=device) for device in ("cpu", "cuda"))
+    for name, module in there.named_modules():
+        if isinstance(module, SparseLinear):
+            decoded = here.get_submodule(name).weight.decode()
+            assert torch.equal(module.weight.decode().cpu(), decoded), name
