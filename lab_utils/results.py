@@ -128,6 +128,16 @@ def encode_summary(rows: pd.DataFrame) -> str:
     return text_table(rows, columns)
 
 
+def opt_line(row: Mapping) -> str:
+    """One row of `opt` for a terminal."""
+    peak = "" if row["peak_gb"] is None else f", {row['peak_gb']:.1f} GB at most"
+    return (
+        f"{row['model']}, {row['format']} {row['sparsity']:.0%} zeros, {row['gpus']} x "
+        f"{row['device']}, batch {row['batch']}: {row['seconds']:.4g} s, "
+        f"{row['tokens_per_gpu_second']:.4g} tokens per GPU-second{peak}"
+    )
+
+
 def rounded(numbers: dict[str, float]) -> dict[str, float]:
     """Five digits of each: more than any clock gives."""
     return {name: float(f"{number:.5g}") for name, number in numbers.items()}

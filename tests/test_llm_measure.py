@@ -152,22 +152,20 @@ def test_out_of_memory_is_named() -> None:
 # --- what fits
 
 
-def test_batches_double_up_to_the_largest(monkeypatch) -> None:
+def test_batches_double_up_to_the_largest() -> None:
     work = memory.Workload(catalog.model("OPT-66B"), "dense", 0.0)
-    monkeypatch.setattr(fits, "capacity", lambda device: H200)
-    assert fits.batches(work, "cuda") == [8]
+    assert fits.batches(work, H200) == [8]
     sparse = memory.Workload(catalog.model("OPT-66B"), "tca_bme", 0.8)
-    assert fits.batches(sparse, "cuda") == [8, 16, 32, 64]
+    assert fits.batches(sparse, H200) == [8, 16, 32, 64]
 
 
-def test_what_does_not_fit_says_what_would(monkeypatch) -> None:
+def test_what_does_not_fit_says_what_would() -> None:
     work = memory.Workload(catalog.model("OPT-175B"), "dense", 0.0, batch=16)
-    monkeypatch.setattr(fits, "capacity", lambda device: H200)
-    told = "needs 393.* GB on each of 1; cuda has 149.1: 4 GPUs hold it, .* batch is none"
+    told = "needs 393.* GB on each of 1 GPUs, which have 149.1: 4 of them hold it; .* is none"
     with pytest.raises(RuntimeError, match=told):
-        fits.check_fits(work, "cuda")
+        fits.check_fits(work, H200)
     with pytest.raises(RuntimeError, match="OPT-175B as dense at sparsity 0 and batch=8"):
-        fits.batches(work, "cuda")
+        fits.batches(work, H200)
 
 
 @pytest.mark.parametrize("name", ["OPT-125M", "OPT-350M", "OPT-175B"])

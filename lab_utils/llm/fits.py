@@ -33,22 +33,22 @@ def capacity(device: torch.device | str) -> float:
     return free + torch.cuda.memory_reserved(device) + memory.CONTEXT_BYTES
 
 
-def check_fits(work: memory.Workload, device: torch.device | str) -> None:
-    """Raise RuntimeError, saying what would fit, unless each GPU (or the host) has the memory."""
-    has, needed = capacity(device), memory.total(work)
+def check_fits(work: memory.Workload, has: float) -> None:
+    """Raise RuntimeError, saying what would fit, unless `has` bytes on each GPU are enough."""
+    needed = memory.total(work)
     if needed <= has:
         return
     gpus, batch = memory.fewest_gpus(work, has), memory.largest_batch(work, has)
-    more = f"{gpus} GPUs hold it" if gpus else "8 GPUs do not hold it either"
+    more = f"{gpus} of them hold it" if gpus else "8 of them do not hold it either"
     raise RuntimeError(
         f"{work.model.name} as {work.format} at sparsity {work.sparsity:g} and batch={work.batch} "
-        f"needs {needed / 1e9:.1f} GB on each of {work.gpus}; {device} has {has / 1e9:.1f}: "
-        f"{more}, and the largest batch is {batch or 'none'}"
+        f"needs {needed / 1e9:.1f} GB on each of {work.gpus} GPUs, which have {has / 1e9:.1f}: "
+        f"{more}; the largest batch here is {batch or 'none'}"
     )
 
 
-def batches(work: memory.Workload, device: torch.device | str) -> list[int]:
+def batches(work: memory.Workload, has: float) -> list[int]:
     """8, 16, 32 … up to the largest batch that fits; RuntimeError where not even 8 does."""
-    check_fits(replace(work, batch=SMALLEST_BATCH), device)
-    largest = memory.largest_batch(work, capacity(device))
+    check_fits(replace(work, batch=SMALLEST_BATCH), has)
+    largest = memory.largest_batch(work, has)
     return [SMALLEST_BATCH << i for i in range((largest // SMALLEST_BATCH).bit_length())]

@@ -184,7 +184,7 @@ def _batch_axes(fig: go.Figure) -> None:
 def _origin(rows: pd.DataFrame, model: str) -> str:
     """Device, date and kind of weights; or that there are no rows, and the command for them."""
     if rows.empty:
-        return f"no rows yet: python -m lab_utils.llm measure --model {model}"
+        return f"no rows yet: python -m lab_utils.llm measure --sparsity 0.8 --model {model}"
     if rows.device.nunique() != 1:
         raise ValueError(f"rows of the devices {sorted(rows.device.unique())}; allowed: one device")
     days = sorted({str(date)[:10] for date in rows.date})

@@ -1,0 +1,229 @@
+"""`python -m lab_utils.llm plan|generate|prune|measure`: thin wrappers over `lab_utils.llm`.
+
+    torchrun --nproc-per-node 4 -m lab_utils.llm measure --model OPT-175B
+
+runs `generate` and `measure` on several GPUs. `lab_utils.console` says how commands fail.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from lab_utils.console import OneMessage
+
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+MODEL = "A size such as OPT-30B, with random weights; or the folder of a checkpoint."
+Option = Callable[[Callable], Callable]
+
+
+def _list_of(kind: type) -> Callable:
+    """Reads "8,16" as [8, 16]."""
+
+    def read(ctx: click.Context, option: click.Parameter, text: str) -> list:
+        try:
+            return [kind(part) for part in text.split(",") if part]
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r}; allowed: {kind.__name__}s, commas between them",
+                                     ctx, option) from error  # fmt: skip
+
+    return read
+
+
+def _together(*options: Option) -> Option:
+    """Several options as one decorator."""
+
+    def decorate(command: Callable) -> Callable:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_shown = partial(click.option, show_default=True)
+_lengths = _together(
+    _shown("--prompt", default=64, help="Tokens of each prompt."),
+    _shown("--output", default=512, help="New tokens of each sequence."),
+)
+_pruning = _together(
+    click.option("--sparsity", type=float, help="Fraction of zeros.  [default: prune nothing]"),
+    _shown("--within", default="row", help="Where that fraction holds: row, layer, or N:M."),
+    click.option("--outer-fc1-dense", is_flag=True,
+                 help="Keep fc1 of the first and last quarter of layers dense, as Flash-LLM does."),
+)  # fmt: skip
+_place = _together(
+    click.option("--device", help="cpu or cuda.  [default: cuda where there is one]"),
+    click.option("--dtype", type=click.Choice(list(DTYPES)),
+                 help="Of the weights.  [default: fp16 on a GPU, bf16 on a CPU]"),
+)  # fmt: skip
+
+
+@click.group(cls=OneMessage, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """OPT with sparse weights: what fits, generating, pruning, measuring."""
+
+
+@main.command()
+@_shown("--model", "models", default="OPT-30B,OPT-66B,OPT-175B", callback=_list_of(str),
+        help="Sizes of the family.")
+@_shown("--format", "formats", default="dense,tiled_csl,tca_bme", callback=_list_of(str),
+        help="Formats of the weights.")
+@_shown("--sparsity", "sparsities", default="0.8", callback=_list_of(float),
+        help="Fractions of zeros.")
+@_shown("--gpu", "devices", default="A100-80GB,H200-SXM", callback=_list_of(str),
+        help="Names in data/devices.yaml.")
+@_shown("--gpus", default=1, help="How many of them share each model.")
+@_shown("--batch", default=8, help="Sequences; the last column says how many GPUs they need.")
+@_lengths
+def plan(models: list[str], formats: list[str], sparsities: list[float], devices: list[str],
+         **case: int) -> None:  # fmt: skip
+    """Tell which model, format and batch fits which GPU, without any."""
+    import pandas as pd
+
+    from lab_utils import catalog
+    from lab_utils.analysis import memory
+
+    works = [memory.Workload(catalog.model(name), format, sparsity, **case)
+             for name in models for format in formats
+             for sparsity in ([0.0] if format == "dense" else sparsities)]  # fmt: skip
+    table = pd.DataFrame(memory.answers(works, [catalog.device(name) for name in devices]))
+    table = table.astype({"fewest_gpus": "Int64"})
+    click.echo(table.to_string(index=False, float_format="{:.1f}".format, na_rep="more than 8"))
+
+
+@main.command()
+@click.option("--model", required=True, help=MODEL)
+@click.option("--prompt", "prompts", multiple=True,
+              help="Text, or token ids with commas between them; may be repeated.")
+@_shown("--output", default=64, help="New tokens of each sequence, at most.")
+@click.option("--format", help="Encode in this format.  [default: dense, or as stored]")
+@_pruning
+@_shown("--temperature", default=0.0, help="0 takes the most likely token.")
+@click.option("--top-k", type=int, help="Of so many most likely tokens.")
+@click.option("--top-p", type=float, help="Of the most likely tokens with this probability.")
+@click.option("--seed", type=int, help="For the same tokens again.")
+@_place
+def generate(model: str, prompts: tuple[str, ...], output: int, format: str | None,
+             sparsity: float | None, within: str, outer_fc1_dense: bool, device: str | None,
+             dtype: str | None, **sampling: Any) -> None:  # fmt: skip
+    """Continue prompts: text where the checkpoint has a tokenizer, else token ids."""
+    from lab_utils.llm import generate
+    from lab_utils.llm.parallel import running
+    from lab_utils.llm.prompts import Prompts
+    from lab_utils.llm.sources import model_of, opened
+    from lab_utils.llm.text import Text
+
+    place = _placed(device, dtype)
+    source, text = opened(model, **place), Text.of(model)
+    tokens = text.encode(prompts)
+    Prompts.of(tokens, source.config, output)  # before anything is loaded
+    recipe = _recipe(source, format, sparsity, within, outer_fc1_dense)
+    with running(source.config, place["device"]) as ranks:
+        opt = model_of(source, recipe, ranks=ranks, **place)
+        new = generate(opt, tokens, output, stop=text.stop, **sampling).tolist()
+        if ranks.rank == 0:
+            click.echo("\n".join(map(text.continued, tokens, new)))
+
+
+@main.command()
+@click.argument("source")
+@click.argument("target", type=click.Path(path_type=Path))
+@_shown("--format", default="tca_bme", help="Format of the pruned matrices.")
+@_pruning
+@_shown("--method", default="magnitude", help="magnitude, wanda, sparsegpt or taylor.")
+@click.option("--calibration", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Text for methods that need some.")
+@_shown("--sequences", default=128, help="Of that text.")
+@_shown("--length", default=2048, help="Tokens of each of them.")
+@_place
+def prune(source: str, target: Path, format: str, sparsity: float | None, within: str,
+          outer_fc1_dense: bool, method: str, calibration: Path | None, sequences: int,
+          length: int, device: str | None, dtype: str | None) -> None:  # fmt: skip
+    """Prune and encode a checkpoint, layer by layer, into the new folder TARGET.
+
+    SOURCE is Hugging Face's folder of an OPT, or a size such as OPT-125M with random weights.
+    """
+    from lab_utils.llm.sources import copy_tokenizer, opened
+    from lab_utils.llm.store import convert
+    from lab_utils.llm.stored import Stored
+    from lab_utils.llm.text import Text
+
+    place = _placed(device, dtype)
+    opt = opened(source, **place)
+    if isinstance(opt, Stored):
+        raise ValueError(f"{source} is pruned already; allowed: dense weights")
+    tokens = Text.of(source).sequences(calibration, sequences, length) if calibration else None
+    recipe = _recipe(opt, format, sparsity, within, outer_fc1_dense, method)
+    convert(opt, target, recipe, tokens=tokens, **place)
+    copy_tokenizer(source, target)
+    nbytes = sum(file.stat().st_size for file in target.iterdir())
+    click.echo(f"{opt.config.name}: {nbytes / 1e9:.3f} GB in {target}")
+
+
+@main.command()
+@click.option("--model", required=True, help=MODEL)
+@_shown("--format", "formats", default="dense,tca_bme", callback=_list_of(str),
+        help="Formats; dense and transformers are baselines.")
+@_pruning
+@click.option("--batch", "batches", default="", callback=_list_of(int),
+              help="Sequences, commas between them.  [default: 8, 16 … to the largest that fits]")
+@_lengths
+@_shown("--repeats", default=1, help="Generations; the row has their median.")
+@_shown("--breakdown/--no-breakdown", default=True, help="Measure the parts, too.")
+@_shown("--save/--no-save", default=True, help="Append the rows to <device>/opt.csv.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the rows.  [default: data/measured]")
+@_place
+def measure(model: str, formats: list[str], sparsity: float | None, within: str,
+            outer_fc1_dense: bool, batches: list[int], save: bool, folder: Path | None,
+            device: str | None, dtype: str | None, **options: Any) -> None:  # fmt: skip
+    """Measure generations: tokens per GPU-second, peak memory, and where the time goes.
+
+    Dense weights are the model's own; sparse ones are pruned by magnitude. What does not fit is
+    left out and named.
+    """
+    from lab_utils import results
+    from lab_utils.llm.parallel import running
+    from lab_utils.llm.sources import opened
+    from lab_utils.llm.sweep import Sweep
+
+    place = _placed(device, dtype)
+    source = opened(model, **place)
+    recipe = _recipe(source, None, sparsity, within, outer_fc1_dense)
+    with running(source.config, place["device"]) as ranks:
+        first = ranks.rank == 0
+        sweep = Sweep(source, recipe.target, recipe.dense, ranks=ranks, **options, **place)
+        tell = partial(click.echo, err=True) if first else str
+        for row in sweep.rows(formats, batches, leave_out=tell):
+            if first:
+                click.echo(results.opt_line(row))
+            if first and save:
+                results.append("opt", [row], folder)
+
+
+def _placed(device: str | None, dtype: str | None) -> dict[str, Any]:
+    """Device and dtype, named or by default; RuntimeError where there is no such device."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device={device!r}; allowed: cpu, cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError("device='cuda': torch sees no CUDA device")
+    return {"device": device, "dtype": DTYPES[dtype or ("fp16" if device == "cuda" else "bf16")]}
+
+
+def _recipe(source: Any, format: str | None, sparsity: float | None, within: str,
+            outer_fc1_dense: bool, method: str = "magnitude") -> Any:  # fmt: skip
+    from lab_utils.llm.masks import Target
+    from lab_utils.llm.recipe import Recipe, none, outer_fc1
+
+    target = None if sparsity is None else Target(sparsity, within)
+    dense = outer_fc1(source.config) if outer_fc1_dense else none
+    return Recipe(format, target, method, dense)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m lab_utils.llm")

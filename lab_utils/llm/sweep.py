@@ -1,0 +1,135 @@
+"""One model in several formats and batches: dense beside sparse, in one run."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from lab_utils.analysis import memory
+from lab_utils.formats import FORMATS
+from lab_utils.llm import fits
+from lab_utils.llm.checkpoint import Source
+from lab_utils.llm.masks import Target
+from lab_utils.llm.measure import measure, over_ranks, reset_peak, sparsity_of
+from lab_utils.llm.model import OPT
+from lab_utils.llm.outside import FORMAT as TRANSFORMERS
+from lab_utils.llm.outside import Transformers
+from lab_utils.llm.parallel import ALONE, Ranks
+from lab_utils.llm.reader import HuggingFace
+from lab_utils.llm.recipe import Recipe, none
+from lab_utils.llm.sources import decoded, model_of
+from lab_utils.llm.stored import Stored
+
+DENSE = "dense"  # our decoder with a torch.nn.Linear for every matrix
+
+
+def raise_at_once(error: RuntimeError) -> None:
+    """The strict way to leave out what does not fit."""
+    raise error
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the measured models share; `rows` measures them.
+
+    Sparse formats are pruned to `target` by magnitude, but for matrices of which `dense` is true; a
+    stored model is pruned already, and `target` None. `repeats` and `breakdown` are those of
+    `measure.measure`. On several `ranks` each does the same.
+    """
+
+    source: Source | Stored
+    target: Target | None = None
+    dense: Callable[[str], bool] = none
+    prompt: int = 64
+    output: int = 512
+    repeats: int = 1
+    breakdown: bool = True
+    ranks: Ranks = ALONE
+    device: torch.device | str = "cpu"
+    dtype: torch.dtype = torch.float16
+
+    def rows(
+        self,
+        formats: Sequence[str],
+        batches: Sequence[int] = (),
+        leave_out: Callable[[RuntimeError], object] = raise_at_once,
+    ) -> Iterator[dict]:
+        """Rows of `opt`, one for each of `formats` and `batches`, a model after the other.
+
+        `formats`: names in FORMATS; "dense" for our decoder with the weights as they are;
+        "transformers" for that library's own. Without `batches`, 8, 16 … to the largest that fits.
+        What does not fit is not loaded: `leave_out` hears of it.
+        Raises ValueError for impossible arguments before anything is loaded.
+        """
+        here = torch.device(self.device)
+        has = min(over_ranks(fits.capacity(here), here, self.ranks))
+        for format, work in [(format, self._planned(format)) for format in formats]:
+            unknown = self._is_stored and format in FORMATS and format != DENSE
+            sizes = [] if unknown else _fitting(work, batches, has, leave_out)
+            if not (sizes or unknown):
+                continue
+            model = self._model(format)
+            if unknown:  # a stored model tells its sparsity when it is there
+                sizes = _fitting(
+                    replace(work, sparsity=sparsity_of(model)), batches, has, leave_out
+                )
+            for batch in sizes:
+                yield self._row(model, batch)
+            del model
+            reset_peak(here)
+
+    @property
+    def _is_stored(self) -> bool:
+        return isinstance(self.source, Stored)
+
+    def _planned(self, format: str) -> memory.Workload:
+        """What the planner is asked; ValueError for what cannot be."""
+        sparse = format not in (DENSE, TRANSFORMERS)
+        if sparse and format not in FORMATS:
+            allowed = ", ".join([*FORMATS, TRANSFORMERS])
+            raise ValueError(f"format={format!r}: unknown; allowed: {allowed}")
+        if sparse and self.target is None and not self._is_stored:
+            raise ValueError(f"format={format!r} needs a sparsity; allowed: 0 to 1")
+        if format == TRANSFORMERS and (self._is_stored or self.ranks.world > 1):
+            raise ValueError(
+                f"format={format!r} of a stored model, or on {self.ranks.world} ranks; allowed: "
+                "one rank, and a model by name or of Hugging Face's"
+            )
+        sparsity = self.target.sparsity if sparse and self.target else 0.0
+        return memory.Workload(
+            fits.as_catalog_model(self.source.config), format if sparse else DENSE, sparsity,
+            prompt=self.prompt, output=self.output, gpus=self.ranks.world, dense=self.dense,
+        )  # fmt: skip
+
+    def _model(self, format: str) -> OPT | Transformers:
+        place = {"device": self.device, "dtype": self.dtype}
+        if format == TRANSFORMERS:
+            named = isinstance(self.source, HuggingFace)
+            return Transformers(self.source.config, self.source.folder if named else None, **place)
+        if format == DENSE:
+            return decoded(model_of(self.source, Recipe(), ranks=self.ranks, **place))
+        recipe = Recipe(format, self.target, dense=self.dense)
+        return model_of(self.source, recipe, ranks=self.ranks, **place)
+
+    def _row(self, model: OPT | Transformers, batch: int) -> dict:
+        lengths = (batch, self.prompt, self.output)
+        if isinstance(model, Transformers):
+            return model.measure(*lengths, repeats=self.repeats)
+        return measure(model, *lengths, repeats=self.repeats, breakdown=self.breakdown)
+
+
+def _fitting(
+    work: memory.Workload,
+    wanted: Sequence[int],
+    has: float,
+    leave_out: Callable[[RuntimeError], object],
+) -> list[int]:
+    """Of the batches, those that fit."""
+    try:
+        if not wanted:
+            return fits.batches(work, has)
+        for batch in sorted(wanted):
+            fits.check_fits(replace(work, batch=batch), has)
+    except RuntimeError as error:
+        leave_out(error)
+    return [batch for batch in wanted if memory.total(replace(work, batch=batch)) <= has]
