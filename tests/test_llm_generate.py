@@ -39,15 +39,15 @@ def test_prompts_of_different_lengths_are_independent(tmp_path) -> None:
 
 
 def test_several_buckets_and_a_decoder_that_is_used_again() -> None:
-    model = random_model(max_positions=3 * BUCKET)
-    tokens, new = prompts(2, BUCKET - 20), 50
+    model = random_model(max_positions=4 * BUCKET)
+    tokens, new = prompts(2, BUCKET - 20), BUCKET
     expected = tokens
     for _ in range(new):  # without a cache
         with torch.inference_mode():
             expected = torch.cat([expected, model(expected)[:, -1:].argmax(-1)], 1)
-    decoder = Decoder(model, 2, 3 * BUCKET)
-    other = Prompts.of(prompts(2, 200, seed=1), model.config, 100)
-    decoder.run(other, 100)  # leaves its keys and values behind
+    decoder = Decoder(model, 2, 4 * BUCKET)
+    other = Prompts.of(prompts(2, 3 * BUCKET, seed=1), model.config, BUCKET)
+    decoder.run(other, BUCKET)  # leaves its keys and values behind
     found = decoder.run(Prompts.of(tokens, model.config, new), new)
     assert torch.equal(found, expected[:, -new:])
 
