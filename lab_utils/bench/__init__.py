@@ -9,7 +9,7 @@ contenders of a device and how to time them, `rows` is the arithmetic, `measurin
 `encoders` measures how fast weights are encoded.
 """
 
-from lab_utils.bench.cases import DTYPES, Case, grid, shapes
+from lab_utils.bench.cases import DTYPES, Case, check_any, grid, shapes
 from lab_utils.bench.encoders import measure_encoders
 from lab_utils.bench.measuring import default_device, default_formats, measure, sweep
 from lab_utils.bench.operands import Weights
@@ -18,6 +18,7 @@ __all__ = [
     "DTYPES",
     "Case",
     "Weights",
+    "check_any",
     "default_device",
     "default_formats",
     "grid",

@@ -44,9 +44,21 @@ class Case:
 def grid(
     shapes: Iterable[tuple[int, int]], Ns: Sequence[int], sparsities: Sequence[float], **fixed
 ) -> Iterator[Case]:
-    """Every combination of shape, sparsity and N, as cases; N changes fastest."""
+    """Every combination of shape, sparsity and N, as cases; N changes fastest.
+
+    Raises ValueError where one of the lists is empty.
+    """
+    shapes = list(shapes)
+    check_any(shapes=shapes, Ns=Ns, sparsities=sparsities)
     for (M, K), sparsity, N in itertools.product(shapes, sparsities, Ns):
         yield Case(M, K, N, sparsity, **fixed)
+
+
+def check_any(**lists: Sequence) -> None:
+    """Raise ValueError, naming it, for a list without items."""
+    for name, items in lists.items():
+        if not items:
+            raise ValueError(f"{name}={items!r}: empty; allowed: one item or more")
 
 
 def shapes(texts: Iterable[str] = (), models: Iterable[str] = ()) -> list[tuple[int, int]]:

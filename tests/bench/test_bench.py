@@ -163,3 +163,11 @@ def test_shapes_of_texts_and_models() -> None:
             bench.shapes([text])
     with pytest.raises(ValueError, match=r"'opt-3b' is unknown; allowed: OPT-125M"):
         bench.shapes(models=["opt-3b"])
+
+
+@pytest.mark.parametrize("name", ["shapes", "Ns", "sparsities"])
+def test_a_grid_without_cases_is_refused(name: str) -> None:
+    lists = {"shapes": iter([(64, 64)]), "Ns": [1], "sparsities": [0.5]}
+    assert len(list(grid(**lists))) == 1
+    with pytest.raises(ValueError, match=rf"{name}=\[\]: empty; allowed: one item or more"):
+        list(grid(**(lists | {"shapes": [(64, 64)]} | {name: []})))
