@@ -14,16 +14,18 @@ class LiveBytes(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.peak, self._sizes = 0, {}
+        self.peak, self._total, self._sizes = 0, 0, {}
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         result = function(*arguments, **(options or {}))
         given = {storage._cdata for storage in _storages((arguments, options))}
         made = [storage for storage in _storages(result) if storage._cdata not in given]
-        if made:
+        self._sizes |= {StorageWeakRef(storage): storage.nbytes() for storage in made}
+        self._total += sum(storage.nbytes() for storage in made)
+        if self._total > self.peak:  # only then does it matter what has died
             self._sizes = {ref: size for ref, size in self._sizes.items() if not ref.expired()}
-            self._sizes |= {StorageWeakRef(storage): storage.nbytes() for storage in made}
-            self.peak = max(self.peak, sum(self._sizes.values()))
+            self._total = sum(self._sizes.values())
+            self.peak = max(self.peak, self._total)
         return result
 
 
