@@ -37,7 +37,8 @@ def generate(
     `tokens`: [batch, prompt], or lists of token ids, which may differ in length. Temperature 0 is
     greedy; `Sampling` says what the other numbers mean, and the same `seed` gives the same tokens
     on the same machine. After the token `stop` a sequence is filled up with it, and generation
-    ends early once all have met it. With several ranks, all return the tokens of rank 0.
+    ends early once all have met it. With several ranks, each gives the same prompts, and all
+    return the tokens of rank 0.
     Raises ValueError for prompts and numbers out of range (see `Prompts`, `Sampling`).
     """
     sampling = Sampling(temperature, top_k, top_p)

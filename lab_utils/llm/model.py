@@ -124,6 +124,7 @@ class OPT(nn.Module):
         super().__init__()
         config.share(ranks.world)
         self.config, self.ranks = config, ranks
+        self.weights_origin = "random"  # loaders say "checkpoint" where it is one
         H, E, place = config.hidden, config.embed, {"device": device, "dtype": dtype}
         projected = config.embed != config.hidden
         self.embedding = nn.Embedding(config.vocab, E, **place)

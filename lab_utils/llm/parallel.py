@@ -88,7 +88,7 @@ def running(
     the ranks do not divide the heads and the MLP of the model.
     A rank that fails leaves the group: with gloo the others' next collective fails, with NCCL
     `torchrun` ends them. One that only stays away makes the others' collective fail after
-    `timeout_s`.
+    `timeout_s`, unless it is part of a CUDA graph, over which nobody watches.
     """
     world = int(os.environ.get("WORLD_SIZE", "1"))
     config.share(world)
