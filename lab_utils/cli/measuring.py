@@ -224,11 +224,18 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
        show_default=True)
 def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
-    """Hold the emulator's counts against the profiler's on a GPU (needs ncu); small products."""
-    from lab_utils import bench, results
-    from lab_utils.bench.counts import KERNELS, count_summary, measure_counts
+    """Hold the emulator's counts against the profiler's on a GPU (needs ncu); small products.
 
-    cases = bench.grid(bench.shapes(shapes), **grid)
-    rows = measure_counts(cases, kernels or KERNELS, splits=splits)
-    files = results.append("counts", rows, output) if save else []
+    Rows are kept case by case.
+    """
+    from lab_utils import bench, results
+    from lab_utils.bench.counts import KERNELS, check, count_summary, measure_counts
+
+    cases, kernels = list(bench.grid(bench.shapes(shapes), **grid)), kernels or list(KERNELS)
+    check(cases, kernels, splits)
+    rows, files = [], set()
+    for case in tqdm(cases, desc="counting", unit="case", leave=False, disable=None):
+        found = measure_counts([case], kernels, splits=splits)
+        files.update(results.append("counts", found, output) if save else ())
+        rows += found
     click.echo("\n".join([count_summary(rows), *(f"\nrows added to {f}" for f in files)]))
