@@ -5,6 +5,7 @@ result can hide. Outputs start unwritten, so that initcheck finds what a kernel 
 operands are made on the CPU, so that hardly any kernel but ours runs.
 """
 
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ def products() -> Iterator[str]:
     """kernels/spmm: both dtypes, every width of block, K in one part and in two."""
     for (M, K, N), dtype, sparsity in itertools.product(SHAPES, DTYPES, SPARSITIES):
         W, B = operands(M, K, N, dtype, sparsity)
-        for format, split_k in itertools.product(cuda.formats, SPLITS):
+        for format, split_k in itertools.product(multiplied(), SPLITS):
             C = torch.empty(N, M, dtype=dtype, device="cuda").T
             cuda.spmm(encode(W, format).to("cuda"), B.cuda(), C, split_k=split_k)
             accuracy.check(C.cpu(), W, B)
@@ -86,6 +87,16 @@ CHECKS: dict[str, Callable[[], Iterator[str]]] = {
     "cuda_encode": encoders,
     "cuda_baselines": baselines,
 }
+
+
+@functools.cache
+def multiplied() -> list[str]:
+    """The formats that this GPU can multiply; says why it cannot the others."""
+    reasons = {format: cuda.format_problem(format, torch.device("cuda")) for format in cuda.formats}
+    for format, reason in reasons.items():
+        if reason:
+            print(f"not run: {format}: {reason}")
+    return [format for format, reason in reasons.items() if reason is None]
 
 
 def gpu_libraries() -> list[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gpu_formats import MULTIPLIED
 from odd_values import with_odd_values
 from torch import Tensor
 
@@ -32,7 +33,7 @@ def check(W: Tensor, B: Tensor, format: str, **options) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("format", MULTIPLIED)
 @pytest.mark.parametrize("sparsity", [0.0, 0.01, 0.3, 0.5, 0.9, 0.99, 1.0])
 def test_product_is_exact_to_rounding(format: str, sparsity: float, dtype: torch.dtype) -> None:
     for seed, (M, K, N) in enumerate(SHAPES):
@@ -41,7 +42,7 @@ def test_product_is_exact_to_rounding(format: str, sparsity: float, dtype: torch
             check(W, activations(K, N, dtype, seed), format, split_k=split_k)
 
 
-@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("format", MULTIPLIED)
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns(format: str, pattern: str) -> None:
     W = random_sparse(700, 900, 0.6, pattern=pattern, mean=0.5)
@@ -49,15 +50,48 @@ def test_patterns(format: str, pattern: str) -> None:
     check(W, activations(900, 24, W.dtype), format)
 
 
+# Every compiled kernel of zero_row_24: widths, streams, one or two chunks a copy, passes over A.
+ZERO_ROW = [format for format in MULTIPLIED if format.values == ("zero_row_24",)]
+STREAMS = [{"pairs": p, "slice_cols": cols} for p in (False, True) for cols in (48, 960, 2400)]
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("options", STREAMS, ids=str)
+@pytest.mark.parametrize("format", ZERO_ROW)
+def test_streams_and_slices(format: str, options: dict, dtype: torch.dtype) -> None:
+    for sparsity in (0.1, 0.6, 0.9, 0.97):
+        W = random_sparse(500, 2410, sparsity, dtype=dtype, mean=0.5)
+        A = encode(W, format, **options).to("cuda")
+        for N in (1, 8, 16, 29, 64, 65):
+            B = activations(2410, N, dtype, seed=N)
+            C = torch.full((N, 500), torch.nan, dtype=dtype, device="cuda").T
+            cuda.spmm(A, B.cuda(), C)
+            accuracy.check(C.cpu(), W, B)
+
+
+@pytest.mark.parametrize("format", ZERO_ROW)
+def test_launches_follow_each_other_closely(format: str) -> None:
+    """Grids that begin before those before them have ended: C is another's B, as in a model."""
+    W = random_sparse(1024, 1024, 0.7, seed=1) / 16
+    A, x = encode(W, format).to("cuda"), activations(1024, 8, torch.float16).cuda()
+    expected, found = x, x
+    for _ in range(20):
+        torch.cuda.synchronize()
+        expected = spmm(A, expected)
+    for _ in range(20):
+        found = spmm(A, found)
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("format", MULTIPLIED)
 def test_odd_values(format: str, dtype: torch.dtype) -> None:
     """Infinities, NaN, subnormals and -0 as weights do what they do in a dense product."""
     W = with_odd_values(random_sparse(48, 80, 0.7, dtype=dtype), format)
     check(W, activations(80, 3, dtype), format)
 
 
-@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("format", MULTIPLIED)
 def test_strides_of_operands_and_result(format: str) -> None:
     W = random_sparse(100, 90, 0.5)
     A, wide = encode(W, format).to("cuda"), activations(180, 40, W.dtype).cuda()
@@ -67,7 +101,7 @@ def test_strides_of_operands_and_result(format: str) -> None:
         assert bool((canvas[:, 1::3] == 7).all()) and bool((canvas[:, 2::3] == 7).all())
 
 
-@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("format", MULTIPLIED)
 def test_runs_agree_in_every_bit(format: str) -> None:
     W, B = random_sparse(1000, 2000, 0.5), activations(2000, 16, torch.float16).cuda()
     A = encode(W, format).to("cuda")
@@ -75,7 +109,7 @@ def test_runs_agree_in_every_bit(format: str) -> None:
     assert all(torch.equal(first, spmm(A, B)) for _ in range(5))
 
 
-@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("format", MULTIPLIED)
 def test_streams_and_graphs(format: str) -> None:
     W, x = random_sparse(256, 512, 0.5), activations(512, 8, torch.float16).T.cuda()
     A, stream = encode(W, format).to("cuda"), torch.cuda.Stream()
@@ -91,7 +125,7 @@ def test_streams_and_graphs(format: str) -> None:
     accuracy.check(captured.T.cpu(), W, x.T.cpu())
 
 
-@pytest.mark.parametrize("format", cuda.formats)
+@pytest.mark.parametrize("format", MULTIPLIED)
 def test_torch_sees_a_well_formed_operator(format: str) -> None:
     A, B = encode(torch.eye(96, 160).half(), format).to("cuda"), activations(160, 8, torch.float16)
     arguments = ([A.arrays[n] for n in A.ARRAYS], A.constants, A.name, *A.shape, B.cuda(), "cuda")
@@ -109,7 +143,7 @@ def test_explain_and_refusals() -> None:
     W, B = random_sparse(1024, 4096, 0.5), activations(4096, 8, torch.float16).cuda()
     plan = explain(encode(W, "tca_bme").to("cuda"), B)
     assert plan.backend == "cuda" and "workers" in plan.choices
-    with pytest.raises(ValueError, match=r"A is csr; backend 'cuda' multiplies tiled_csl, tca_bme"):
+    with pytest.raises(ValueError, match="A is csr; backend 'cuda' multiplies tiled_csl, tca_bme"):
         spmm(encode(W, "csr").to("cuda"), B)
     with pytest.raises(ValueError, match="B is on cuda:0; allowed: cpu"):
         spmm(encode(W, "tca_bme"), B)

@@ -7,7 +7,7 @@
 namespace lscd {
 namespace {
 
-constexpr int PROBES = 64, TRIALS = 64;  // warps, each with so many products
+[[maybe_unused]] constexpr int PROBES = 64, TRIALS = 64;  // warps, each with so many products
 
 __device__ inline uint32_t hashed(uint32_t x) {
     x = (x ^ x >> 16) * 0x7feb352du;
@@ -15,13 +15,13 @@ __device__ inline uint32_t hashed(uint32_t x) {
     return x ^ x >> 16;
 }
 
-__device__ inline void round_from(__half* to, float value) { *to = __float2half_rn(value); }
-__device__ inline void round_from(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
-
 template <class T>
 __device__ inline uint32_t two(float low, float high) {
     T halves[2];
-    round_from(halves, low), round_from(halves + 1, high);
+    if constexpr (std::is_same_v<T, __half>)
+        halves[0] = __float2half_rn(low), halves[1] = __float2half_rn(high);
+    else
+        halves[0] = __float2bfloat16_rn(low), halves[1] = __float2bfloat16_rn(high);
     uint32_t pair;
     memcpy(&pair, halves, sizeof pair);
     return pair;

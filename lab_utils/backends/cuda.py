@@ -57,6 +57,25 @@ def problem() -> str | None:
     return None
 
 
+def format_problem(format: str, device: torch.device) -> str | None:
+    """Why a GPU on which this backend works cannot multiply a format, or None if it can.
+
+    What zero_row_24 needs of the tensor core beyond its documentation is tried, once a process.
+    """
+    if format != hopper.FORMAT:
+        return None
+    capability, gpu = torch.cuda.get_device_capability(device), torch.cuda.get_device_name(device)
+    if capability != HOPPER:
+        number = "".join(map(str, capability))
+        return f"{format} needs sm_90 (H100, H200); {gpu} is sm_{number}: {hopper.ELSEWHERE}"
+    if failed := _failed_selections(device):
+        return (
+            f"{format} needs mma.sp to select by any metadata; on {gpu}, {failed} of "
+            f"{hopper.PROBES} self-tests found that it does not: {hopper.ELSEWHERE}"
+        )
+    return None
+
+
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
     if A.name == hopper.FORMAT:
@@ -222,25 +241,10 @@ def _hopper_launch(A: SparseMatrix, N: int, split_k: float | None) -> Launch:
 def _hopper_layout(A: SparseMatrix, N: int, split_k: float | None) -> tuple[hopper.Layout, int]:
     """Blocks for N columns, and how many share a slice, once it is known that the kernel works."""
     hopper.check_weights(A)
-    _check_hopper(A.device)
+    if reason := format_problem(A.name, A.device):
+        raise RuntimeError(reason)
     layout = hopper.layout_of(A, N)
     return layout, hopper.blocks_per_slice(A, layout, _multiprocessors(A.device), split_k)
-
-
-def _check_hopper(device: torch.device) -> None:
-    """Raise RuntimeError unless zero_row_24's kernel works on this GPU; tried once a process."""
-    capability = torch.cuda.get_device_capability(device)
-    gpu = torch.cuda.get_device_name(device)
-    if capability != HOPPER:
-        number = "".join(map(str, capability))
-        raise RuntimeError(
-            f"{hopper.FORMAT} needs sm_90 (H100, H200); {gpu} is sm_{number}: {hopper.ELSEWHERE}"
-        )
-    if failed := _failed_selections(device):
-        raise RuntimeError(
-            f"{hopper.FORMAT} needs mma.sp to select by any metadata; on {gpu}, {failed} of "
-            f"{hopper.PROBES} self-tests found that it does not: {hopper.ELSEWHERE}"
-        )
 
 
 @functools.cache

@@ -106,10 +106,10 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) ->
     """
     now = _recording.get() or _Recording()
     (M, N), K, splits = C.shape, B.shape[0], split_k or now.split_k
-    columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN)))[:, :K]
-    result = apart(C.new_empty(N, M))
+    columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN), value=torch.nan))[:, :K]
+    result = apart(C.new_full((N, M), torch.nan))
     launch = (_hopper_launch if A.name == hopper.FORMAT else _launch)(A, N, splits)
-    partial = apart(C.new_empty(launch.sums, dtype=torch.float32))
+    partial = apart(torch.full(launch.sums, torch.nan))
     launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)
     launch.problem.C, launch.problem.ldc = result.data_ptr(), M
     launch.problem.partial = partial.data_ptr()

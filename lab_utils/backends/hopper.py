@@ -158,7 +158,7 @@ def _share_out(A: ZeroRow24, workers: int) -> Shares:
     part = torch.arange(workers + 1, device=starts.device)
     aims = ends[:-1, None] + ends.diff()[:, None] * part // workers  # [slices, workers + 1]
     bounds = torch.searchsorted(starts, aims)
-    low, high = bounds[:, :-1].flatten(), bounds[:, 1:].flatten()
+    low, high = (side.contiguous().flatten() for side in (bounds[:, :-1], bounds[:, 1:]))
 
     def block_of(chunk: Tensor) -> Tensor:
         return torch.searchsorted(first, chunk, right=True) - 1

@@ -15,6 +15,7 @@ from lab_utils.backends import kernel_trace as traces
 from lab_utils.backends.kernel_trace import Counts, KernelFault, KernelTrace, Place, Request
 
 COUNTS = tuple(Counts.__dataclass_fields__)
+LAST_BLOCK = 2**63 - 1  # what an int64 holds
 ALIGN, GAP = 512, 1 << 16  # bytes: as CUDA aligns arrays; between any two of them
 
 
@@ -80,8 +81,12 @@ class Machine:
         """Call a launcher, which returns a cudaError_t, with these arrays as its global memory.
 
         `watch` is the number of the block (x fastest) whose every request the trace keeps. Raises
-        KernelFault where a kernel goes wrong, and RuntimeError where the launch does.
+        KernelFault where a kernel goes wrong, RuntimeError where the launch does, and ValueError for
+        a `watch` that is no number of a block.
         """
+        if watch is not None and not 0 <= watch <= LAST_BLOCK:
+            allowed = f"None, or the number of a block, from 0 to {LAST_BLOCK}"
+            raise ValueError(f"watch={watch}: allowed: {allowed}")
         arrays = [_array(*item, False) for item in read.items()]
         arrays += [_array(*item, True) for item in written.items()]
         with self.busy:

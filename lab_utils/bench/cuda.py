@@ -41,7 +41,7 @@ class Ours(Baseline):
         self.name = format
 
     def problem(self, W: Tensor, N: int) -> str | None:
-        return None
+        return cuda.format_problem(self.name, W.device)
 
     def prepare(self, W: Tensor) -> Encoded:
         return Encoded(encode(W, self.name), W)

@@ -1,0 +1,207 @@
+"""The Hopper kernel on the host: every compiled variant, its shares, its traces, its refusals."""
+
+import ctypes
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+from emulated import machine_of
+from torch import Tensor
+
+from lab_utils import accuracy, encode, explain, spmm
+from lab_utils.backends import cuda, emulator, hopper
+from lab_utils.backends.simt import Machine
+from lab_utils.formats import ZeroRow24
+from lab_utils.patterns import PATTERNS, random_sparse
+
+DTYPES = [torch.float16, torch.bfloat16]
+
+
+def activations(K: int, N: int, dtype: torch.dtype = torch.float16) -> Tensor:
+    generator = torch.Generator().manual_seed(N)
+    return torch.randn(N, K, generator=generator).add_(0.5).to(dtype).T
+
+
+def product(A: ZeroRow24, W: Tensor, N: int, split_k: int = 1) -> Tensor:
+    """C = A · B in the emulator, right in every element and with the same bits when repeated."""
+    B = activations(W.shape[1], N, W.dtype)
+    with emulator.recording(split_k=split_k):
+        C, again = (spmm(A, B, backend="emulator") for _ in range(2))
+    accuracy.check(C, W, B)
+    assert torch.equal(C, again)
+    return C
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("pairs", [False, True])
+def test_every_width_and_tail(pairs, dtype) -> None:
+    """N = 1 to 64 and in passes beyond; M and K that no tile divides; slices that end early."""
+    for N, (M, K, cols) in itertools.product(
+        (1, 8, 9, 16, 17, 33, 64, 70), ((65, 49, 48), (130, 250, 144))
+    ):
+        W = random_sparse(M, K, 0.6, dtype=dtype, seed=N, mean=0.5)
+        product(ZeroRow24.encode(W, slice_cols=cols, pairs=pairs), W, N)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.7, 0.95, 1.0])
+def test_every_sparsity(sparsity) -> None:
+    for pairs, dtype in zip((False, True), DTYPES, strict=True):
+        W = random_sparse(100, 300, sparsity, dtype=dtype, mean=0.5)
+        product(ZeroRow24.encode(W, pairs=pairs), W, 8)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_masks_with_a_dense_tile(pattern) -> None:
+    W = random_sparse(200, 400, 0.7, pattern=pattern, mean=0.5)
+    W[64:128, 48:200] = 1.5
+    product(ZeroRow24.encode(W), W, 16, split_k=3)
+
+
+def test_copies_of_two_chunks() -> None:
+    """What `hopper.layout_of` chooses where chunks are small; shares with odd numbers of chunks."""
+    W = random_sparse(300, 700, 0.95, mean=0.5)
+    A = ZeroRow24.encode(W, slice_cols=336)
+    for N, split_k in itertools.product((8, 16), (1, 2, 5)):
+        assert hopper.layout_of(A, N).copy == 2
+        product(A, W, N, split_k)
+
+
+def test_rings_of_any_length() -> None:
+    """Slices so long that few copies fit, and so short that all mbarriers are in use."""
+    W = random_sparse(64, 8000, 0.0, mean=0.5)
+    A = ZeroRow24.encode(W, slice_cols=8016)
+    assert hopper.layout_of(A, 8).stages == 1
+    product(A, W, 8)
+    W = random_sparse(200, 480, 0.97, mean=0.5)
+    A = ZeroRow24.encode(W)
+    assert hopper.layout_of(A, 64).stages * 8 == hopper.MOST_BARRIERS
+    product(A, W, 64)
+
+
+def test_wide_products_fit_by_narrower_blocks() -> None:
+    A = ZeroRow24.encode(random_sparse(64, 4800, 0.5), slice_cols=2400)
+    widths = {N: hopper.layout_of(A, N).block_n for N in (1, 8, 9, 32, 64, 512)}
+    assert widths == {1: 8, 8: 8, 9: 16, 32: 16, 64: 16, 512: 16}
+    for N in widths:
+        layout = hopper.layout_of(A, N)
+        assert layout.stages >= 2 and layout.shared_bytes <= hopper.SHARED_BYTES
+    A = ZeroRow24.encode(random_sparse(64, 20000, 0.5), slice_cols=20016)
+    with pytest.raises(
+        RuntimeError, match="slices of 20016 columns and chunks of .* smaller slice_cols"
+    ):
+        spmm(A, activations(20000, 8), backend="emulator")
+
+
+@pytest.mark.parametrize("workers", [1, 3, 16, 200])
+def test_shares_are_everything_once_and_equal(workers) -> None:
+    A = ZeroRow24.encode(random_sparse(1000, 900, 0.8), slice_cols=336)
+    shares, segments = hopper.share_out(A, workers)
+    first, last, block, segment = shares.long().T
+    starts, of_block = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
+    assert first[0] == 0 and last[-1] == starts.numel() - 1 and torch.equal(first[1:], last[:-1])
+    sizes = (starts[last] - starts[first]).view(-1, workers)
+    assert int((sizes - sizes.double().mean(1, keepdim=True)).abs().max()) <= starts.diff().max()
+    written = []  # (segment, block) of each sum that the kernel writes
+    for low, high, z, number in zip(first, last, block, segment, strict=True):
+        touched = torch.searchsorted(of_block, torch.arange(low, high), right=True) - 1
+        if high > low:
+            assert touched[0] == z
+            written += [(int(number) + i, int(t)) for i, t in enumerate(touched.unique())]
+    assert [number for number, _ in written] == list(range(int(segments[-1])))
+    for number, z in written:
+        assert segments[z] <= number < segments[z + 1]
+    assert len(written) <= hopper.slices_of(A) * (workers + hopper.row_blocks_of(A))
+
+
+def test_shares_are_found_once() -> None:
+    A = ZeroRow24.encode(random_sparse(100, 100, 0.5))
+    again = ZeroRow24.of_valid(A.shape, A.dtype, A.arrays, A.constants)  # as an operator sees it
+    assert hopper.share_out(A, 4).shares is hopper.share_out(again, 4).shares
+    assert hopper.share_out(A.clone(), 4).shares is not hopper.share_out(A, 4).shares
+
+
+def test_a_trace_counts_what_the_layout_promises() -> None:
+    W = random_sparse(256, 480, 0.6)
+    A = ZeroRow24.encode(W, pairs=False)
+    with emulator.recording() as traces:
+        spmm(A, activations(480, 16), backend="emulator")
+    trace, chunks = traces[0], hopper.chunks_of(A)
+    assert trace.kernels == ("hopper_mma<__half, 16, false, 1>", "add_segments<__half, 16>")
+    assert trace.total("bmma").requests == 8 * chunks
+    assert trace.total("mma_sp").requests == 4 * 2 * 2 * chunks  # tiles, steps, eights of columns
+    copied = trace.total("bulk_copy")
+    assert copied.sectors == copied.least_sectors == A.arrays["data"].nbytes / 32
+    assert copied.wavefronts == -(-A.arrays["data"].nbytes // 128)
+    gathers = [p for p in trace.lines if p.function == "gather"]
+    assert sum(trace.lines[p].requests for p in gathers) == 2 * 4 * 8 * chunks
+    places = {(p.function, p.operation) for p in trace.lines}
+    assert {("smem2tc", "ldmatrix"), ("smem2tc_listed", "ldmatrix"), ("ld_sparse", "bulk_copy"),
+            ("ld_dense", "stmatrix"), ("extract", "bmma")} <= places  # fmt: skip
+    regular = [
+        trace.lines[p] for p in trace.lines if (p.function, p.operation) == ("smem2tc", "ldmatrix")
+    ]
+    assert sum(r.wavefronts for r in regular) == 4 * sum(r.requests for r in regular)
+
+
+def test_explain_names_slices_and_shares() -> None:
+    A = ZeroRow24.encode(random_sparse(256, 480, 0.9), slice_cols=240)
+    plan = explain(A, activations(480, 100), backend="emulator")
+    assert plan.kernel == "zero_row_24_mma"
+    assert plan.choices["slices"].startswith("2 of K, 240 columns each (as A was encoded)")
+    assert plan.choices["columns"] == "2 x 64 of C; A is read 2 times"
+    assert "chunks each: equal bytes" in plan.choices["shares"]
+    assert "row of zeros" in plan.choices["values"]
+
+
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+def test_weights_that_are_not_finite_are_refused(value) -> None:
+    W = random_sparse(64, 96, 0.5)
+    W[3, 5] = value
+    A, B = encode(W, "zero_row_24"), activations(96, 8)
+    for call in (spmm, explain):
+        with pytest.raises(ValueError, match="infinite or NaN weight, .* encode A as tca_bme"):
+            call(A, B, backend="emulator")
+
+
+def test_activations_that_are_not_finite_stay_in_their_products() -> None:
+    """An infinity in B meets the weights of its row only, never a slot that is not in use."""
+    W, B = random_sparse(64, 96, 0.8), activations(96, 8).contiguous()
+    B[7, 3] = torch.inf
+    C = spmm(encode(W, "zero_row_24"), B, backend="emulator")
+    assert torch.equal(~C.isfinite(), (W[:, 7] != 0)[:, None] & (torch.arange(8) == 3))
+
+
+# --- what the kernel needs of the GPU ---
+
+
+def selections(machine: Machine) -> Tensor:
+    """What the self-test finds: wrong elements of fp16, steps 0 and 1, and of bf16."""
+    wrong = torch.full((hopper.PROBES,), -1, dtype=torch.int32)
+    machine.run("lscd_cuda_select", ctypes.c_void_p(wrong.data_ptr()), None, read={},
+                written={"wrong": wrong})  # fmt: skip
+    return wrong
+
+
+def test_the_self_test_passes_where_metadata_selects() -> None:
+    assert not selections(emulator.machine()).any()
+
+
+def test_the_self_test_notices_other_tensor_cores(tmp_path: Path) -> None:
+    """In every dtype and step, where metadata does more than select."""
+    machine = machine_of("other_tensor_core", tmp_path)
+    assert bool(selections(machine).view(4, -1).ne(0).any(1).all())
+
+
+def test_other_gpus_are_refused_by_name(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA A100")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
+    device = torch.device("cuda", 0)
+    assert cuda.format_problem("tca_bme", device) is None
+    told = cuda.format_problem("zero_row_24", device)
+    assert told.startswith(
+        "zero_row_24 needs sm_90 (H100, H200); NVIDIA A100 is sm_80: encode A as"
+    )
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(cuda, "_failed_selections", lambda _: 5)
+    assert "on NVIDIA A100, 5 of 256 self-tests" in cuda.format_problem("zero_row_24", device)
