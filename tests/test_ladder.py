@@ -131,6 +131,9 @@ def test_refusals() -> None:
         ladder.run("tca_bme_3_pipeline", W, B, backend="cpu")
     with pytest.raises(ValueError, match=r"B has shape \(63, 8\)"):
         ladder.run("tca_bme_3_pipeline", W, B[:63], backend="emulator")
+    for watch in (-1, 2**63, 2**70):
+        with pytest.raises(ValueError, match=f"watch={watch}: allowed: None, or the number"):
+            ladder.emulate(ladder.encode("tca_bme_3_pipeline", W), B, watch=watch)
     with pytest.raises(ValueError, match="A is on cpu, B on cpu; allowed: both on cuda"):
         ladder.run("tca_bme_3_pipeline", W, B)
 
