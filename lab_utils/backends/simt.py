@@ -81,8 +81,8 @@ class Machine:
         """Call a launcher, which returns a cudaError_t, with these arrays as its global memory.
 
         `watch` is the number of the block (x fastest) whose every request the trace keeps. Raises
-        KernelFault where a kernel goes wrong, RuntimeError where the launch does, and ValueError for
-        a `watch` that is no number of a block.
+        KernelFault where a kernel goes wrong, RuntimeError where the launch does, ValueError for a
+        `watch` that is no number of a block.
         """
         if watch is not None and not 0 <= watch <= LAST_BLOCK:
             allowed = f"None, or the number of a block, from 0 to {LAST_BLOCK}"
