@@ -68,12 +68,16 @@ def _choose(W: Tensor, diagonal: Tensor, columns: slice, target: Target) -> Tens
 
 def _inverse_factor(hessian: Tensor, damp: float) -> Tensor:
     """U [K, K], upper triangular, with UᵀU = (H + λI)⁻¹: row j is what step j spreads."""
-    mean = float(hessian.diagonal().mean())
-    damped = hessian.clone()
-    damped.diagonal().add_(damp * mean or 1.0)  # without any input, all weights weigh the same
-    lower, failed = torch.linalg.cholesky_ex(damped)
+    lower, failed = torch.linalg.cholesky_ex(_damped(hessian, damp))
     if not failed:
         lower, failed = torch.linalg.cholesky_ex(torch.cholesky_inverse(lower))
     if failed:
         raise RuntimeError(f"hessian is not positive definite with damp={damp}; allowed: a larger")
     return lower.T
+
+
+def _damped(hessian: Tensor, damp: float) -> Tensor:
+    mean = float(hessian.diagonal().mean())
+    damped = hessian.clone()
+    damped.diagonal().add_(damp * mean or 1.0)  # without any input, all weights weigh the same
+    return damped
