@@ -148,7 +148,9 @@ def test_rows_of_the_gpu(rows: pd.DataFrame) -> None:
         assert (of_case.dense_us == dense.time_us.min()).all()
         assert np.allclose(of_case.speedup, of_case.dense_us / of_case.time_us, rtol=2e-4)
     ours = rows[rows.backend == "cuda"]
-    assert set(ours.kernel) == {"tiled_csl_mma", "tca_bme_mma"} and (ours.split_k >= 1).all()
+    device = torch.device("cuda")
+    works = {f for f in backend.formats if backend.format_problem(f, device) is None}
+    assert set(ours.kernel) == {f"{format}_mma" for format in works} and (ours.split_k > 0).all()
     assert set(rows.backend) == {"cuda", "baseline"}
 
 
@@ -182,7 +184,7 @@ def test_what_fails_on_the_gpu_is_left_out_or_raised(monkeypatch) -> None:
 
 @pytest.mark.gpu
 def test_encoders_are_measured_on_the_gpu() -> None:
-    found = bench.measure_encoders(CASE, backend.formats, device="cuda", repeats=2)
+    found = bench.measure_encoders(CASE, ["tiled_csl", "tca_bme"], device="cuda", repeats=2)
     assert [(row["format"], row["options"]) for row in found] == [
         ("tiled_csl", "reorder=True"), ("tiled_csl", "reorder=False"), ("tca_bme", "")]  # fmt: skip
     assert all(row.keys() == set(results.COLUMNS["encode"]) for row in found)
