@@ -1,8 +1,8 @@
 """What pruning needs to know of the data: calibration tokens go through a model layer by layer.
 
 Each layer is pruned before the inputs of the next are computed, which therefore see what pruning
-has done so far (SparseGPT section 4, Wanda section 4). Only one layer's statistics and one hidden
-state for each sequence are held; a layer's four matrices are judged by the same forward pass.
+has done so far, as in SparseGPT and Wanda. Only one layer's statistics and one hidden state for
+each sequence are held; a layer's four matrices are judged by the same forward pass.
 """
 
 from collections.abc import Callable, Iterator

@@ -22,7 +22,7 @@ def none(name: str) -> bool:
 
 
 def outer_fc1(config: OPTConfig) -> Callable[[str], bool]:
-    """Keep fc1 dense in the first and last quarter of the layers, as Flash-LLM's section 6 does."""
+    """Keep fc1 dense in the first and last quarter of the layers, as Flash-LLM's section 6.3.1 does."""
     quarter = config.layers // 4
     outer = {*range(quarter), *range(config.layers - quarter, config.layers)}
     names = {f"layers.{index}.fc1" for index in outer}

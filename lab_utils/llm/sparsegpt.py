@@ -25,7 +25,8 @@ def sparsegpt(
     `hessian` [K, K] is XᵀX of the calibration inputs X [tokens, K], fp32 or fp64, in which all is
     computed; `damp` times its mean diagonal is added to its diagonal, so that inputs that were
     always zero do no harm. At least as many weights as `masks.zeros` counts are +0: the mask is
-    chosen block by block (N:M: group by group), by w² / [H⁻¹]ⱼⱼ (equation 3), in equal shares.
+    chosen block by block (N:M: group by group), in equal shares, where w² / [H⁻¹]ⱼⱼ is lowest, with
+    the inverse for the columns from j on.
     Raises ValueError for what does not fit, RuntimeError where the hessian, damped, is not
     positive definite or the updated weights do not fit their dtype.
     """
