@@ -84,12 +84,13 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
     for name, seconds in zip(names, rows.gpus * rows.seconds, strict=True):
         fig.add_annotation(x=seconds, y=name, text=f"<b>{seconds:.3g} s</b>")
     fig.update_annotations(showarrow=False, xanchor="left", xshift=6)
-    fig.update_xaxes(title="GPU-seconds", range=[0, 1.15 * float((rows.gpus * rows.seconds).max())])
+    unit = "seconds" if _on_cpu(rows) else "GPU-seconds"
+    fig.update_xaxes(title=unit, range=[0, 1.15 * float((rows.gpus * rows.seconds).max())])
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
     return titled(
         fig,
         _title(model, "where the time goes", 1),
-        f"{_origin(rows, model)}; seconds of all GPUs added",
+        _origin(rows, model) + ("" if _on_cpu(rows) else "; seconds of all GPUs added"),
         barmode="relative",
         height=190 + 34 * len(rows),
         margin={"t": 125},
@@ -107,11 +108,16 @@ def _title(model: str, what: str, which: int) -> str:
 
 def _names(rows: pd.DataFrame) -> list[str]:
     """Format, sparsity and GPUs of each row, as "TCA-BME 80 %, 1 GPU"."""
-    return [
-        LABELS[row.format] + (f" {100 * row.sparsity:.0f} %" if row.sparsity else "")
-        + f", {row.gpus} GPU" + "s" * (row.gpus > 1)
-        for row in rows.itertuples()
-    ]  # fmt: skip
+    names = []
+    for row in rows.itertuples():
+        zeros = f" {100 * row.sparsity:.0f} %" if row.sparsity else ""
+        gpus = "" if _on_cpu(rows) else f", {row.gpus} GPU" + "s" * (row.gpus > 1)
+        names.append(LABELS[row.format] + zeros + gpus)
+    return names
+
+
+def _on_cpu(rows: pd.DataFrame) -> bool:
+    return bool(rows.device.str.startswith("cpu").all())
 
 
 def _series(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
