@@ -110,7 +110,7 @@ class ZeroRow24(SparseMatrix):
         chunks = int(first_chunk[-1])
         starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)
         sizes = dense.new_empty(chunks, dtype=torch.int32)
-        plan = (dense, M, K, slice_cols, int(pairs), queues, queued, first_chunk)
+        plan = (dense, M, K, slice_cols, int(pairs), queues, queued, first_chunk, chunks)
         native.call("lscd_zero_row_24_place", *plan, reach, starts, sizes)
         chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
         data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
@@ -165,7 +165,8 @@ class ZeroRow24(SparseMatrix):
     def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
         """What the compiled readers take first."""
         a = self.arrays
-        return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:2]
+        chunks = a["chunk_start"].numel() - 1
+        return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:2], chunks
 
     def _unpack(self, dense: Tensor) -> None:
         native.call("lscd_zero_row_24_unpack", *self._encoding(self._read_constants()), dense)

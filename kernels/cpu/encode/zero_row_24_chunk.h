@@ -12,7 +12,6 @@ struct Encoding {
     const u8* data;
     const i32 *chunk_start, *first_chunk;
 
-    i64 chunks() const { return first_chunk[grid.blocks()]; }
     i64 block_of(i64 chunk) const {
         const i32* end = first_chunk + grid.blocks() + 1;
         return std::upper_bound(first_chunk, end, chunk) - first_chunk - 1;

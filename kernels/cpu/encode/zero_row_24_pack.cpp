@@ -28,7 +28,8 @@ void put_list(u8* chunk, const Queue& queue, i64 nth, i64 m) {
 // data [16 * chunk_start[chunks]].
 LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 pairs,
                                        u32* queues, const i32* queued, const i32* first_chunk,
-                                       const u16* starts, const i32* chunk_start, u8* data) {
+                                       i64 /*chunks*/, const u16* starts, const i32* chunk_start,
+                                       u8* data) {
     Plan plan{{M, K, slice_cols}, bool(pairs), dense, queues, queued, first_chunk};
 #pragma omp parallel for schedule(dynamic) if (large(M * K))
     for (i64 z = 0; z < plan.grid.blocks(); z++)

@@ -134,7 +134,7 @@ class Placement {
 // in units of 16 bytes.
 LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 pairs,
                                         u32* queues, const i32* queued, const i32* first_chunk,
-                                        i64 reach, u16* starts, i32* sizes) {
+                                        i64 /*chunks*/, i64 reach, u16* starts, i32* sizes) {
     Plan plan{{M, K, slice_cols}, bool(pairs), dense, queues, queued, first_chunk};
 #pragma omp parallel for schedule(dynamic) if (large(M * K))
     for (i64 z = 0; z < plan.grid.blocks(); z++)

@@ -71,9 +71,10 @@ int value_problem(const Chunk& chunk, u16 exponent, bool& nonfinite) {
 // 9 a non-zero that is no value. The offsets are sound. nonfinite [1], of zeros: 1 if a value is.
 LSCD_EXPORT void lscd_zero_row_24_check(const u8* data, const i32* chunk_start,
                                         const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
-                                        i64 pairs, i64 exponent, i32* nonfinite, i64* found) {
+                                        i64 pairs, i64 chunks, i64 exponent, i32* nonfinite,
+                                        i64* found) {
     Encoding A{{M, K, slice_cols}, bool(pairs), data, chunk_start, first_chunk};
-    first_problem(A.chunks(), M * K, found, [&](i64 c) {
+    first_problem(chunks, M * K, found, [&](i64 c) {
         Chunk chunk(A, c, A.block_of(c));
         bool any = false;
         int problem = header_problem(chunk);
@@ -105,10 +106,10 @@ LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start, 
 // Writes the non-zeros, and nothing else, into dense [M, K].
 LSCD_EXPORT void lscd_zero_row_24_unpack(const u8* data, const i32* chunk_start,
                                          const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
-                                         i64 pairs, u16* dense) {
+                                         i64 pairs, i64 chunks, u16* dense) {
     Encoding A{{M, K, slice_cols}, bool(pairs), data, chunk_start, first_chunk};
 #pragma omp parallel for schedule(static) if (large(M * K))
-    for (i64 c = 0; c < A.chunks(); c++) {
+    for (i64 c = 0; c < chunks; c++) {
         Chunk chunk(A, c, A.block_of(c));
         u16* origin = dense + chunk.block.row * K + chunk.block.col;
         chunk.for_each_value(

@@ -22,6 +22,7 @@ struct alignas(16) float4 {
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 struct uint3 {
     unsigned x, y, z;
 };
@@ -32,6 +33,8 @@ struct dim3 {
 
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
+inline int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+inline uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 #include "../../common/problem.cuh"
 #include "../warp.h"
@@ -71,6 +74,9 @@ inline int __popcll(uint64_t bits, lscd::simt::Site site = lscd::simt::here()) {
 inline uint32_t __dp2a_lo(uint32_t a, uint32_t b, uint32_t c) {
     return c + (a & 0xffff) * (b & 255) + (a >> 16) * (b >> 8 & 255);
 }
+inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, int by) {
+    return uint32_t((uint64_t(high) << 32 | low) << by % 32 >> 32);
+}
 inline float __int_as_float(int bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -106,6 +112,39 @@ T __shfl_down_sync(unsigned mask, T value, int by, lscd::simt::Site site = lscd:
 inline unsigned __ballot_sync(unsigned mask, bool predicate,
                               lscd::simt::Site site = lscd::simt::here()) {
     return lscd::simt::vote(mask, predicate, site);
+}
+
+inline bool __any_sync(unsigned mask, bool predicate, lscd::simt::Site site = lscd::simt::here()) {
+    return lscd::simt::vote(mask, predicate, site) != 0;
+}
+inline bool __all_sync(unsigned mask, bool predicate, lscd::simt::Site site = lscd::simt::here()) {
+    return lscd::simt::vote(mask, !predicate, site) == 0;
+}
+
+namespace lscd::simt {
+template <class T, class Join>
+T reduce(unsigned mask, T value, Join join, Site site) {
+    for (int bits = 1; bits < 32; bits *= 2)
+        value = join(value, shuffle(mask, value, Block::lane->lane ^ bits, site));
+    return value;
+}
+}  // namespace lscd::simt
+
+// Of whole warps.
+template <class T>
+T __reduce_add_sync(unsigned mask, T value, lscd::simt::Site site = lscd::simt::here()) {
+    return lscd::simt::reduce(mask, value, [](T a, T b) { return T(a + b); }, site);
+}
+template <class T>
+T __reduce_min_sync(unsigned mask, T value, lscd::simt::Site site = lscd::simt::here()) {
+    return lscd::simt::reduce(mask, value, [](T a, T b) { return a < b ? a : b; }, site);
+}
+
+// Blocks run on several threads; what is there before is not asked for.
+inline void atomicMin(long long* to, long long value) {
+    long long before = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (value < before && !__atomic_compare_exchange_n(to, &before, value, false, __ATOMIC_RELAXED,
+                                                          __ATOMIC_RELAXED)) {}
 }
 
 // --- the runtime ---

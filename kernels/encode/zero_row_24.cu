@@ -1,0 +1,173 @@
+// Zero-row 2:4 on the GPU: which weights go to extra chunks, where streams are placed, and the bytes
+// of each chunk, which are those of kernels/cpu/encode/zero_row_24_*.cpp.
+//
+//   queue: a block of four warps for 64 rows of a slice, a warp for a tile's 16 rows,
+//          a lane for a group of three columns, then of three columns of the queue
+//   place, pack: a warp for a chunk, a lane for a stream (zero_row_24.cuh)
+#include "zero_row_24_place.cuh"
+
+namespace lscd {
+namespace {
+
+using namespace zero_row_24;
+
+// The queue of one tile, which a warp fills, in order.
+struct Filling {
+    uint32_t* words;
+    int length = 0;
+
+    // Appends the words of the lanes that have rows.
+    __device__ void append(int column, uint32_t rows) {
+        unsigned have = __ballot_sync(ALL_LANES, rows != 0);
+        uint32_t* word = words + length + __popc(have & lanes_below());
+        if (rows) st_global(word, uint32_t(column) << 16 | rows);
+        length += __popc(have);
+        __syncwarp();
+    }
+    // Where a row has all three columns of a group, the third waits once more. All groups that are
+    // complete now look at the same time; one or two columns at the end have no such row.
+    __device__ void append_thirds() {
+        for (int done = 0; 3 * done + 2 < length;) {
+            int batch = min(length / 3 - done, LANES);
+            Queue queue{words, 3 * (done + batch)};
+            int group = done + lane_id();
+            append(queue.column(3 * group + 2), queue.full(group));
+            done += batch;
+        }
+    }
+};
+
+__global__ void __launch_bounds__(TILES* LANES)
+    queue(Grid grid, Source dense, uint32_t exponent, uint32_t* queues, int* queued, int* nnz,
+          int* nonfinite) {
+    Block block(grid, blockIdx.x);
+    int64_t tile = int64_t(blockIdx.x) * TILES + warp_id();
+    int64_t first_row = block.row + warp_id() * TILE_ROWS;
+    Filling filling{queues + tile * (grid.slice_cols / 2)};
+    int count = 0;
+    bool bad = false;
+    for (int c = 0; c < block.cols; c += 3 * LANES) {
+        int col = c + 3 * lane_id();
+        uint32_t full = 0;
+#pragma unroll 4
+        for (int r = 0; r < TILE_ROWS; r++) {
+            int present = 0;
+            for (int i = 0; i < 3; i++) {
+                bool inside = col + i < block.cols;
+                uint32_t weight = inside ? dense.load(first_row + r, block.col + col + i) : 0;
+                present += weight != 0;
+                bad |= (weight & exponent) == exponent;
+            }
+            count += present;
+            full |= uint32_t(present == 3) << r;
+        }
+        filling.append(col + 1, full);
+    }
+    filling.append_thirds();
+    count = __reduce_add_sync(ALL_LANES, count);
+    bad = __any_sync(ALL_LANES, bad);
+    if (lane_id()) return;
+    st_global(queued + tile, filling.length);
+    st_global(nnz + tile, count);
+    if (bad) st_global(nonfinite, 1);
+}
+
+template <bool PAIRS>
+struct PlaceMemory {
+    Tiles::Memory tiles;
+    uint32_t metadata[METADATA_WORDS];
+    typename Piles<PAIRS>::Memory piles;
+};
+
+template <bool PAIRS>
+__global__ void __launch_bounds__(LANES)
+    place(const __grid_constant__ Plan plan, int reach, uint16_t* starts, int* sizes) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    auto& shared = *reinterpret_cast<PlaceMemory<PAIRS>*>(memory);
+    Place here(plan.grid, plan.first_chunk);
+    Tiles tiles(shared.tiles);
+    Shared<uint32_t> metadata = in_shared(shared.metadata);
+    for (int i = lane_id(); i < METADATA_WORDS; i += LANES) metadata.store(i, 0);
+    tiles.load(plan, here);
+    int halves = 0;
+    auto count = [&](uint32_t) { halves++; };
+    Writer<PAIRS, decltype(count)>(metadata, count).write(tiles);
+    Placement<PAIRS> placement(metadata, shared.piles, 2 * halves, header_bytes(here.extra));
+    if (reach < 0 || placement.free_of_conflicts()) placement.in_order();
+    else placement.greedily(reach);
+    st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
+    int units = (placement.end + TAIL + UNIT - 1) / UNIT * (UNIT / START_BYTES);
+    if (lane_id() == 0) st_global(sizes + blockIdx.x, units);
+}
+
+struct PackMemory {
+    uint4 chunk[MOST_BYTES / 16];
+    Tiles::Memory tiles;
+};
+
+template <bool PAIRS>
+__global__ void __launch_bounds__(LANES)
+    pack(const __grid_constant__ Plan plan, const uint16_t* starts, const int* chunk_start,
+         uint4* data) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    auto& shared = *reinterpret_cast<PackMemory*>(memory);
+    Place here(plan.grid, plan.first_chunk);
+    Tiles tiles(shared.tiles);
+    Shared<uint4> chunk = in_shared(shared.chunk);
+    Shared<uint16_t> halves = chunk.as<uint16_t>();
+    int first = ld_global(chunk_start + blockIdx.x);
+    int vectors = ld_global(chunk_start + blockIdx.x + 1) - first;
+    for (int i = lane_id(); i < vectors; i += LANES) chunk.store(i, uint4{0, 0, 0, 0});
+    tiles.load(plan, here);
+    int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
+    auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
+    Writer<PAIRS, decltype(put)>(chunk.as<uint32_t>(), put).write(tiles);
+    int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
+    int size = vectors * START_BYTES / UNIT;
+    halves.store(STARTS / 2 + TILES * g + m, uint16_t(start | (size >> 2 * m & 3) << 14));
+    for (int i = lane_id(); here.extra && i < LIST_BYTES / 2; i += LANES) {
+        Queue queue = plan.queue(here.z, i / (4 * GROUPS));
+        int col = (here.nth - here.block.regular) * COLS + i % (4 * GROUPS) / 4 * 3 + i % 4;
+        halves.store(LISTS / 2 + i, uint16_t(i % 4 < 3 ? queue.column(col) : NOTHING));
+    }
+    __syncwarp();
+    for (int i = lane_id(); i < vectors; i += LANES) st_global(data + first + i, chunk.load(i));
+}
+
+}  // namespace
+}  // namespace lscd
+
+using namespace lscd;
+using namespace lscd::zero_row_24;
+
+// queues [blocks][4][slice_cols / 2], of which queued [blocks][4] words are filled; nnz [blocks][4]: of
+// each 16 rows of a slice. nonfinite [1], of zeros: 1 if a weight has all bits of `exponent`.
+LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t K, int64_t slice_cols,
+                                       int64_t exponent, uint32_t* queues, int* queued, int* nnz,
+                                       int* nonfinite, cudaStream_t stream) {
+    Grid grid{M, K, slice_cols};
+    return launch(queue, grid.blocks(), TILES * LANES, stream, grid, Source(dense, M, K),
+                  uint32_t(exponent), queues, queued, nnz, nonfinite);
+}
+
+// starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]: in
+// units of 16 bytes.
+LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t K, int64_t slice_cols,
+                                       int64_t pairs, uint32_t* queues, const int* queued,
+                                       const int* first_chunk, int64_t chunks, int64_t reach,
+                                       uint16_t* starts, int* sizes, cudaStream_t stream) {
+    Plan plan{{M, K, slice_cols}, Source(dense, M, K), queues, queued, first_chunk};
+    int bytes = pairs ? sizeof(PlaceMemory<true>) : sizeof(PlaceMemory<false>);
+    return launch_with(bytes, pairs ? place<true> : place<false>, chunks, LANES, stream, plan,
+                       int(reach), starts, sizes);
+}
+
+// data [16 * chunk_start[chunks]].
+LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t K, int64_t slice_cols,
+                                      int64_t pairs, uint32_t* queues, const int* queued,
+                                      const int* first_chunk, int64_t chunks, const uint16_t* starts,
+                                      const int* chunk_start, uint4* data, cudaStream_t stream) {
+    Plan plan{{M, K, slice_cols}, Source(dense, M, K), queues, queued, first_chunk};
+    return launch_with(sizeof(PackMemory), pairs ? pack<true> : pack<false>, chunks, LANES, stream,
+                       plan, starts, chunk_start, data);
+}
