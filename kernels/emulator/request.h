@@ -94,11 +94,12 @@ inline bool paired(const Request& r, int step) {
     return true;
 }
 
-// Accesses of 8 bytes go by half warps, of 16 bytes by quarter warps, as do the rows of ldmatrix. A
-// load whose lanes come in equal pairs goes by parts twice as large, if these are without conflict.
+// Accesses of 8 bytes go by half warps, of 16 bytes by quarter warps, as do the rows of ldmatrix; bulk
+// copies one by one. A load whose lanes come in equal pairs goes by parts twice as large, if these are
+// without conflict.
 inline int wavefronts(const Request& r) {
     int widest = *std::max_element(r.shared_bytes, r.shared_bytes + 32);
-    int part = widest <= 4 ? 32 : widest == 8 ? 16 : 8, sum = 0, joined = 0;
+    int part = widest <= 4 ? 32 : widest == 8 ? 16 : widest == 16 ? 8 : 1, sum = 0, joined = 0;
     for (int lane = 0; lane < 32; lane += part) sum += conflicts(r, lane, part);
     if (r.op != Op::shared_load || part == 32 || !(paired(r, 1) || paired(r, 2))) return sum;
     for (int lane = 0; lane < 32; lane += 2 * part) {
