@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from lab_utils.analysis.memory import no_matrix
 from lab_utils.formats import FORMATS
 from lab_utils.formats.checks import DTYPES
 from lab_utils.llm.config import OPTConfig
@@ -14,19 +15,6 @@ from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks
 from lab_utils.llm.prune import method_of
 from lab_utils.nn import SparseLinear
-
-
-def none(name: str) -> bool:
-    """Keep no matrix dense."""
-    return False
-
-
-def outer_fc1(config: OPTConfig) -> Callable[[str], bool]:
-    """Keep fc1 dense in the first and last quarter of the layers, as Flash-LLM's section 6.3.1 does."""
-    quarter = config.layers // 4
-    outer = {*range(quarter), *range(config.layers - quarter, config.layers)}
-    names = {f"layers.{index}.fc1" for index in outer}
-    return names.__contains__
 
 
 @dataclass(frozen=True)
@@ -41,7 +29,7 @@ class Recipe:
     format: str | Callable[[str], str | None] | None = None
     target: Target | None = None
     method: str = "magnitude"
-    dense: Callable[[str], bool] = none
+    dense: Callable[[str], bool] = no_matrix
 
     def __post_init__(self) -> None:
         method_of(self.method)
