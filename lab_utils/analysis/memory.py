@@ -6,6 +6,7 @@ the decoder of `lab_utils.llm` keeps beside them. Nothing is allocated.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
 from lab_utils.catalog import Device, Model, layer_shapes
@@ -67,7 +68,13 @@ class Workload:
         return -(-self.positions // SLOTS) * SLOTS
 
 
-def outer_fc1(model: Model) -> Callable[[str], bool]:
+class HasLayers(Protocol):
+    """A model's dimensions, of whatever kind."""
+
+    layers: int
+
+
+def outer_fc1(model: HasLayers) -> Callable[[str], bool]:
     """Says which matrices Flash-LLM's pruned models keep dense (sec. 6.3.1).
 
     They are the feed-forward inputs, fc1, of the first and of the last quarter of the layers.

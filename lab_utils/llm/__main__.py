@@ -217,11 +217,12 @@ def _placed(device: str | None, dtype: str | None) -> dict[str, Any]:
 
 def _recipe(source: Any, format: str | None, sparsity: float | None, within: str,
             outer_fc1_dense: bool, method: str = "magnitude") -> Any:  # fmt: skip
+    from lab_utils.analysis.memory import no_matrix, outer_fc1
     from lab_utils.llm.masks import Target
-    from lab_utils.llm.recipe import Recipe, none, outer_fc1
+    from lab_utils.llm.recipe import Recipe
 
     target = None if sparsity is None else Target(sparsity, within)
-    dense = outer_fc1(source.config) if outer_fc1_dense else none
+    dense = outer_fc1(source.config) if outer_fc1_dense else no_matrix
     return Recipe(format, target, method, dense)
 
 

@@ -16,7 +16,7 @@ from lab_utils.llm.outside import FORMAT as TRANSFORMERS
 from lab_utils.llm.outside import Transformers
 from lab_utils.llm.parallel import ALONE, Ranks
 from lab_utils.llm.reader import HuggingFace
-from lab_utils.llm.recipe import Recipe, none
+from lab_utils.llm.recipe import Recipe
 from lab_utils.llm.sources import decoded, model_of
 from lab_utils.llm.stored import Stored
 
@@ -39,7 +39,7 @@ class Sweep:
 
     source: Source | Stored
     target: Target | None = None
-    dense: Callable[[str], bool] = none
+    dense: Callable[[str], bool] = memory.no_matrix
     prompt: int = 64
     output: int = 512
     repeats: int = 1

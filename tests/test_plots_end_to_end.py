@@ -1,0 +1,140 @@
+"""Figures of notebook 40 hold the rows they are given, and say so where there are none."""
+
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from lab_utils import catalog, plots, results
+from lab_utils.analysis import memory as m
+from lab_utils.plots.end_to_end import BEST, FIGURES
+
+NO_ROWS = pd.DataFrame(columns=results.COLUMNS["opt"])
+THROUGHPUT = catalog.published("flash_llm_throughput")
+SPEEDUP = catalog.published("flash_llm_end_to_end")
+PEAKS = catalog.published("flash_llm_peak_memory")
+H200 = catalog.device("H200-SXM")
+
+
+def row(format: str, batch: int, rate: float, **changes) -> dict:
+    """A row of `opt` with that many tokens per GPU-second."""
+    seconds = batch * 512 / rate
+    parts = {"matmul_s": 0.6, "attention_s": 0.1, "communication_s": 0.1, "other_s": 0.2}
+    return {
+        "date": "2026-11-21T00:00:00", "commit": "c", "device": "h200", "driver": "", "cuda": "",
+        "model": "OPT-30B", "gpus": 1, "format": format, "weights": "random", "batch": batch,
+        "sparsity": 0.8 if format == "tca_bme" else 0.0, "prompt": 64, "output": 512,
+        "seconds": seconds, "tokens_per_gpu_second": rate, "peak_gb": 30.0,
+        **{name: share * seconds for name, share in parts.items()}, **changes,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    """Dense to batch 16, sparse to 64, and transformers beside."""
+    found = [row("dense", 8, 200), row("dense", 16, 400), row("transformers", 8, 150)]
+    return pd.DataFrame(found + [row("tca_bme", batch, 60 * batch) for batch in (8, 16, 64)])
+
+
+def drawn(rows: pd.DataFrame, model: str = "OPT-30B") -> go.Figure:
+    return plots.generation_throughput(rows, THROUGHPUT, SPEEDUP, model)
+
+
+def points(fig: go.Figure, name: str, axis: str) -> dict[str, float]:
+    """What is drawn under a name in one panel: batch -> height."""
+    traces = [t for t in fig.data if t.name == name and t.xaxis == axis]
+    return {x: y for trace in traces for x, y in zip(trace.x, trace.y, strict=True)}
+
+
+def test_lines_are_the_rows_and_each_side_s_best(rows) -> None:
+    fig = drawn(rows)
+    assert points(fig, "TCA-BME 80 %, 1 GPU", "x") == {
+        "8": 480, "16": 960, "64": 3840, BEST: 3840,
+    }  # fmt: skip
+    ratios = points(fig, "TCA-BME 80 %, 1 GPU", "x2")
+    assert ratios == {"8": 2.4, "16": 2.4, BEST: 9.6}  # at 64 dense has nothing to compare with
+    assert points(fig, "dense, 1 GPU", "x") == {"8": 200, "16": 400, BEST: 400}
+    assert points(fig, "transformers, 1 GPU", "x2") == {}
+
+
+def test_published_marks_are_the_printed_numbers() -> None:
+    fig = drawn(NO_ROWS)
+    assert points(fig, "Flash-LLM, 1 A100", "x") == {"64": 1187}
+    assert points(fig, "FasterTransformer, 1 A100", "x") == {BEST: 359}
+    doubled = points(fig, "DeepSpeed, 2 A100s", "x2")
+    assert doubled == {"8": 1.91, "16": 1.87, "32": 1.67, "64": 1.54}
+    best = points(fig, "DeepSpeed, 1 A100", "x2")
+    assert best == {BEST: 3.4}
+
+
+@pytest.mark.parametrize("model", FIGURES)
+def test_without_rows_figures_say_how_to_make_them(model: str) -> None:
+    subtitle = drawn(NO_ROWS, model).layout.title.subtitle.text
+    assert "no rows yet: python -m lab_utils.llm measure" in subtitle and model in subtitle
+    assert FIGURES[model][0] in drawn(NO_ROWS, model).layout.title.text
+
+
+def test_an_empty_panel_says_why() -> None:
+    notes = [note.text for note in drawn(NO_ROWS, "OPT-175B").layout.annotations]
+    assert "the paper prints no values" in notes
+    assert "the paper prints no values" not in [n.text for n in drawn(NO_ROWS).layout.annotations]
+
+
+def test_rows_say_where_they_are_from(rows) -> None:
+    subtitle = drawn(rows).layout.title.subtitle.text
+    assert subtitle.startswith("h200, 2026-11-21, random weights, 64 + 512 tokens")
+    both = pd.concat([rows, rows.assign(device="a100")])
+    with pytest.raises(ValueError, match="allowed: one device"):
+        drawn(both)
+
+
+def test_parts_are_seconds_of_all_gpus(rows) -> None:
+    two = pd.DataFrame([row("dense", 8, 200), row("tca_bme", 8, 300, gpus=2)])
+    fig = plots.time_breakdown(two, "OPT-30B")
+    matmul = next(trace for trace in fig.data if trace.name == "MatMul")
+    assert list(matmul.y) == ["dense, 1 GPU, batch 8", "TCA-BME 80 %, 2 GPUs, batch 8"]
+    assert list(matmul.x) == pytest.approx([0.6 * 8 * 512 / 200, 2 * 0.6 * 8 * 512 / 300])
+    assert fig.layout.xaxis.title.text == "GPU-seconds"
+    here = plots.time_breakdown(rows.assign(device="cpu-zen4"), "OPT-30B")
+    assert here.layout.xaxis.title.text == "seconds" and here.data[0].y[0] == "dense, batch 8"
+
+
+def test_no_breakdown_is_an_error(rows) -> None:
+    for none in (rows.assign(matmul_s=None), rows.assign(model="OPT-66B")):
+        with pytest.raises(ValueError, match="model='OPT-30B': no row with a breakdown"):
+            plots.time_breakdown(none, "OPT-30B")
+
+
+# --- the planner's
+
+
+def test_bars_add_up_to_what_is_needed() -> None:
+    model = catalog.model("OPT-66B")
+    works = [m.Workload(model, "dense", 0.0, 16, gpus=g) for g in (1, 2)]
+    fig = plots.memory_terms(works, H200)
+    assert [t.name for t in fig.data] == list(m.TERMS)
+    totals = [sum(trace.x[i] for trace in fig.data) for i in range(2)]
+    assert totals == pytest.approx([m.total(work) / 1e9 for work in works])
+    assert [note.text.endswith("does not fit") for note in fig.layout.annotations] == [True, False]
+
+
+def test_table_1_is_drawn_where_it_was_printed() -> None:
+    fig = plots.peak_memory(PEAKS)
+    first = [trace for trace in fig.data if trace.xaxis == "x"]
+    circles = next(trace for trace in first if trace.name == "published")
+    assert dict(zip(circles.x, circles.y, strict=True)) == {
+        "8": 34.7, "16": 40.8, "32": 52.9, "64": 77.1,
+    }  # fmt: skip
+    crosses = next(trace for trace in first if trace.name == "out of memory")
+    assert list(crosses.x) == ["128"]
+    bars = [trace for trace in first if isinstance(trace, go.Bar)]
+    assert sum(bar.y[0] for bar in bars) == pytest.approx(34.7, rel=0.035)
+
+
+def test_the_largest_batches_are_the_planner_s() -> None:
+    works = [m.Workload(catalog.model(name), format, sparsity)
+             for name in ("OPT-66B", "OPT-175B")
+             for format, sparsity in (("dense", 0.0), ("tca_bme", 0.8))]  # fmt: skip
+    fig = plots.largest_batches(pd.DataFrame(m.answers(works, [H200])))
+    (heat,) = fig.data
+    assert heat.text.tolist() == [[12, 82], [0, 19]]
+    assert "prompt 64, output 512" in fig.layout.title.subtitle.text
