@@ -97,6 +97,9 @@ def test_missing_and_damaged_shards_are_named(kind, tmp_path):
 
 def test_pickles_that_hold_no_tensors_are_refused(own):
     (own / "model.safetensors").unlink()
+    torch.save({}, own / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+    with pytest.raises(ValueError, match="is damaged or no checkpoint: mmap can only be used"):
+        HuggingFace(own)
     for content in ({"a": 1}, [torch.ones(1)], Path("x")):
         torch.save(content, own / "pytorch_model.bin")
         with pytest.raises(
