@@ -66,3 +66,5 @@ def test_full_agreement_has_a_figure() -> None:
     rows = pd.DataFrame(launch("tca_bme_mma", "tca_bme"))
     (heat,) = plots.count_agreement(rows).data
     assert set(pd.DataFrame(heat.text).stack()) == {"="}
+    (heat,) = plots.count_agreement(rows[rows.metric.ne("shuffles")]).data
+    assert list(heat.x) == [metric for metric in COMPARED if metric != "shuffles"]

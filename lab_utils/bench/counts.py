@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from lab_utils import encode, ladder, spmm
-from lab_utils.analysis.agreement import COMPARED, agreement
+from lab_utils.analysis.agreement import COMPARED, Compared, agreement
 from lab_utils.backends import cuda, emulator
 from lab_utils.backends.kernel_trace import KernelTrace
 from lab_utils.bench import nsight
@@ -46,9 +46,10 @@ def measure_counts(
 ) -> list[dict]:
     """Rows of `results.COLUMNS["counts"]`: every launch, every metric of `agreement.COMPARED`.
 
-    `splits` are numbers of workers for each row of blocks, of the kernels that share tiles out.
-    Raises ValueError for a kernel or a case that cannot be compared, RuntimeError where there is no
-    GPU or no `ncu`, or where it fails, AssertionError where a product is wrong.
+    Metrics that ncu does not know on this GPU have no rows; `count_summary` names them. `splits`
+    are numbers of workers for each row of blocks, of the kernels that share tiles out. Raises
+    ValueError for a kernel or a case that cannot be compared, RuntimeError where there is no GPU or
+    no `ncu`, or where it fails, AssertionError where a product is wrong.
     """
     cases = list(cases)
     check(cases, kernels, splits)
@@ -111,16 +112,26 @@ def rows_of(job: Job, trace: KernelTrace, launches: list[Launch]) -> Iterator[di
     name = f"{job.kernel}_mma" if job.kernel in PUBLISHED else job.kernel
     columns = {"kernel": name, **asdict(job.case), "split_k": job.split_k}
     for launched, function, launch in zip(trace.kernels, functions, launches, strict=True):
-        nsight.check_measured(launch, METRICS)
-        for metric, one in COMPARED.items():
+        for metric, one in _known(launch).items():
             totals = (trace.total(operation, kernel=launched) for operation in one.operations)
             counts = {"emulator": sum(getattr(total, one.field) for total in totals),
                       "ncu": round(number(launch[one.ncu][1]))}  # fmt: skip
             yield columns | {"function": function, "metric": metric} | counts
 
 
+def _known(launch: Launch) -> dict[str, Compared]:
+    """Those of COMPARED that ncu measured; RuntimeError where there are none."""
+    known = {metric: one for metric, one in COMPARED.items() if nsight.measured(launch, one.ncu)}
+    if not known:
+        raise RuntimeError(f"ncu did not measure {', '.join(METRICS)}")
+    return known
+
+
 def count_summary(rows: list[dict]) -> str:
     """Rows of `counts` as a table for a terminal: how well each metric agrees."""
     frame = pd.DataFrame(rows)
-    table = agreement(frame).to_string(float_format="{:.3f}".format)
-    return f"{table}\n{frame.emulator.eq(frame.ncu).sum()} of {len(frame)} counts are equal"
+    lines = [agreement(frame).to_string(float_format="{:.3f}".format)]
+    lines += [f"ncu does not know {one.ncu} here" for metric, one in COMPARED.items()
+              if metric not in set(frame.metric)]  # fmt: skip
+    lines.append(f"{frame.emulator.eq(frame.ncu).sum()} of {len(frame)} counts are equal")
+    return "\n".join(lines)

@@ -86,9 +86,13 @@ def by_job(launches: list[Launch], jobs: int) -> list[list[Launch]]:
 
 def check_measured(launch: Launch, metrics: Sequence[str]) -> None:
     """Raise RuntimeError, naming them, unless the profiler measured these metrics."""
-    missing = [name for name in metrics if launch.get(name, ("", ""))[1] in ("", "n/a")]
-    if missing:
+    if missing := [name for name in metrics if not measured(launch, name)]:
         raise RuntimeError(f"ncu did not measure {', '.join(missing)}")
+
+
+def measured(launch: Launch, metric: str) -> bool:
+    """Whether the profiler, which does not know all metrics on every GPU, has a value of it."""
+    return launch.get(metric, ("", ""))[1] not in ("", "n/a")
 
 
 def function_name(launch: Launch) -> str:

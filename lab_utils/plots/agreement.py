@@ -37,7 +37,8 @@ def count_agreement(rows: pd.DataFrame) -> go.Figure:
 def _by_launch(rows: pd.DataFrame) -> pd.DataFrame:
     """ncu / emulator - 1: a line for each launch, by its label, and a column for each metric."""
     lines = pd.MultiIndex.from_frame(rows[LAUNCH].drop_duplicates())
-    off = differences(rows).reindex(index=lines, columns=list(COMPARED))
+    columns = [metric for metric in COMPARED if metric in set(rows.metric)]
+    off = differences(rows).reindex(index=lines, columns=columns)
     both = rows.emulator.gt(0) & rows.emulator.eq(rows.ncu)
     same = rows[both].pivot_table("ncu", LAUNCH, "metric", sort=False).reindex_like(off)
     off = off.mask(same.notna(), 0.0)
