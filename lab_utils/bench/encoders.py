@@ -15,7 +15,10 @@ from lab_utils.machine import stamp
 from lab_utils.results import rounded
 
 # The options of a format's `encode` that are measured one by one.
-VARIANTS: dict[str, tuple[dict, ...]] = {"tiled_csl": ({"reorder": True}, {"reorder": False})}
+VARIANTS: dict[str, tuple[dict, ...]] = {
+    "tiled_csl": ({"reorder": True}, {"reorder": False}),
+    "zero_row_24": ({"reach": 8}, {"reach": -1}),
+}
 
 
 def measure_encoders(

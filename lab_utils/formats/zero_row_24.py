@@ -204,7 +204,9 @@ class ZeroRow24(SparseMatrix):
             first.numel() == blocks + 1,
             f"array 'first_chunk' has {first.numel()} elements, needs {blocks + 1}",
         )
-        chunks, units = starts.numel() - 1, self.arrays["data"].numel() / START_BYTES
+        units, left = divmod(self.arrays["data"].numel(), START_BYTES)
+        self.require(left == 0, f"array 'data' is not a multiple of {START_BYTES} bytes")
+        chunks = starts.numel() - 1
         for name, offsets, end in (("first_chunk", first, chunks), ("chunk_start", starts, units)):
             ends = [int(offsets[0]), int(offsets[-1])] if offsets.numel() else []
             self.require(ends == [0, end], f"{name} begins and ends with {ends}, not [0, {end}]")
