@@ -18,7 +18,7 @@ from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks, cut
 from lab_utils.llm.prune import prune
 from lab_utils.llm.reader import HuggingFace
-from lab_utils.llm.recipe import Recipe, outer_fc1
+from lab_utils.llm.recipe import Recipe
 
 FC1 = "layers.1.fc1"
 
@@ -108,12 +108,6 @@ def test_pruned_dense_and_sparse_models_agree(folder):
     dense, sparse = load(source, Recipe(None, target)), load(source, Recipe("tca_bme", target))
     sparse.set_dense_above(0)
     assert torch.equal(sparse(prompts()), dense(prompts()))
-
-
-def test_outer_layers_keep_fc1():
-    kept = outer_fc1(config(layers=8))
-    assert [i for i in range(8) if kept(f"layers.{i}.fc1")] == [0, 1, 6, 7]
-    assert not kept("layers.0.fc2")
 
 
 @pytest.mark.parametrize("world", [1, 2, 4])
