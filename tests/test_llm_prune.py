@@ -246,3 +246,12 @@ def test_a_gpu_prunes_the_same_weights(method, target):
     weight, found = random(M, K, dtype=torch.float16), statistic(method)
     there = prune(weight.cuda(), target, method, None if found is None else found.cuda())
     assert torch.equal(as_bits(there.cpu()), as_bits(prune(weight, target, method, found)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_sparsegpt_on_a_gpu_is_the_same(target):
+    weight, x = random(M, K).double(), random(64, K, seed=1).double()
+    there = sparsegpt(weight.cuda(), target, (x.T @ x).cuda()).cpu()
+    expected = sparsegpt(weight, target, x.T @ x)
+    assert torch.equal(there == 0, expected == 0) and torch.allclose(there, expected)
