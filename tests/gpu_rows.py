@@ -12,6 +12,7 @@ from lab_utils.results import COLUMNS
 SPARSE = {
     "tiled_csl_mma": ("cuda", "tiled_csl", 0.78, 2.2),
     "tca_bme_mma": ("cuda", "tca_bme", 0.5, 1.5),
+    "zero_row_24_mma": ("cuda", "zero_row_24", 0.8, 1.0),
     "sparta": ("cuda", "sparta", 0.55, 1.8),
     "two_four": ("torch", "2:4", 0.8, 0.6),
     "csr_simt": ("cuda", "csr", 0.35, 9.0),

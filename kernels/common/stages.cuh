@@ -15,6 +15,10 @@ enum class Stage { none, rst_smem, gmem2reg, ld_sparse, ld_dense, extract, decod
 #define LSCD_LEFT_OUT none
 #endif
 
+// Whether this build leaves a stage out, for all tiles: where what it would have written is no operand
+// of the others.
+__host__ __device__ constexpr bool left_out(Stage stage) { return stage == Stage::LSCD_LEFT_OUT; }
+
 // Whether a stage runs for tile t of a worker: always, unless it is left out. Then it runs for the
 // first three only: they fill all buffers. The compiler cannot know that M is never negative; if it
 // did, it would remove the stages whose results nobody uses together with the left-out one.

@@ -28,8 +28,6 @@
 namespace lscd {
 namespace {
 
-__device__ constexpr bool left_out(Stage stage) { return stage == Stage::LSCD_LEFT_OUT; }
-
 template <class T, int BLOCK_N, bool PAIRS, int COPY>
 struct HopperKernel {
     static constexpr int WARPS = warps_of(BLOCK_N), THREADS = WARPS * 32, N_FRAGS = BLOCK_N / 8;

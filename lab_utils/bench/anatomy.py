@@ -94,6 +94,17 @@ def check(formats: Sequence[str], device: torch.device | str = "cuda") -> None:
         raise ValueError(f"device={str(device)!r}; allowed: cuda, since CPU kernels have no stages")
     if problem := cuda.problem():
         raise RuntimeError(f"nothing can be measured on a GPU here: {problem}")
+    for format in formats:
+        if reason := cuda.format_problem(format, torch.device(device)):
+            raise RuntimeError(reason)
+
+
+def multiplied_formats() -> list[str]:
+    """Formats whose kernels have stages; without those that the GPU here cannot multiply."""
+    if cuda.problem():
+        return list(STAGES)
+    device = torch.device("cuda")
+    return [format for format in STAGES if not cuda.format_problem(format, device)]
 
 
 def stage_summary(rows: list[dict]) -> str:

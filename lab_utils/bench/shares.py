@@ -12,6 +12,7 @@ import torch
 
 from lab_utils import ops
 from lab_utils.backends import cuda
+from lab_utils.backends.shares import MODELS
 from lab_utils.bench import graphs
 from lab_utils.bench.anatomy import Build, check, checked_us, timed_in_turns
 from lab_utils.bench.cases import Case
@@ -39,6 +40,9 @@ def measure_shares(
     any element, ValueError for an unknown format, RuntimeError where there is no GPU.
     """
     device = torch.device(device)
+    for format in formats:
+        if format not in MODELS:
+            raise ValueError(f"format={format!r}: no model of shares; allowed: {', '.join(MODELS)}")
     check(formats, device)
     weights = weights or Weights(case, seed, device)
     weights.check(case, device)

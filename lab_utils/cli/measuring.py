@@ -165,11 +165,11 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
             output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure where the GPU kernels' time goes: without each stage, and with the profiler."""
     from lab_utils import bench, results
-    from lab_utils.bench.anatomy import STAGES, check, measure_stages, stage_summary
+    from lab_utils.bench.anatomy import check, measure_stages, multiplied_formats, stage_summary
     from lab_utils.bench.counters import counter_summary, measure_counters
 
     cases = list(bench.grid(bench.shapes(shapes), **grid))
-    formats = formats or list(STAGES)
+    formats = formats or multiplied_formats()
     check(formats)  # before anything of that size is made
     if stages:
         _sweep("stages", stage_summary, cases, formats, save, output, run=measure_stages,

@@ -60,6 +60,7 @@ class Kernel:
 KERNELS = {
     "tca_bme_mma": Kernel("TCA-BME", FORMAT_COLOURS["tca_bme"], "diamond"),
     "tiled_csl_mma": Kernel("Tiled-CSL", FORMAT_COLOURS["tiled_csl"], "circle"),
+    "zero_row_24_mma": Kernel("zero-row 2:4", FORMAT_COLOURS["zero_row_24"], "cross"),
     "sparta": Kernel("SparTA", FORMAT_COLOURS["sparta"], "triangle-up"),
     "two_four": Kernel("2:4", FORMAT_COLOURS["2:4"], "square-open"),
     "csr_simt": Kernel("CSR, SIMT", FORMAT_COLOURS["csr"], "circle-open", simt=True),
