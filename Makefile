@@ -42,6 +42,7 @@ help:  ## this list
 	@echo
 	@echo 'PYTHON=python3.12  another interpreter (3.11 to 3.13)'
 	@echo 'TORCH_INDEX=https://download.pytorch.org/whl/cpu  torch without CUDA'
+	@echo 'LIBRARIES="cuda"   what to sanitize: cuda cuda_ladder cuda_encode cuda_baselines'
 	@echo 'ARGS="..."         more arguments for lab run, pytest, compute-sanitizer or JupyterLab'
 
 setup: $(READY)  ## install the pinned packages into .venv
@@ -73,7 +74,8 @@ test: build  ## run the tests, notebooks and JupyterLab in a browser included
 sanitize: build  ## run the GPU kernels under compute-sanitizer's four tools
 	@command -v $(SANITIZER) >/dev/null || { echo "$$NO_SANITIZER" >&2; exit 1; }
 	@for tool in $(SANITIZER_TOOLS); do echo "$$tool"; PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
-		$(SANITIZER) --tool $$tool --error-exitcode 1 $(ARGS) $(PY) tests/sanitize.py; done
+		$(SANITIZER) --tool $$tool --error-exitcode 1 $(ARGS) $(PY) tests/sanitize.py $(LIBRARIES); \
+	done
 
 lab: build  ## open JupyterLab on the notebooks
 	@$(PY) -m jupyterlab notebooks $(ARGS)

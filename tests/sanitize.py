@@ -5,7 +5,6 @@ result can hide. Outputs start unwritten, so that initcheck finds what a kernel 
 operands are made on the CPU, so that hardly any kernel but ours runs.
 """
 
-import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterator
@@ -31,9 +30,12 @@ OWN_BASELINES = ("gemv", "csr_simt")  # kernels of kernels/baselines; the others
 
 def products() -> Iterator[str]:
     """kernels/spmm: both dtypes, every width of block, K in one part and in two."""
-    for (M, K, N), dtype, sparsity in itertools.product(SHAPES, DTYPES, SPARSITIES):
-        W, B = operands(M, K, N, dtype, sparsity)
-        for format, split_k in itertools.product(multiplied(), SPLITS):
+    for format, (M, K, N) in itertools.product(cuda.formats, SHAPES):
+        if reason := cuda.format_problem(format, torch.device("cuda")):
+            print(f"not run: {format} {M}x{K} N={N}: {reason}")
+            continue
+        for dtype, sparsity, split_k in itertools.product(DTYPES, SPARSITIES, SPLITS):
+            W, B = operands(M, K, N, dtype, sparsity)
             C = torch.empty(N, M, dtype=dtype, device="cuda").T
             cuda.spmm(encode(W, format).to("cuda"), B.cuda(), C, split_k=split_k)
             accuracy.check(C.cpu(), W, B)
@@ -52,7 +54,7 @@ def rungs() -> Iterator[str]:
 
 def encoders() -> Iterator[str]:
     """kernels/encode: the same bytes as the CPU's encoders, which are valid and decode."""
-    for (M, K, _), dtype, format in itertools.product(SHAPES, DTYPES, FORMATS):
+    for format, (M, K, _), dtype in itertools.product(FORMATS, SHAPES, DTYPES):
         pattern = "two_four" if format == "2:4" else "random"
         for sparsity in (0.5, 0.9):
             W = random_sparse(M, K, sparsity, pattern=pattern, dtype=dtype)
@@ -89,16 +91,6 @@ CHECKS: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-@functools.cache
-def multiplied() -> list[str]:
-    """The formats that this GPU can multiply; says why it cannot the others."""
-    reasons = {format: cuda.format_problem(format, torch.device("cuda")) for format in cuda.formats}
-    for format, reason in reasons.items():
-        if reason:
-            print(f"not run: {format}: {reason}")
-    return [format for format, reason in reasons.items() if reason is None]
-
-
 def gpu_libraries() -> list[str]:
     """The libraries of kernels that are compiled for GPUs."""
     return [name for name, one in build.LIBRARIES.items() if isinstance(one.toolchain, Nvcc)]
@@ -115,14 +107,22 @@ def bytes_of(array: Tensor) -> Tensor:
     return array.contiguous().view(torch.uint8)
 
 
-def main() -> None:
+def main(libraries: list[str]) -> None:
+    """Check these libraries of kernels, one after another; all of them unless some are named."""
+    if unknown := set(libraries) - set(CHECKS):
+        sys.exit(f"sanitize: library={unknown.pop()!r}: unknown; allowed: {', '.join(CHECKS)}")
     if not torch.cuda.is_available():
         sys.exit("sanitize: torch sees no CUDA device")
-    for library in gpu_libraries():
-        done = list(CHECKS[library]())
-        torch.cuda.synchronize()
-        print(f"{library}: {len(done)} right, from {done[0]} to {done[-1]}", flush=True)
+    for library in libraries or gpu_libraries():
+        right: list[str] = []
+        try:
+            for what in CHECKS[library]():
+                right.append(what)
+            torch.cuda.synchronize()
+        finally:  # also where a check ends early: what was right until then
+            ends = f", from {right[0]} to {right[-1]}" if right else ""
+            print(f"{library}: {len(right)} right{ends}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -23,6 +23,12 @@ def test_it_fails_where_there_is_no_gpu(root: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "sanitize: torch sees no CUDA device\n")
 
 
+def test_an_unknown_library_is_named(root: Path) -> None:
+    command = [sys.executable, str(root / "tests" / "sanitize.py"), "cuda", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "library='cpu': unknown; allowed: cuda, " in done.stderr
+
+
 def test_a_missing_sanitizer_is_named(root: Path) -> None:
     command = ["make", "-C", str(root), "-o", "build", "SANITIZER=no-such-tool", "sanitize"]
     done = subprocess.run(command, capture_output=True, text=True)
