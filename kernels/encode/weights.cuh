@@ -57,7 +57,9 @@ struct Matrix {
     __device__ bool inside(int64_t m, int64_t k) const { return m < M && k < K; }
     __device__ Weight* at(int64_t m, int64_t k) const { return weights + m * K + k; }
 
-    __device__ uint32_t load(int64_t m, int64_t k) const { return inside(m, k) ? ld_global(at(m, k)) : 0; }
+    __device__ uint32_t load(int64_t m, int64_t k) const {
+        return inside(m, k) ? ld_global(at(m, k)) : 0;
+    }
 
     // Weights (m, k) and (m, k + 1); k is even.
     __device__ uint32_t load2(int64_t m, int64_t k) const {
@@ -92,8 +94,8 @@ __device__ inline void report(long long* found, int64_t i, int problem) {
     if (problem) atomicMin(found, 16 * i + problem);
 }
 
-// Runs kernel(arguments ...) in `blocks` blocks with so many bytes of dynamic shared memory; returns
-// the cudaError_t of the launch.
+// Runs kernel(arguments ...) in `blocks` blocks, with dynamic shared memory; returns the cudaError_t
+// of the launch.
 template <class... Parameters, class... Arguments>
 int launch_with(int shared_bytes, void (*kernel)(Parameters...), int64_t blocks, int threads,
                 cudaStream_t stream, Arguments... arguments) {

@@ -1,5 +1,5 @@
-// Zero-row 2:4 on the GPU: which weights go to extra chunks, where streams are placed, and the bytes
-// of each chunk, which are those of kernels/cpu/encode/zero_row_24_*.cpp.
+// Zero-row 2:4 on the GPU: which weights go to extra chunks, where streams are placed, and the
+// bytes of each chunk, which are those of kernels/cpu/encode/zero_row_24_*.cpp.
 //
 //   queue: a block of four warps for 64 rows of a slice, a warp for a tile's 16 rows,
 //          a lane for a group of three columns, then of three columns of the queue
@@ -140,22 +140,25 @@ __global__ void __launch_bounds__(LANES)
 using namespace lscd;
 using namespace lscd::zero_row_24;
 
-// queues [blocks][4][slice_cols / 2], of which queued [blocks][4] words are filled; nnz [blocks][4]: of
-// each 16 rows of a slice. nonfinite [1], of zeros: 1 if a weight has all bits of `exponent`.
-LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t K, int64_t slice_cols,
-                                       int64_t exponent, uint32_t* queues, int* queued, int* nnz,
-                                       int* nonfinite, cudaStream_t stream) {
+// queues [blocks][4][slice_cols / 2], of which queued [blocks][4] words are filled; nnz
+// [blocks][4]: of each 16 rows of a slice. nonfinite [1], of zeros: 1 if a weight has all bits of
+// `exponent`.
+LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t K,
+                                       int64_t slice_cols, int64_t exponent, uint32_t* queues,
+                                       int* queued, int* nnz, int* nonfinite,
+                                       cudaStream_t stream) {
     Grid grid{M, K, slice_cols};
     return launch(queue, grid.blocks(), TILES * LANES, stream, grid, Source(dense, M, K),
                   uint32_t(exponent), queues, queued, nnz, nonfinite);
 }
 
-// starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]: in
-// units of 16 bytes.
-LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t K, int64_t slice_cols,
-                                       int64_t pairs, uint32_t* queues, const int* queued,
-                                       const int* first_chunk, int64_t chunks, int64_t reach,
-                                       uint16_t* starts, int* sizes, cudaStream_t stream) {
+// starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:
+// in units of 16 bytes.
+LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t K,
+                                       int64_t slice_cols, int64_t pairs, uint32_t* queues,
+                                       const int* queued, const int* first_chunk, int64_t chunks,
+                                       int64_t reach, uint16_t* starts, int* sizes,
+                                       cudaStream_t stream) {
     Plan plan{{M, K, slice_cols}, Source(dense, M, K), queues, queued, first_chunk};
     int bytes = pairs ? sizeof(PlaceMemory<true>) : sizeof(PlaceMemory<false>);
     return launch_with(bytes, pairs ? place<true> : place<false>, chunks, LANES, stream, plan,
@@ -163,10 +166,11 @@ LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t
 }
 
 // data [16 * chunk_start[chunks]].
-LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t K, int64_t slice_cols,
-                                      int64_t pairs, uint32_t* queues, const int* queued,
-                                      const int* first_chunk, int64_t chunks, const uint16_t* starts,
-                                      const int* chunk_start, uint4* data, cudaStream_t stream) {
+LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t K,
+                                      int64_t slice_cols, int64_t pairs, uint32_t* queues,
+                                      const int* queued, const int* first_chunk, int64_t chunks,
+                                      const uint16_t* starts, const int* chunk_start, uint4* data,
+                                      cudaStream_t stream) {
     Plan plan{{M, K, slice_cols}, Source(dense, M, K), queues, queued, first_chunk};
     return launch_with(sizeof(PackMemory), pairs ? pack<true> : pack<false>, chunks, LANES, stream,
                        plan, starts, chunk_start, data);

@@ -51,7 +51,7 @@ __device__ inline int64_t block_of(const Grid& grid, const int* first_chunk, int
 // Position in a stream -> row of the tile, group.
 __device__ inline int row_of(int g, int order) { return g + 8 * (order >> 2 & 1); }
 __device__ inline int group_of(int order) { return (order >> 3) * 4 + (order & 3); }
-// The word of a chunk's metadata with nibble `order` of a stream, in its bits from 4 * (order % 8) on.
+// The word of a chunk's metadata with nibble `order` of a stream, in bits 4 * (order % 8) and up.
 __device__ inline int metadata_word(int m, int g, int order) {
     return (4 * g + order / 8) * TILES + m;
 }

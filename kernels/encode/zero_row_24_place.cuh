@@ -1,5 +1,5 @@
-// Where the streams of a chunk begin: the greedy placement of kernels/cpu/encode/zero_row_24_place.cpp
-// (which says what is counted, and why). Each lane weighs up its own stream.
+// Where the streams of a chunk begin: see kernels/cpu/encode/zero_row_24_place.cpp, also for why.
+// Each lane weighs up its own stream.
 #pragma once
 #include "zero_row_24.cuh"
 
@@ -11,7 +11,9 @@ constexpr int GATHERS = 8;  // of a tile; packed streams take two loads for each
 template <bool PAIRS>
 constexpr int LOADS = PAIRS ? GATHERS : 2 * GATHERS;
 
-__device__ inline uint32_t rotated(uint32_t mask, int by) { return __funnelshift_l(mask, mask, by); }
+__device__ inline uint32_t rotated(uint32_t mask, int by) {
+    return __funnelshift_l(mask, mask, by);
+}
 
 // The banks that the loads of the lane's stream read, by gather, if it starts with bank 0.
 template <bool PAIRS>
@@ -30,8 +32,8 @@ struct Reads {
             at += PAIRS ? 4 * second : 2 * first + 2 * second;
         }
     }
-    // Of load q, if the stream starts with that bank, or, ODD, with its second half: then slot 0 reads
-    // what slot 1 would read, and slot 1 the words after those of slot 0.
+    // Of load q, if the stream starts with that bank, or, ODD, with its second half: then slot 0
+    // reads what slot 1 would read, and slot 1 the words after those of slot 0.
     template <bool ODD>
     __device__ uint32_t banks(int q, int bank) const {
         if (PAIRS) return rotated(slot0[q], bank);
@@ -40,8 +42,8 @@ struct Reads {
     }
 };
 
-// What placed streams read, by load and tile: level n holds the banks that more than n of them read,
-// `fullest` those that no other bank exceeds.
+// What placed streams read, by load and tile: level n holds the banks that more than n of them
+// read, `fullest` those that no other bank exceeds.
 template <bool PAIRS>
 class Piles {
     static constexpr int PILES = LOADS<PAIRS> * TILES;
@@ -64,9 +66,11 @@ class Piles {
     // Adds the stream of lane `chosen`; each lane counts for one load of its tile.
     template <bool ODD>
     __device__ void add(const Reads<PAIRS>& reads, int bank, int chosen) {
-        if (lane_id() == chosen)
 #pragma unroll
-            for (int q = 0; q < LOADS<PAIRS>; q++) added_.store(q, reads.template banks<ODD>(q, bank));
+        for (int q = 0; q < LOADS<PAIRS>; q++) {
+            uint32_t banks = reads.template banks<ODD>(q, bank);
+            if (lane_id() == chosen) added_.store(q, banks);
+        }
         __syncwarp();
         if (lane_id() < LOADS<PAIRS>) {
             int pile = lane_id() * TILES + chosen / TILE_STREAMS;
@@ -94,8 +98,8 @@ class Placement {
   public:
     int start, end;  // of the lane's stream; of all of them
 
-    __device__ Placement(Shared<uint32_t> metadata, typename Piles<PAIRS>::Memory& memory, int bytes,
-                         int first)
+    __device__ Placement(Shared<uint32_t> metadata, typename Piles<PAIRS>::Memory& memory,
+                         int bytes, int first)
         : reads_(metadata), piles_(memory), bytes_(bytes), start(first), end(first) {}
 
     // Whether no tile's streams fill the banks once.
@@ -131,8 +135,8 @@ class Placement {
         uint32_t of_tile = placed >> lane_id() / TILE_STREAMS * TILE_STREAMS & 0xff;
         int saved = TILE_COST * __popc(of_tile);  // the others' costs are of 8 streams left
         for (int skip = 0; skip <= reach; skip += STEP) {
-            int at = end + skip;
-            int more = at / 2 % 2 ? wavefronts<true>(full, at / 4) : wavefronts<false>(full, at / 4);
+            int at = end + skip, bank = at / 4;
+            int more = at / 2 % 2 ? wavefronts<true>(full, bank) : wavefronts<false>(full, bank);
             uint32_t cost = WAVEFRONT_COST * more + SKIP_COST * skip + saved;
             best = min(best, cost << 16 | uint32_t(skip) << 8 | lane_id());
         }

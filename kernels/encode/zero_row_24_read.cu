@@ -1,5 +1,5 @@
 // Zero-row 2:4 on the GPU, the way back: a warp for a chunk, a lane for a stream. What can be wrong
-// with a chunk is said in kernels/cpu/encode/zero_row_24_read.cpp, and found here in the same order.
+// with a chunk: see kernels/cpu/encode/zero_row_24_read.cpp. It is looked for in the same order.
 #include "zero_row_24.cuh"
 
 namespace lscd {
@@ -7,8 +7,8 @@ namespace {
 
 using namespace zero_row_24;
 
-constexpr int SIZE = 1, START = 2, LIST = 3, LEAVES = 4, INDEX = 5, OUTSIDE = 6, TWICE = 7, ZERO = 8;
-constexpr int GARBAGE = 9;
+constexpr int SIZE = 1, START = 2, LIST = 3, LEAVES = 4, INDEX = 5, OUTSIDE = 6, TWICE = 7;
+constexpr int ZERO = 8, GARBAGE = 9;
 constexpr int UNUSED_BYTES = MOST_BYTES / 2 * sizeof(int);
 
 struct Encoding {
@@ -49,8 +49,8 @@ struct Chunk {
         if (place.extra) return listed((m * GROUPS + group) * 4 + i);
         return place.nth * COLS + 3 * group + i;
     }
-    // Calls visit(row in the block, column in the slice, offset) for each value of the lane's stream;
-    // returns the offset after the last one.
+    // Calls visit(row in the block, column in the slice, offset) for each value of the lane's
+    // stream; returns the offset after the last one.
     template <class Visit>
     __device__ int for_each_value(Visit visit) const {
         int at = start();

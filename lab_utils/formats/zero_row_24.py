@@ -9,21 +9,19 @@ from lab_utils.analysis.compression import format_bytes
 from lab_utils.analysis.zero_row_24 import COLS, whole_chunks
 from lab_utils.formats import native
 from lab_utils.formats.base import SparseMatrix, bits
-from lab_utils.formats.checks import check_dense, offsets_from_counts
-from lab_utils.formats.zero_row_24_slices import (
-    MOST_COLS,
-    TILES,
+from lab_utils.formats.checks import check_dense
+from lab_utils.formats.zero_row_24_encode import (
+    EXPONENT,
+    REACH,
+    START_BYTES,
+    Queues,
+    check_options,
     checked_slice,
-    first_chunks,
-    regular_chunks,
-    tiles_of,
+    pack,
 )
+from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, regular_chunks, tiles_of
 
-STREAMS = 8 * TILES
-START_BYTES = 16  # unit of chunk_start
 PAIRS_FROM = 0.65  # sparsity
-PLAIN_ORDER, REACH, MOST_REACH = -1, 8, 32  # bytes
-EXPONENT = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # all ones: infinite or NaN
 
 PROBLEMS = {
     1: "has a size that its starts do not state, or that no chunk has",
@@ -90,39 +88,22 @@ class ZeroRow24(SparseMatrix):
         from 65 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes may be
         skipped to put a stream where it meets fewer bank conflicts; -1: none, in plain order.
 
-        Shared-memory wavefronts of a gather load, one without conflicts, of random masks:
+        Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
 
-        ===========================  ====  ====  ====  ====  ====  ====
-        sparsity                      50%   60%   70%   80%   90%   95%
-        ===========================  ====  ====  ====  ====  ====  ====
-        plain order                  2.17  2.02  2.35  1.97  1.51  1.00
-        reach 8                      1.73  1.65  1.78  1.48  1.19  1.00
-        ===========================  ====  ====  ====  ====  ====  ====
+            sparsity      50%   60%   70%   80%   90%   95%
+            plain order  2.17  2.02  2.35  1.97  1.51  1.00
+            reach 8      1.73  1.65  1.78  1.48  1.19  1.00    0 to 1.9 % more bytes
         """
         dense = check_dense(dense)
-        M, K = dense.shape
-        slice_cols = checked_slice(slice_cols, K)
-        _check_options(pairs, reach)
-        queues, queued, nnz, nonfinite = _queue(dense, slice_cols)
+        slice_cols = checked_slice(slice_cols, dense.shape[1])
+        check_options(pairs, reach)
+        queues = Queues.of(dense, slice_cols)
         if pairs is None:
-            pairs = int(nnz.sum()) <= (1 - PAIRS_FROM) * M * K
-        first_chunk = first_chunks(queued, M, K, slice_cols)
-        chunks = int(first_chunk[-1])
-        starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)
-        sizes = dense.new_empty(chunks, dtype=torch.int32)
-        plan = (dense, M, K, slice_cols, int(pairs), queues, queued, first_chunk, chunks)
-        native.call("lscd_zero_row_24_place", *plan, reach, starts, sizes)
-        chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
-        data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
-        native.call("lscd_zero_row_24_pack", *plan, starts, chunk_start, data)
-        constants = (slice_cols, int(pairs), START_BYTES * int(sizes.max()), int(nonfinite))
-        arrays = {
-            "data": data,
-            "chunk_start": chunk_start,
-            "first_chunk": first_chunk,
-            "geometry": torch.tensor(constants, dtype=torch.int32, device=dense.device),
-        }
-        return cls.of_valid((M, K), dense.dtype, arrays, constants)
+            pairs = int(queues.nnz.sum()) <= (1 - PAIRS_FROM) * dense.numel()
+        arrays, largest = pack(dense, slice_cols, pairs, reach, queues)
+        constants = (slice_cols, int(pairs), largest, int(queues.nonfinite))
+        arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)
+        return cls.of_valid(tuple(dense.shape), dense.dtype, arrays, constants)
 
     @classmethod
     def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
@@ -215,22 +196,3 @@ class ZeroRow24(SparseMatrix):
         self.require(bool((first.diff() >= regular).all()), "a block has too few chunks")
         found = START_BYTES * int(starts.diff().max())
         self.require(found == largest, f"its largest chunk is {largest} bytes, and has {found}")
-
-
-def _check_options(pairs: bool | None, reach: int) -> None:
-    if pairs is not None and not isinstance(pairs, bool):
-        raise ValueError(f"pairs={pairs!r}; allowed: None, True, False")
-    if not isinstance(reach, int) or not PLAIN_ORDER <= reach <= MOST_REACH:
-        raise ValueError(f"reach={reach!r}; allowed: {PLAIN_ORDER} to {MOST_REACH} bytes")
-
-
-def _queue(dense: Tensor, slice_cols: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The columns for extra chunks, how many, by tile; non-zeros by tile; is one not finite."""
-    M, K = dense.shape
-    tiles = tiles_of(M, K, slice_cols)
-    queues = dense.new_empty(tiles * (slice_cols // 2), dtype=torch.int32)
-    queued, nnz = (dense.new_empty(tiles, dtype=torch.int32) for _ in range(2))
-    nonfinite = torch.zeros(1, dtype=torch.int32, device=dense.device)
-    arguments = (dense, M, K, slice_cols, EXPONENT[dense.dtype])
-    native.call("lscd_zero_row_24_queue", *arguments, queues, queued, nnz, nonfinite)
-    return queues, queued, nnz, nonfinite

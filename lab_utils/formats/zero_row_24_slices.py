@@ -3,23 +3,11 @@
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, ROWS, slice_columns, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, ROWS
 from lab_utils.formats.checks import offsets_from_counts
 
 TILES = 4  # of a chunk, one below the other
 MOST_COLS = 65520  # of a slice: its columns are listed in 16 bits, and 65535 is no column
-
-
-def checked_slice(slice_cols: int | None, K: int) -> int:
-    """Columns of a slice of K; raises ValueError where `slice_cols` are none."""
-    if slice_cols is None:
-        return slice_columns(K)
-    whole = isinstance(slice_cols, int) and slice_cols % COLS == 0
-    if not whole or not 0 < slice_cols <= MOST_COLS:
-        raise ValueError(
-            f"slice_cols={slice_cols!r}; allowed: None, multiples of {COLS} up to {MOST_COLS}"
-        )
-    return min(slice_cols, whole_chunks(K))
 
 
 def tiles_of(M: int, K: int, slice_cols: int) -> int:

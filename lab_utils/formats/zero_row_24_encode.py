@@ -1,0 +1,79 @@
+"""How A becomes zero-row 2:4, in three passes: queue, place and pack of kernels/*/encode."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lab_utils.analysis.zero_row_24 import COLS, slice_columns, whole_chunks
+from lab_utils.formats import native
+from lab_utils.formats.checks import offsets_from_counts
+from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, first_chunks, tiles_of
+
+STREAMS = 8 * TILES  # of a chunk
+START_BYTES = 16  # unit of chunk_start
+PLAIN_ORDER, REACH, MOST_REACH = -1, 8, 32  # bytes
+EXPONENT = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # all ones: infinite or NaN
+
+
+class Queues(NamedTuple):
+    """What one pass over A finds: the columns for extra chunks, and what else encoding depends on.
+
+    words int32 [tiles * slice_cols / 2], of which lengths int32 [tiles] are in use; nnz int32
+    [tiles]: non-zeros; nonfinite int32 [1]: 1 if a weight is infinite or NaN.
+    """
+
+    words: Tensor
+    lengths: Tensor
+    nnz: Tensor
+    nonfinite: Tensor
+
+    @classmethod
+    def of(cls, dense: Tensor, slice_cols: int) -> "Queues":
+        M, K = dense.shape
+        tiles = tiles_of(M, K, slice_cols)
+        words = dense.new_empty(tiles * (slice_cols // 2), dtype=torch.int32)
+        lengths, nnz = (dense.new_empty(tiles, dtype=torch.int32) for _ in range(2))
+        queues = cls(words, lengths, nnz, lengths.new_zeros(1))
+        native.call(
+            "lscd_zero_row_24_queue", dense, M, K, slice_cols, EXPONENT[dense.dtype], *queues
+        )
+        return queues
+
+
+def pack(
+    dense: Tensor, slice_cols: int, pairs: bool, reach: int, queues: Queues
+) -> tuple[dict[str, Tensor], int]:
+    """The arrays of the encoding but for its geometry, and the bytes of its largest chunk."""
+    M, K = dense.shape
+    first_chunk = first_chunks(queues.lengths, M, K, slice_cols)
+    chunks = int(first_chunk[-1])
+    plan = (dense, M, K, slice_cols, int(pairs), *queues[:2], first_chunk, chunks)
+    starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)
+    sizes = dense.new_empty(chunks, dtype=torch.int32)
+    native.call("lscd_zero_row_24_place", *plan, reach, starts, sizes)
+    chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
+    data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
+    native.call("lscd_zero_row_24_pack", *plan, starts, chunk_start, data)
+    arrays = {"data": data, "chunk_start": chunk_start, "first_chunk": first_chunk}
+    return arrays, START_BYTES * int(sizes.max())
+
+
+def checked_slice(slice_cols: int | None, K: int) -> int:
+    """Columns of a slice of K; raises ValueError where `slice_cols` are none."""
+    if slice_cols is None:
+        return slice_columns(K)
+    whole = isinstance(slice_cols, int) and slice_cols % COLS == 0
+    if not whole or not 0 < slice_cols <= MOST_COLS:
+        raise ValueError(
+            f"slice_cols={slice_cols!r}; allowed: None, multiples of {COLS} up to {MOST_COLS}"
+        )
+    return min(slice_cols, whole_chunks(K))
+
+
+def check_options(pairs: bool | None, reach: int) -> None:
+    """Raise ValueError for options that `ZeroRow24.encode` does not take."""
+    if pairs is not None and not isinstance(pairs, bool):
+        raise ValueError(f"pairs={pairs!r}; allowed: None, True, False")
+    if not isinstance(reach, int) or not PLAIN_ORDER <= reach <= MOST_REACH:
+        raise ValueError(f"reach={reach!r}; allowed: {PLAIN_ORDER} to {MOST_REACH} bytes")
