@@ -1,6 +1,9 @@
 """`python -m lab_utils.llm`: from a checkpoint to text and rows; errors before anything long."""
 
+import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -158,6 +161,20 @@ def test_plan_answers_without_a_gpu() -> None:
     table = pd.DataFrame([dense, sparse], columns=header)
     assert table.largest_batch.astype(int).tolist() == [12, 82]
     assert table.fewest_gpus.tolist() == ["1", "1"]
+
+
+def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").touch()
+    notebook = json.loads((root / "notebooks" / "40_opt_end_to_end.ipynb").read_text())
+    lines = [line for cell in notebook["cells"] for line in "".join(cell["source"]).splitlines()]
+    lines += (root / "README.md").read_text().splitlines()
+    ours = re.compile(r"(python|torchrun) .*-m lab_utils\.llm ")
+    found = [line for line in map(str.strip, lines) if ours.match(line)]
+    assert len(found) >= 8
+    for line in found:
+        name, *arguments = shlex.split(line.split(" #")[0].split("lab_utils.llm ")[1])
+        main.commands[name].make_context(name, arguments)  # raises for an unknown option
 
 
 # --- errors, each before anything long

@@ -1,5 +1,7 @@
 """Measured generations: equation 3, parts counted right, checks before timing, refusals."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import opt_models
@@ -217,16 +219,20 @@ def test_configurations_travel_to_transformers_and_back(name: str, tmp_path) -> 
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("format", [None, "tca_bme", "tiled_csl"])
-def test_peak_is_what_the_planner_predicts(format) -> None:
-    """Within 3 % on a model of some GB, where what is not planned for is small."""
-    config, device = OPTConfig.of("OPT-6.7B"), torch.device("cuda")
-    recipe = Recipe(format, None if format is None else Target(0.8))
-    model = load(Random(config, device=device), recipe, device=device)
-    row = measure.measure(model, 16, 64, 64)
-    work = memory.Workload(catalog.model("OPT-6.7B"), format or "dense", 0.8, 16, 64, 64)
-    assert row["peak_gb"] == pytest.approx(memory.total(work) / 1e9, rel=0.03)
-    assert row["other_s"] > -0.1 * row["seconds"]
+@pytest.mark.parametrize("format", ["dense", "tca_bme", "tiled_csl"])
+def test_peak_is_what_the_planner_predicts(format: str, tmp_path) -> None:
+    """Within 3 % on a model of some GB, where what is not planned for is small.
+
+    In a process of its own, whose memory nothing else has taken.
+    """
+    command = [sys.executable, "-m", "lab_utils.llm", "measure", "--model", "OPT-6.7B",
+               "--format", format, "--sparsity", "0.8", "--batch", "16", "--output", "64",
+               "--folder", str(tmp_path)]  # fmt: skip
+    subprocess.run(command, check=True)
+    row = results.measured("opt", tmp_path).iloc[0]
+    work = memory.Workload(catalog.model("OPT-6.7B"), format, 0.8, 16, 64, 64)
+    assert row.peak_gb == pytest.approx(memory.total(work) / 1e9, rel=0.03)
+    assert row.other_s > -0.1 * row.seconds
 
 
 @pytest.mark.gpu

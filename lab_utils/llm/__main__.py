@@ -5,6 +5,7 @@
 runs `generate` and `measure` on several GPUs. `lab_utils.console` says how commands fail.
 """
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -212,6 +213,8 @@ def _placed(device: str | None, dtype: str | None) -> dict[str, Any]:
         raise ValueError(f"device={device!r}; allowed: cpu, cuda")
     if device == "cuda" and not torch.cuda.is_available():
         raise RuntimeError("device='cuda': torch sees no CUDA device")
+    if device == "cuda":  # encoding leaves holes of all sizes, which fixed segments cannot reuse
+        os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
     return {"device": device, "dtype": DTYPES[dtype or ("fp16" if device == "cuda" else "bf16")]}
 
 

@@ -52,8 +52,8 @@ def measure(
     prompts = Prompts.of(tokens, model.config, output, model.device)
     case = {"batch": batch, "prompt": prompt, "output": output}
     with out_of_memory_named(model.config.name, case):
-        reset_peak(model.device)
         check_products(model, batch)
+        reset_peak(model.device)
         decoder = Decoder(model, batch, prompt + output)
         decoder.run(prompts, output)  # loads what kernels need, and captures
         run = partial(decoder.run, prompts, output)

@@ -57,7 +57,7 @@ class Transformers:
         own = {"format": FORMAT, "sparsity": 0.0, "weights": self.origin}
         return row(self.config, self.device, case, seconds, [peak]) | own | NO_PARTS
 
-    @torch.inference_mode()
+    @torch.no_grad()  # inference mode and the library's own torch.compile are no friends
     def generate(self, tokens: torch.Tensor, output: int) -> torch.Tensor:
         """New tokens [batch, output], greedy, for `tokens` [batch, prompt]."""
         found = self.model.generate(
