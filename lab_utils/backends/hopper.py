@@ -138,17 +138,19 @@ _shares: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 def share_out(A: ZeroRow24, workers: int) -> Shares:
     """The chunks of each slice in `workers` shares of equal bytes, as nearly as chunks allow."""
     starts = A.arrays["chunk_start"]
-    state = workers, starts._version, A.arrays["first_chunk"]._version
+    state = workers, *(A.arrays[name]._version for name in READ)
     known = _shares.setdefault(starts, {})
     if state in known:
         return known[state]
-    found = _share_out(A, workers)
-    if starts.is_cuda:
-        if torch.cuda.is_current_stream_capturing():  # its tensors are the graph's alone
-            return found
-        torch.cuda.current_stream(starts.device).synchronize()  # others may use it on other streams
-    known[state] = found
-    return found
+    if starts.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"the first product with a {FORMAT} encoding shares its chunks out, which a CUDA graph "
+            "cannot capture: multiply once, by as many columns, before"
+        )
+    known[state] = _share_out(A, workers)
+    if starts.is_cuda:  # launches on any stream read it, before the grid before them has ended
+        torch.cuda.current_stream(starts.device).synchronize()
+    return known[state]
 
 
 def _share_out(A: ZeroRow24, workers: int) -> Shares:

@@ -78,8 +78,11 @@ def capture(functions: Sequence[Callable], launches: int, pool: tuple) -> Callab
     """A CUDA graph of `launches` launches, each of the next function; call it to replay.
 
     Capture happens on torch's current stream, which must not be the default one. This is
-    `torch.cuda.graph` without its cleaning up, which takes longer than all else here.
+    `torch.cuda.graph` without its cleaning up, which takes longer than all else here. Each function
+    runs once before: what a first launch with an operand prepares cannot be captured.
     """
+    for function in functions[:launches]:
+        function()
     graph = torch.cuda.CUDAGraph()
     graph.capture_begin(pool=pool)
     try:
