@@ -17,6 +17,7 @@ from lab_utils.llm.masks import Target
 from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks
 from lab_utils.llm.prune import METHODS, prune
+from lab_utils.llm.reader import theirs as theirs_of
 from lab_utils.llm.recipe import Recipe
 
 TOKENS = prompts(batch=5, tokens=16)
@@ -56,16 +57,19 @@ def test_inputs_are_those_after_the_earlier_layers_were_pruned(variant, tmp_path
 def test_gradients_are_those_of_the_language_models_loss(variant, tmp_path):
     other = theirs(variant)
     model = ours(other, tmp_path)
-    other(TOKENS, labels=TOKENS).loss.backward()
+    squares = dict.fromkeys(dict(other.named_parameters()), 0.0)
+    for row in TOKENS:
+        other.zero_grad()
+        other(row[None], labels=row[None]).loss.backward()
+        for name, parameter in other.named_parameters():
+            squares[name] = squares[name] + parameter.grad.square() / len(TOKENS)
     calibration = Calibration(model, TOKENS)
-    for layer, one in zip(model.layers, other.model.decoder.layers, strict=True):
+    for layer in model.layers:
         found = calibration.statistics(layer, list(MATRICES), "gradient")
-        attention = one.self_attn
-        parts = [getattr(attention, f"{which}_proj").weight.grad for which in "qkv"]
-        expected = {"qkv": torch.cat(parts), "out": attention.out_proj.weight.grad}
-        expected |= {name: one.get_submodule(name).weight.grad for name in ("fc1", "fc2")}
         for name in MATRICES:
-            error = (found[name] - expected[name]).norm() / expected[name].norm()
+            parts = theirs_of(f"layers.{layer.index}.{name}.weight")
+            expected = torch.cat([squares[f"model.decoder.{one}"] for one in parts]).sqrt()
+            error = (found[name] - expected).norm() / expected.norm()
             assert error < 1e-4, (layer.index, name)
         calibration.advance(layer)
     assert not any(parameter.grad is not None for parameter in model.parameters())
@@ -138,7 +142,7 @@ def test_what_was_learned_survives_calibrated_pruning_best():
         for method in METHODS
     }
     assert loss(model) < 0.1
-    assert found["sparsegpt"] < found["wanda"] < 4 and found["sparsegpt"] < found["magnitude"]
+    assert found["sparsegpt"] < found["wanda"] < 2 and found["sparsegpt"] < found["magnitude"]
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,10 @@ class Calibration:
         return totals
 
     def _gradients(self, layer: Layer, names: list[str]) -> dict[str, Tensor]:
-        """∂L/∂W of the mean loss L of the next token, through all layers from this one on.
+        """∂L/∂W of the loss L of the next token; the root mean square over the sequences.
 
-        They must all be there, and dense. In fp16 small gradients vanish: prune in fp32 or bf16.
+        Of their mean nothing would be left in a trained model. All layers from this one on must be
+        there, and dense. In fp16 small gradients vanish: prune in fp32 or bf16.
         """
         weights = [layer.get_submodule(name).weight.requires_grad_() for name in names]
         totals = [torch.zeros_like(weight, dtype=torch.float32) for weight in weights]
@@ -60,8 +61,8 @@ class Calibration:
                 logits = self.model.logits(x)[0, :-1].float()  # [length - 1, vocab]
                 gradients = torch.autograd.grad(F.cross_entropy(logits, row[1:]), weights)
             for total, gradient in zip(totals, gradients, strict=True):
-                total += gradient / len(self.tokens)
-        return dict(zip(names, totals, strict=True))
+                total += gradient.float().square() / len(self.tokens)
+        return {name: total.sqrt_() for name, total in zip(names, totals, strict=True)}
 
     def advance(self, layer: Layer) -> None:
         """Move on: the states become the outputs of `layer`."""

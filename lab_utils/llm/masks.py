@@ -76,7 +76,7 @@ def lowest(scores: Tensor, count: int) -> Tensor:
         return torch.full_like(scores, bool(count), dtype=torch.bool)
     limit = scores.kthvalue(count, dim=1, keepdim=True).values
     below, level = scores < limit, scores == limit
-    missing = count - below.sum(dim=1, keepdim=True)
+    missing = count - below.sum(dim=1, keepdim=True, dtype=torch.int32)
     return below.logical_or_(level & (level.cumsum(dim=1, dtype=torch.int32) <= missing))
 
 

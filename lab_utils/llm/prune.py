@@ -34,7 +34,8 @@ def wanda(weight: Tensor, target: Target, squares: Tensor) -> Tensor:
 def taylor(weight: Tensor, target: Target, gradient: Tensor) -> Tensor:
     """The pruned `weight` [M, K]: the lowest |w · ∂L/∂w| go (Molchanov et al. 2019, first order).
 
-    `gradient` [M, K], fp32 or fp64, is that of the loss L over the calibration tokens.
+    `gradient` [M, K], fp32 or fp64, is the root mean square of ∂L/∂w over the calibration
+    sequences: as there, it is the squares of w · ∂L/∂w that are averaged.
     """
     check_weight(weight)
     check_statistic("gradient", gradient, weight, tuple(weight.shape))
