@@ -163,6 +163,6 @@ def test_no_synchronisation_can_go(robbed, monkeypatch, case) -> None:
     monkeypatch.setattr(emulator, "machine", lambda: robbed[case])
     A, B = encode(random_sparse(130, 300, 0.5, seed=1), case[0]), torch.ones(300, 8).half()
     kernel = f"({KERNELS_OF_FORMATS[case[0]].stem}|add_segments)"
-    lost = r"no (barrier|wait|fence) between|no griddepcontrol\.wait before|nothing has been written"
+    lost = r"no (barrier|wait|fence) between|no griddepcontrol.wait before|nothing has been written"
     with pytest.raises(KernelFault, match=rf"^{kernel}<.* ({lost})"):
         spmm(A, B, backend="emulator")
