@@ -197,6 +197,8 @@ def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> No
         (["generate", "--model", "OPT-125M", "--prompt", "60000"], 2, "token id 60000"),
         (["generate", "--model", "OPT-125M", "--prompt", "1", "--output", "3000"], 2,
          "max_new=3000 after a prompt of 1 tokens"),
+        (["generate", "--model", "OPT-175B", "--prompt", "1", "--device", "cpu"], 1,
+         "OPT-175B as dense at sparsity 0 and batch=1 needs 3"),
         (["prune", "OPT-125M", "x", "--sparsity", "0.5", "--method", "wanda"], 2, "wanda needs"),
         (["plan", "--model", "Llama-2-7B"], 2, "'Llama-2-7B' is a llama; allowed: OPT"),
         (["plan", "--gpu", "H300"], 2, "device 'H300' is unknown"),
@@ -204,6 +206,7 @@ def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> No
     ],
 )  # fmt: skip
 def test_bad_input(arguments, exit_code: int, message: str, monkeypatch) -> None:
+    monkeypatch.setattr("lab_utils.llm.fits.capacity", lambda device: 1e11)
     monkeypatch.setattr(
         "lab_utils.llm.checkpoint.Random.read", lambda *_: pytest.fail("a weight was made")
     )

@@ -163,7 +163,7 @@ def test_batches_double_up_to_the_largest() -> None:
 
 def test_what_does_not_fit_says_what_would() -> None:
     work = memory.Workload(catalog.model("OPT-175B"), "dense", 0.0, batch=16)
-    told = "needs 393.* GB on each of 1 GPUs, which have 149.1: 4 of them hold it; .* is none"
+    told = "needs 393.* GB on each of gpus=1, and there are 149.1: 4 of them hold it; .* is none"
     with pytest.raises(RuntimeError, match=told):
         fits.check_fits(work, H200)
     with pytest.raises(RuntimeError, match="OPT-175B as dense at sparsity 0 and batch=8"):

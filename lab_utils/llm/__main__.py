@@ -113,9 +113,12 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
              dtype: str | None, **sampling: Any) -> None:  # fmt: skip
     """Continue prompts: text where the checkpoint has a tokenizer, else token ids."""
     from lab_utils.llm import generate
+    from lab_utils.llm.fits import check_generation
+    from lab_utils.llm.measure import out_of_memory_named
     from lab_utils.llm.parallel import running
     from lab_utils.llm.prompts import Prompts
     from lab_utils.llm.sources import model_of, opened
+    from lab_utils.llm.stored import Stored
     from lab_utils.llm.text import Text
 
     place = _placed(device, dtype)
@@ -123,7 +126,10 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
     tokens = text.encode(prompts)
     Prompts.of(tokens, source.config, output)  # before anything is loaded
     recipe = _recipe(source, format, sparsity, within, outer_fc1_dense)
-    with running(source.config, place["device"]) as ranks:
+    case = {"batch": len(tokens), "output": output}
+    with running(source.config, place["device"]) as ranks, out_of_memory_named(model, case):
+        if not isinstance(source, Stored):  # which tells its sparsity only when it is there
+            check_generation(source.config, recipe, tokens, output, ranks.world, place["device"])
         opt = model_of(source, recipe, ranks=ranks, **place)
         new = generate(opt, tokens, output, stop=text.stop, **sampling).tolist()
         if ranks.rank == 0:

@@ -3,6 +3,7 @@
 `lab_utils.analysis.memory` is the arithmetic.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from lab_utils import catalog, machine
 from lab_utils.analysis import memory
 from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.recipe import Recipe
 
 SMALLEST_BATCH = 8  # of the paper's figures
 
@@ -25,16 +27,17 @@ def as_catalog_model(config: OPTConfig) -> catalog.Model:
 
 
 def capacity(device: torch.device | str) -> float:
-    """Bytes that a program can have: of a GPU, those that are free or torch's own; of the host."""
+    """Bytes that a model can have: of a GPU, those that no tensor has; of the host, all."""
     device = torch.device(device)
     if device.type != "cuda":
         return machine.memory_bytes()
     free, _ = torch.cuda.mem_get_info(device)
-    return free + torch.cuda.memory_reserved(device) + memory.CONTEXT_BYTES
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return free + kept + memory.CONTEXT_BYTES  # which this process has taken already
 
 
 def check_fits(work: memory.Workload, has: float) -> None:
-    """Raise RuntimeError, saying what would fit, unless `has` bytes on each GPU are enough."""
+    """Raise RuntimeError, saying what would fit, unless `has` bytes on each device are enough."""
     needed = memory.total(work)
     if needed <= has:
         return
@@ -42,9 +45,25 @@ def check_fits(work: memory.Workload, has: float) -> None:
     more = f"{gpus} of them hold it" if gpus else "8 of them do not hold it either"
     raise RuntimeError(
         f"{work.model.name} as {work.format} at sparsity {work.sparsity:g} and batch={work.batch} "
-        f"needs {needed / 1e9:.1f} GB on each of {work.gpus} GPUs, which have {has / 1e9:.1f}: "
+        f"needs {needed / 1e9:.1f} GB on each of gpus={work.gpus}, and there are {has / 1e9:.1f}: "
         f"{more}; the largest batch here is {batch or 'none'}"
     )
+
+
+def check_generation(
+    config: OPTConfig,
+    recipe: Recipe,
+    tokens: Sequence[Sequence[int]],
+    output: int,
+    gpus: int,
+    device: torch.device | str,
+) -> None:
+    """`check_fits` for prompts of these `tokens`, and a recipe whose format is a name or None."""
+    sparsity = recipe.target.sparsity if recipe.target else 0.0
+    lengths = (len(tokens), max(map(len, tokens)), output)
+    opt, format = as_catalog_model(config), recipe.format or "dense"
+    work = memory.Workload(opt, format, sparsity, *lengths, gpus, recipe.dense)
+    check_fits(work, capacity(device))
 
 
 def batches(work: memory.Workload, has: float) -> list[int]:
