@@ -177,6 +177,36 @@ def test_activations_that_are_not_finite_stay_in_their_products() -> None:
 # --- what the kernel needs of the GPU ---
 
 
+@pytest.fixture
+def h200(monkeypatch) -> None:
+    """What backend cuda asks of the GPU; its plan is made, but nothing can be launched."""
+    monkeypatch.setattr(cuda, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(cuda, "format_problem", lambda *_: None)
+
+
+def test_the_plan_for_a_gpu_fills_it(h200) -> None:
+    A = ZeroRow24.encode(random_sparse(1000, 9216, 0.7))
+    assert A.slice_cols == 2304
+    plan = cuda.plan(A, activations(9216, 16))
+    assert plan.choices["blocks"].startswith("132 of 512 threads, ")
+    assert plan.choices["slices"].startswith("4 of K, 2304 columns each")
+    assert "2112 warps" in plan.choices["shares"]
+    launch = cuda._launch(A, 16, None)
+    again = cuda._launch(A, 16, plan.split_k)  # what lab anatomy asks for
+    assert (launch.problem.blocks_per_slice, launch.problem.warps) == (33, 16)
+    assert again.problem.blocks_per_slice == 33
+    assert launch.sums == (1, 4 * (33 * 16 + 16), 16, 64)
+    used = 16 * launch.problem.stages * launch.problem.stage_bytes
+    assert launch.problem.stages > 1 and used + 2304 * 32 + 1024 <= hopper.SHARED_BYTES
+
+
+def test_weights_are_refused_before_a_gpu_is_asked(h200) -> None:
+    W = random_sparse(64, 96, 0.5)
+    W[0, 0] = torch.inf
+    with pytest.raises(ValueError, match="infinite or NaN weight"):
+        cuda.plan(encode(W, "zero_row_24"), activations(96, 8))
+
+
 def selections(machine: Machine) -> Tensor:
     """What the self-test finds: wrong elements of fp16, steps 0 and 1, and of bf16."""
     wrong = torch.full((hopper.PROBES,), -1, dtype=torch.int32)
