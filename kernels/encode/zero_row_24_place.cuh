@@ -5,7 +5,7 @@
 
 namespace lscd::zero_row_24 {
 
-constexpr int FREE_BYTES = 120, WAVEFRONT_COST = 20, SKIP_COST = 3, TILE_COST = 8;
+constexpr int FREE_BYTES = 120, WAVEFRONT_COST = 20, SKIP_COST = 3, TILE_COST = 40;
 constexpr int GATHERS = 8;  // of a tile; packed streams take two loads for each
 
 template <bool PAIRS>

@@ -92,7 +92,7 @@ class ZeroRow24(SparseMatrix):
 
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  2.17  2.02  2.35  1.97  1.51  1.00
-            reach 8      1.73  1.65  1.78  1.48  1.19  1.00    0 to 1.9 % more bytes
+            reach 8      1.69  1.58  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
         """
         dense = check_dense(dense)
         slice_cols = checked_slice(slice_cols, dense.shape[1])
