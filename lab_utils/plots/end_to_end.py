@@ -150,14 +150,14 @@ def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: 
 
 
 def _add_published(fig: go.Figure, throughput: pd.DataFrame, speedup: pd.DataFrame) -> None:
-    """Open marks of the paper, those on more GPUs with a dot; speed-ups are over a baseline."""
+    """Open marks of the paper, those on more GPUs than Flash-LLM with a dot."""
     ratios = speedup.assign(system=speedup.baseline, gpus=speedup.baseline_gpus, y=speedup.speedup)
     rows = pd.concat([throughput.assign(y=throughput.tokens_per_gpu_second, col=1),
                       ratios.assign(col=2)])  # fmt: skip
-    fewest = rows.gpus.min()
+    flash_llm = speedup.gpus.min()
     for (system, gpus), of_system in rows.groupby(["system", "gpus"], sort=False):
         symbol, colour = PUBLISHED[system]
-        dot = "-dot" if gpus > fewest else ""
+        dot = "-dot" if gpus > flash_llm else ""
         marker = {"symbol": f"{symbol}-open{dot}", "size": 11, "color": colour, "line_width": 2}
         name = f"{system}, {gpus} A100" + "s" * (gpus > 1)
         for number, (col, part) in enumerate(of_system.groupby("col")):
