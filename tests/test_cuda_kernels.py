@@ -132,8 +132,9 @@ def test_torch_sees_a_well_formed_operator(format: str) -> None:
     torch.library.opcheck(torch.ops.lscd.spmm.default, arguments)
 
 
-def test_compiles_into_one_graph() -> None:
-    A = encode(random_sparse(96, 160, 0.6), "tca_bme").to("cuda")
+@pytest.mark.parametrize("format", MULTIPLIED)
+def test_compiles_into_one_graph(format: str) -> None:
+    A = encode(random_sparse(96, 160, 0.6), format).to("cuda")
     x = activations(160, 8, torch.float16).T.cuda()
     compiled = torch.compile(lambda x: torch.relu(sparse_linear(x, A)), fullgraph=True)
     assert torch.equal(compiled(x), torch.relu(sparse_linear(x, A)))
