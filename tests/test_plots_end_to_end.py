@@ -56,6 +56,11 @@ def test_lines_are_the_rows_and_each_side_s_best(rows) -> None:
     assert points(fig, "transformers, 1 GPU", "x2") == {}
 
 
+def test_models_of_several_formats_are_named_by_all(rows) -> None:
+    mixed = rows.assign(format=rows.format.replace("tca_bme", "tca_bme+tiled_csl"))
+    assert points(drawn(mixed), "TCA-BME + Tiled-CSL 80 %, 1 GPU", "x")["8"] == 480
+
+
 def test_published_marks_are_the_printed_numbers() -> None:
     fig = drawn(NO_ROWS)
     assert points(fig, "Flash-LLM, 1 A100", "x") == {"64": 1187}

@@ -13,7 +13,7 @@ from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, MUTED, tit
 
 TRANSFORMERS = "transformers"
 LABELS = {**FORMAT_LABELS, TRANSFORMERS: "transformers"}
-COLOURS = {**FORMAT_COLOURS, TRANSFORMERS: "#c98a00"}
+COLOURS = {**FORMAT_COLOURS, TRANSFORMERS: "#0e8fa3"}
 PUBLISHED = {  # how a system is drawn: symbol, colour
     "Flash-LLM": ("circle", FORMAT_COLOURS["tiled_csl"]),
     "FasterTransformer": ("square", "#111827"),
@@ -112,7 +112,8 @@ def _names(rows: pd.DataFrame) -> list[str]:
     for row in rows.itertuples():
         zeros = f" {100 * row.sparsity:.0f} %" if row.sparsity else ""
         gpus = "" if _on_cpu(rows) else f", {row.gpus} GPU" + "s" * (row.gpus > 1)
-        names.append(LABELS[row.format] + zeros + gpus)
+        formats = " + ".join(LABELS[format] for format in row.format.split("+"))
+        names.append(formats + zeros + gpus)
     return names
 
 
@@ -138,7 +139,7 @@ def _over_dense(rows: pd.DataFrame, by_batch: pd.Series) -> pd.Series:
 
 def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: int) -> None:
     """A line over the batches, and a mark at "best"."""
-    look = {"color": COLOURS[rows.format.iloc[0]], "size": 9}
+    look = {"color": COLOURS[rows.format.iloc[0].split("+")[0]], "size": 9}
     dash = ["solid", "dash", "dot"][min(int(np.log2(rows.gpus.iloc[0])), 2)]
     line = {"color": look["color"], "width": 2.5, "dash": dash}
     at_best = y.index == BEST
