@@ -106,7 +106,7 @@ def largest_batches(answers: pd.DataFrame) -> go.Figure:
             index="model", columns="label", values="largest_batch"
         )
         fig.add_trace(_batch_heat(table.loc[models, names]), row=1, col=column)
-    fig.update_xaxes(showgrid=False, ticks="", side="bottom")
+    fig.update_xaxes(showgrid=False, ticks="", tickfont={"size": 11})
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
     fig.update_annotations(font={"size": 13, "color": INK})
     return titled(
