@@ -127,20 +127,8 @@ def test_slices_share_the_multiprocessors():
 
 
 def wavefronts(A: ZeroRow24) -> float:
-    """Mean wavefronts of a gather load: of its words, as many as one bank has."""
-    data, total = A.arrays["data"].numpy(), []
-    for start in 16 * A.arrays["chunk_start"].long().numpy()[:-1]:
-        words = data[start : start + 512].view(np.uint32).reshape(8, 4, 4, 1)  # g, word, tile
-        codes = (words >> 4 * np.arange(8, dtype=np.uint32)) & 15
-        codes = codes.transpose(2, 0, 1, 3).reshape(4, 8, 32)  # tile, g, order
-        slots = np.stack([codes % 4 != 3, codes // 4 != 3]).astype(int)
-        moves = 4 * slots[1] if A.pairs else 2 * slots.sum(0)
-        starts = data[start + 512 : start + 576].view(np.uint16).reshape(8, 4).T & 0x3FFF
-        at = starts[..., None].astype(int) + moves.cumsum(2) - moves
-        for address in [at] if A.pairs else [at, at + 2]:
-            loads = (address // 4).reshape(4, 8, 8, 4).transpose(0, 2, 1, 3).reshape(32, 32)
-            total += [np.bincount(np.unique(load) % 32).max() for load in loads]
-    return float(np.mean(total))
+    data, chunk_start = A.arrays["data"].numpy(), A.arrays["chunk_start"].numpy()
+    return analysis.wavefronts(data, chunk_start, A.pairs)
 
 
 # What the docstring of `encode` says, in plain order and with the default reach.
@@ -153,6 +141,16 @@ def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
     dense = random_sparse(128, 1536, sparsity)
     assert wavefronts(ZeroRow24.encode(dense, reach=-1)) == pytest.approx(plain, abs=0.05)
     assert wavefronts(ZeroRow24.encode(dense)) == pytest.approx(placed, abs=0.05)
+
+
+def test_wavefronts_by_hand():
+    dense = torch.zeros(64, 48, dtype=torch.float16)
+    assert wavefronts(ZeroRow24.encode(dense)) == 1  # all lanes read the same word
+    # Rows 0 and 8 fill words 0 to 31, one for each group: in gather q, lanes of g = 0 read words 4 q
+    # to 4 q + 3, those of g = 1 to 7 word 32, in the bank of word 0.
+    dense[[0, 8], ::3] = dense[[0, 8], 1::3] = 1
+    A = ZeroRow24.encode(dense, pairs=True, reach=-1)
+    assert wavefronts(A) == (2 + 31) / 32  # of eight gathers of four tiles, one conflicts
 
 
 # --- use, and refusals

@@ -37,7 +37,7 @@ struct Filling {
     }
 };
 
-__global__ void __launch_bounds__(TILES* LANES)
+__global__ void __launch_bounds__(TILES * LANES)
     queue(Grid grid, Source dense, uint32_t exponent, uint32_t* queues, int* queued, int* nnz,
           int* nonfinite) {
     Block block(grid, blockIdx.x);

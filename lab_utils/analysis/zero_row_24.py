@@ -1,4 +1,4 @@
-"""What a zero-row 2:4 encoding of a random mask holds, in bytes: slices, chunks, and their values.
+"""Zero-row 2:4 in numbers: the bytes of a random mask, and the bank conflicts of an encoding.
 
 A has density d. A row of a group of three columns has all three weights with probability d³; its
 middle one then goes to an extra chunk, in a queue of columns for each tile of r rows. So a group
@@ -19,7 +19,7 @@ SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
 METADATA_BYTES, STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 512, 64, 512, 4
-OFFSET_BYTES, GEOMETRY_BYTES = 4, 16
+OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 16, 16  # the last: unit of chunk_start
 # Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
 ROUNDING_BYTES = {False: 15, True: 14}
 _normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
@@ -88,6 +88,33 @@ def padding_of_stream(density: np.ndarray, groups: float = ORDERS) -> np.ndarray
         zeros = zeros + odd * (1 - none - one)
         odd = odd * none + (1 - odd) * one
     return zeros + odd
+
+
+def wavefronts(data: np.ndarray, chunk_start: np.ndarray, pairs: bool) -> float:
+    """Mean shared-memory wavefronts of a warp's load from the streams of an encoding.
+
+    `data` uint8 and `chunk_start` int32 are its arrays. A load of 32 lanes takes as many wavefronts
+    as one of the 32 banks has different words of it; a kernel loads packed streams twice a gather.
+    """
+    found = [
+        np.bincount(np.unique(load) % 32).max()
+        for start in START_BYTES * chunk_start[:-1].astype(np.int64)
+        for load in _words_of_loads(data[start:], pairs)
+    ]
+    return float(np.mean(found))
+
+
+def _words_of_loads(chunk: np.ndarray, pairs: bool) -> np.ndarray:
+    """The word that each lane reads in each load of a chunk, int [loads, 32]."""
+    metadata = chunk[:METADATA_BYTES].view(np.uint32).reshape(8, 4, 4, 1)  # g, word, tile
+    codes = metadata.transpose(2, 0, 1, 3) >> 4 * np.arange(8, dtype=np.uint32) & 15
+    slots = np.stack([codes % 4 != 3, codes // 4 != 3]).reshape(2, 4, 8, ORDERS).astype(int)
+    moves = 4 * slots[1] if pairs else 2 * slots.sum(0)  # tile, g, order
+    starts = chunk[METADATA_BYTES : METADATA_BYTES + STARTS_BYTES].view(np.uint16).reshape(8, 4).T
+    at = (starts & 0x3FFF)[..., None].astype(int) + moves.cumsum(2) - moves
+    addresses = np.stack([at] if pairs else [at, at + 2])
+    gathers = addresses.reshape(-1, 4, 8, 8, 4).transpose(0, 1, 3, 2, 4)  # slot, tile, gather, g, t
+    return gathers.reshape(-1, 32) // 4
 
 
 def _extra_of_block(rows: int, cols: int, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,13 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, slice_columns, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, START_BYTES, slice_columns, whole_chunks
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
 from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, first_chunks, tiles_of
 
 STREAMS = 8 * TILES  # of a chunk
-START_BYTES = 16  # unit of chunk_start
 PLAIN_ORDER, REACH, MOST_REACH = -1, 8, 32  # bytes
 EXPONENT = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # all ones: infinite or NaN
 
