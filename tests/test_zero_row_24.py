@@ -146,8 +146,8 @@ def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
 def test_wavefronts_by_hand():
     dense = torch.zeros(64, 48, dtype=torch.float16)
     assert wavefronts(ZeroRow24.encode(dense)) == 1  # all lanes read the same word
-    # Rows 0 and 8 fill words 0 to 31, one for each group: in gather q, lanes of g = 0 read words 4 q
-    # to 4 q + 3, those of g = 1 to 7 word 32, in the bank of word 0.
+    # Rows 0 and 8 fill words 0 to 31, one for each group: in gather q, lanes of g = 0 read words
+    # 4 q to 4 q + 3, those of g = 1 to 7 word 32, in the bank of word 0.
     dense[[0, 8], ::3] = dense[[0, 8], 1::3] = 1
     A = ZeroRow24.encode(dense, pairs=True, reach=-1)
     assert wavefronts(A) == (2 + 31) / 32  # of eight gathers of four tiles, one conflicts
