@@ -1,5 +1,6 @@
 // mbarriers, the bulk copies that they count, and what lanes know of each other through them.
 #pragma once
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -22,8 +23,8 @@ struct Mbarrier {
     int64_t bytes = 0;           // that this phase expects, and nothing copies yet
     int phase = 0;               // phases that are over
     std::vector<BulkCopy> copies = {};
-    Knowledge given = {};        // by those who have arrived in this phase
-    Knowledge passed_on = {};    // to those who wait for the phases that are over
+    Knowledge given = {};        // by those who have arrived
+    Knowledge passed_on = {};    // of it, what they gave in phases that are over: to those who wait
 
     bool can_end() const { return missing == 0 && bytes == 0; }
 

@@ -26,8 +26,8 @@ struct __align__(16) WarpShare {
     int32_t first, last, block, segment;
 };
 
-// A: data, chunk_start (in 16 bytes), first_chunk; partial [passes][segments][BLOCK_N][64], where a
-// pass is BLOCK_N columns of C.
+// A: data, chunk_start (in 16 bytes), first_chunk; partial [passes][most_segments][BLOCK_N][64], where
+// a pass is BLOCK_N columns of C.
 struct HopperProblem : Problem {
     int32_t slice_cols, slices, row_blocks;
     int32_t pairs;
@@ -35,6 +35,7 @@ struct HopperProblem : Problem {
     int32_t blocks_per_slice;          // thread blocks
     int32_t copy;                      // chunks that a bulk copy takes along
     int32_t stages, stage_bytes;       // of each warp's ring
+    int32_t most_segments;
     const WarpShare* shares;           // [slices * blocks_per_slice][warps]
     const int32_t* segments;           // [slices * row_blocks + 1]: first segment of each block
 

@@ -195,8 +195,8 @@ struct HopperKernel {
 
     // The sums of a segment; new ones begin.
     __device__ void store(int segment) {
-        int64_t segments = __ldg(p.segments + p.slices * p.row_blocks);
-        float* to = p.partial + (blockIdx.y * segments + segment) * BLOCK_N * CHUNK_ROWS;
+        int64_t place = int64_t(blockIdx.y) * p.most_segments + segment;
+        float* to = p.partial + place * BLOCK_N * CHUNK_ROWS;
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
@@ -267,8 +267,8 @@ __global__ void __launch_bounds__(CHUNK_ROWS * parts(BLOCK_N))
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     let_next_grid_begin();
-    wait_for_previous_grid();
-    SegmentSums<T, BLOCK_N> segments{p, Shared<float>(memory)};
+    SegmentSums<T, BLOCK_N> segments(p, Shared<float>(memory));
+    wait_for_previous_grid();  // which segments there are is known before, not their sums
     segments.add();
     __syncthreads();
     segments.store();

@@ -18,22 +18,30 @@ struct SegmentSums {
     const HopperProblem& p;
     Shared<float> sums;  // [PARTS][BLOCK_N][64]
     int row = threadIdx.x % CHUNK_ROWS, part = threadIdx.x / CHUNK_ROWS;
+    int slice, last_slice, first, last;  // segments [first, last) of the slice
 
-    __device__ int segment(int slice, int block) const {
-        return __ldg(p.segments + slice * p.row_blocks + block);
+    __device__ SegmentSums(const HopperProblem& p, Shared<float> sums) : p(p), sums(sums) {
+        int per_part = ceil_div(p.slices, PARTS);
+        slice = part * per_part, last_slice = min(p.slices, slice + per_part);
+        find(min(slice, p.slices - 1));
+    }
+    __device__ void find(int slice) {
+        const int32_t* block = p.segments + slice * p.row_blocks + blockIdx.x;
+        first = __ldg(block), last = __ldg(block + 1);
     }
     __device__ int place(int part, int n) const { return (part * BLOCK_N + n) * CHUNK_ROWS + row; }
 
-    __device__ void add() const {
+    __device__ void add() {
         float sum[BLOCK_N] = {};
-        int per_part = ceil_div(p.slices, PARTS), slice = part * per_part;
-        int last_slice = min(p.slices, slice + per_part);
-        int64_t pass = int64_t(blockIdx.y) * segment(p.slices, 0);  // its first segment
-        for (; slice < last_slice; slice++)
-            for (int s = segment(slice, blockIdx.x); s < segment(slice, blockIdx.x + 1); s++)
+        int64_t pass = int64_t(blockIdx.y) * p.most_segments;
+        while (slice < last_slice) {
+            int s = first, end = last;
+            if (++slice < last_slice) find(slice);
+            for (; s < end; s++)
 #pragma unroll
                 for (int n = 0; n < BLOCK_N; n++)
                     sum[n] += ld_global(p.partial + ((pass + s) * BLOCK_N + n) * CHUNK_ROWS + row);
+        }
 #pragma unroll
         for (int n = 0; n < BLOCK_N; n++) sums.store(place(part, n), sum[n]);
     }

@@ -37,7 +37,7 @@ class HopperProblem(Problem):
             (name, ctypes.c_int32)
             for name in (
                 "slice_cols", "slices", "row_blocks", "pairs", "block_n", "warps",
-                "blocks_per_slice", "copy", "stages", "stage_bytes",
+                "blocks_per_slice", "copy", "stages", "stage_bytes", "most_segments",
             )
         ),
         ("shares", ctypes.c_void_p),
@@ -217,6 +217,7 @@ def problem_of(
         copy=layout.copy,
         stages=layout.stages,
         stage_bytes=layout.stage_bytes,
+        most_segments=sums_of(A, N, layout, blocks)[1],
         shares=arrays["shares"].data_ptr(),
         segments=arrays["segments"].data_ptr(),
     )
