@@ -25,7 +25,7 @@ inline std::string lanes_text(uint32_t mask) {
 struct Knowledge {
     struct Arrived {
         int warp_epoch;
-        uint32_t lanes;  // of that epoch; of epochs before it, all
+        uint32_t lanes;  // of that epoch, whether before they arrived or after; of earlier ones, all
     };
     std::map<int64_t, int> phases;
     std::map<int, Arrived> warps;
