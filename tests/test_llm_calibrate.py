@@ -11,14 +11,13 @@ from torch.nn import functional as F
 
 from lab_utils import SparseLinear
 from lab_utils.llm import OPT
-from lab_utils.llm.calibrate import Calibration, prune_layer, prune_model
 from lab_utils.llm.checkpoint import Random, load
-from lab_utils.llm.masks import Target
+from lab_utils.llm.checkpoint.hugging_face import theirs as theirs_of
 from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks
-from lab_utils.llm.prune import METHODS, prune
-from lab_utils.llm.reader import theirs as theirs_of
-from lab_utils.llm.recipe import Recipe
+from lab_utils.llm.pruning import METHODS, Recipe, Target, prune
+from lab_utils.llm.pruning.calibration import Calibration
+from lab_utils.llm.pruning.models import prune_layer, prune_model
 
 TOKENS = prompts(batch=5, tokens=16)
 TARGET = Target(0.5)

@@ -12,13 +12,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lab_utils import SparseLinear
-from lab_utils.llm.checkpoint import Random, load
-from lab_utils.llm.masks import Target
+from lab_utils.llm.checkpoint import HuggingFace, Random, load
 from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks, cut
-from lab_utils.llm.prune import prune
-from lab_utils.llm.reader import HuggingFace
-from lab_utils.llm.recipe import Recipe
+from lab_utils.llm.pruning import Recipe, Target, prune
 
 FC1 = "layers.1.fc1"
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from lab_utils import results
 from lab_utils.llm.__main__ import main
-from lab_utils.llm.sources import opened
+from lab_utils.llm.checkpoint import opened
 from lab_utils.llm.text import Text
 
 WORDS = [f"w{i}" for i in range(90)]
@@ -129,7 +129,7 @@ def test_nothing_is_saved_unless_it_should(pruned, tmp_path) -> None:
 
 
 def test_what_does_not_fit_is_named_and_left_out(monkeypatch, pruned, tmp_path) -> None:
-    monkeypatch.setattr("lab_utils.llm.fits.capacity", lambda device: 1000.0)
+    monkeypatch.setattr("lab_utils.llm.measuring.device_memory.capacity", lambda device: 1000.0)
     done = run("measure", "--model", pruned, "--format", "dense", *SHORT, "--folder", tmp_path)
     assert "tiny as dense at sparsity 0 and batch=1 needs" in done.output
     assert list(tmp_path.iterdir()) == []
@@ -206,7 +206,7 @@ def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> No
     ],
 )  # fmt: skip
 def test_bad_input(arguments, exit_code: int, message: str, monkeypatch) -> None:
-    monkeypatch.setattr("lab_utils.llm.fits.capacity", lambda device: 1e11)
+    monkeypatch.setattr("lab_utils.llm.measuring.device_memory.capacity", lambda device: 1e11)
     monkeypatch.setattr(
         "lab_utils.llm.checkpoint.Random.read", lambda *_: pytest.fail("a weight was made")
     )

@@ -79,7 +79,7 @@ def test_refuses_what_is_no_config(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"config.json cannot be read: Expecting"):
         OPTConfig.from_folder(place)
     (place / "config.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"model_type is 'list'; allowed: 'opt'"):
+    with pytest.raises(ValueError, match=r"config.json holds a list; allowed: an object"):
         OPTConfig.from_folder(place)
 
 

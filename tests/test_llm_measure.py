@@ -11,14 +11,24 @@ import torch
 
 from lab_utils import catalog, results
 from lab_utils.analysis import memory
-from lab_utils.llm import OPT, OPTConfig, fits, generate, measure, outside, parts
+from lab_utils.llm import OPT, OPTConfig, generate
 from lab_utils.llm.checkpoint import Random, load
 from lab_utils.llm.generate import Decoder
-from lab_utils.llm.masks import Target
+from lab_utils.llm.measuring import (
+    Transformers,
+    clocks,
+    device_memory,
+    fits,
+    generations,
+    measure,
+    parts,
+)
+from lab_utils.llm.measuring.generations import format_of, random_tokens, sparsity_of
+from lab_utils.llm.measuring.products import check_products
 from lab_utils.llm.prompts import Prompts
-from lab_utils.llm.recipe import Recipe
+from lab_utils.llm.pruning import Recipe, Target
 
-NUMBERS = ["seconds", "tokens_per_gpu_second", *measure.NO_PARTS]
+NUMBERS = ["seconds", "tokens_per_gpu_second", *parts.NO_PARTS]
 H200 = memory.usable_bytes(catalog.device("H200-SXM"))
 
 
@@ -34,11 +44,11 @@ def small(format: str | None = None, sparsity: float = 0.6, **changes) -> OPT:
 
 @pytest.mark.parametrize("format", [None, "tca_bme"])
 def test_a_row_has_the_columns_of_the_table_and_equation_3(format, tmp_path) -> None:
-    row = measure.measure(small(format), batch=3, prompt=5, output=9, repeats=2)
+    row = measure(small(format), batch=3, prompt=5, output=9, repeats=2)
     results.append("opt", [row], tmp_path)
     stored = results.measured("opt", tmp_path).iloc[0]
     assert stored.tokens_per_gpu_second == pytest.approx(3 * 9 / stored.seconds, rel=1e-3)
-    parted = [stored[name] for name in measure.NO_PARTS]
+    parted = [stored[name] for name in parts.NO_PARTS]
     assert sum(parted) == pytest.approx(stored.seconds, rel=1e-3)
     assert stored.matmul_s > 0 and stored.attention_s > 0 and stored.communication_s == 0
     told = ("model", "gpus", "weights", "batch", "prompt", "output", "format", "sparsity")
@@ -52,14 +62,14 @@ def test_a_row_has_the_columns_of_the_table_and_equation_3(format, tmp_path) -> 
 def test_seconds_are_those_of_all_ranks() -> None:
     """Equation 3 divides by their sum: two GPUs that take a second each are two GPU-seconds."""
     config, case = opt_models.config(), {"batch": 8, "prompt": 4, "output": 5}
-    row = measure.row(config, torch.device("cpu"), case, 2.0, [5e9, 7e9])
+    row = generations.row(config, torch.device("cpu"), case, 2.0, [5e9, 7e9])
     assert (row["gpus"], row["tokens_per_gpu_second"], row["peak_gb"]) == (2, 10.0, 7.0)
 
 
 def test_the_last_run_of_a_case_counts() -> None:
-    row = measure.row(opt_models.config(), torch.device("cpu"),
-                      {"batch": 1, "prompt": 4, "output": 5}, 2.0, [1e9])  # fmt: skip
-    row |= {"format": "dense", "sparsity": 0.0, "weights": "random"} | measure.NO_PARTS
+    row = generations.row(opt_models.config(), torch.device("cpu"),
+                          {"batch": 1, "prompt": 4, "output": 5}, 2.0, [1e9])  # fmt: skip
+    row |= {"format": "dense", "sparsity": 0.0, "weights": "random"} | parts.NO_PARTS
     rows = pd.DataFrame([row | {"date": date, "batch": batch}
                          for date, batch in (("1", 1), ("2", 1), ("1", 2))])  # fmt: skip
     kept = results.latest(rows, results.OPT_CASE)
@@ -72,8 +82,8 @@ def test_sparsity_counts_all_four_matrices() -> None:
     recipe = Recipe("tca_bme", Target(0.5), dense=lambda name: name == "layers.0.fc1")
     model = load(Random(config, dtype=torch.bfloat16), recipe, dtype=torch.bfloat16)
     fc1, layer = 64 * 128, 4 * 64 * 64 + 2 * 64 * 128
-    assert measure.sparsity_of(model) == round(0.5 * (4 * layer - fc1) / (4 * layer), 3)
-    assert measure.format_of(model) == "tca_bme"
+    assert sparsity_of(model) == round(0.5 * (4 * layer - fc1) / (4 * layer), 3)
+    assert format_of(model) == "tca_bme"
 
 
 # --- parts
@@ -82,7 +92,7 @@ def test_sparsity_counts_all_four_matrices() -> None:
 def test_cache_reads_are_those_of_the_decoder(monkeypatch) -> None:
     """Every step asks for one number of slots; counted, they are what the parts are scaled by."""
     model = small(max_positions=400)
-    tokens = measure.random_tokens(model.config, 2, 100)
+    tokens = random_tokens(model.config, 2, 100)
     decoder, asked = Decoder(model, 2, 400), []
     monkeypatch.setattr(decoder, "_steps", asked.append)
     decoder.run(Prompts.of(tokens, model.config, 300), 300)
@@ -93,7 +103,7 @@ def test_cache_reads_are_those_of_the_decoder(monkeypatch) -> None:
 
 def test_parts_are_scaled_to_the_generation(monkeypatch) -> None:
     """With a second for each timed run: one prompt, and output - 1 steps of each part."""
-    monkeypatch.setattr(parts, "_time", lambda *_, **__: 1.0)
+    monkeypatch.setattr(parts, "part_seconds", lambda *_, **__: 1.0)
     decoder = Decoder(small(), 2, 14)
     found = parts.parts(decoder, 5, 9, seconds=20.0)
     assert found == {"matmul_s": 9, "attention_s": 9, "communication_s": 0, "other_s": 2}
@@ -104,7 +114,7 @@ def test_communication_is_timed_where_there_is_some(monkeypatch) -> None:
     ranks = SimpleNamespace(world=2, sum=lambda x: sums.append(x.shape))
     model = small()
     decoder = Decoder(model, 2, 14)
-    monkeypatch.setattr(parts, "REPEATS", 1)
+    monkeypatch.setattr(clocks, "REPEATS", 1)
     model.ranks = ranks
     monkeypatch.setattr(model.config.__class__, "share", lambda *_: (4, 128))
     assert parts.parts(decoder, 5, 9, seconds=20.0)["communication_s"] > 0
@@ -116,7 +126,7 @@ def test_communication_is_timed_where_there_is_some(monkeypatch) -> None:
 
 def test_wrong_products_are_never_timed(monkeypatch) -> None:
     model = small("tca_bme")
-    measure.check_products(model, 3)
+    check_products(model, 3)
     fc1 = model.layers[1].fc1
     forward = type(fc1).forward
 
@@ -126,7 +136,7 @@ def test_wrong_products_are_never_timed(monkeypatch) -> None:
 
     monkeypatch.setattr(type(fc1), "forward", wrong)
     with pytest.raises(RuntimeError, match="layers.1.fc1: tca_bme is wrong by .* at 2 tokens"):
-        measure.measure(model, 2, 3, 4)
+        measure(model, 2, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -140,13 +150,13 @@ def test_wrong_products_are_never_timed(monkeypatch) -> None:
 )
 def test_impossible_cases(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        measure.measure(small(), **{"batch": 2, "prompt": 5, "output": 4, **changes})
+        measure(small(), **{"batch": 2, "prompt": 5, "output": 4, **changes})
 
 
 def test_out_of_memory_is_named() -> None:
     with (
         pytest.raises(RuntimeError, match="OPT-30B, batch=8: out of memory: 12 GB"),
-        measure.out_of_memory_named("OPT-30B", {"batch": 8}),
+        device_memory.out_of_memory_named("OPT-30B", {"batch": 8}),
     ):
         raise torch.OutOfMemoryError("12 GB")
 
@@ -177,7 +187,7 @@ def test_the_planner_takes_our_configurations(name: str) -> None:
 
 
 def test_the_host_has_its_memory() -> None:
-    assert 1e8 < fits.capacity("cpu") < 1e14
+    assert 1e8 < device_memory.capacity("cpu") < 1e14
 
 
 # --- the outside check
@@ -185,7 +195,7 @@ def test_the_host_has_its_memory() -> None:
 
 def test_transformers_is_measured_as_we_are(tmp_path) -> None:
     pytest.importorskip("transformers")
-    model = outside.Transformers(opt_models.config(), dtype=torch.float32)
+    model = Transformers(opt_models.config(), dtype=torch.float32)
     row = model.measure(batch=2, prompt=5, output=6)
     results.append("opt", [row], tmp_path)
     assert (row["format"], row["weights"], row["matmul_s"]) == ("transformers", "random", None)
@@ -200,7 +210,7 @@ def test_transformers_generates_what_we_do(tmp_path) -> None:
     other = opt_transformers.theirs()
     other.save_pretrained(tmp_path)
     mine = opt_transformers.ours(other, tmp_path)
-    theirs = outside.Transformers(mine.config, tmp_path, dtype=torch.float32)
+    theirs = Transformers(mine.config, tmp_path, dtype=torch.float32)
     assert theirs.origin == "checkpoint"
     tokens = opt_models.prompts()
     assert torch.equal(theirs.generate(tokens, 12), generate(mine, tokens, 12))
@@ -211,7 +221,7 @@ def test_configurations_travel_to_transformers_and_back(name: str, tmp_path) -> 
     library = pytest.importorskip("transformers")
     config = OPTConfig.of(name)
     folder = tmp_path / name
-    library.OPTConfig(**outside.as_hugging_face(config)).save_pretrained(folder)
+    library.OPTConfig(**config.as_hugging_face()).save_pretrained(folder)
     assert OPTConfig.from_folder(folder) == config
 
 
@@ -238,5 +248,5 @@ def test_peak_is_what_the_planner_predicts(format: str, tmp_path) -> None:
 @pytest.mark.gpu
 def test_transformers_runs_on_a_gpu() -> None:
     pytest.importorskip("transformers")
-    model = outside.Transformers(OPTConfig.of("OPT-125M"), device="cuda")
+    model = Transformers(OPTConfig.of("OPT-125M"), device="cuda")
     assert model.measure(2, 16, 16)["peak_gb"] > 0.2

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab_utils.llm.masks import Target, zeros
-from lab_utils.llm.prune import METHODS, prune
-from lab_utils.llm.sparsegpt import sparsegpt
+from lab_utils.llm.pruning import METHODS, prune
+from lab_utils.llm.pruning.masks import Target, zeros
+from lab_utils.llm.pruning.sparsegpt import sparsegpt
 
 M, K = 12, 40
 TARGETS = [

@@ -10,7 +10,7 @@ from opt_transformers import theirs
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from lab_utils.llm.reader import HuggingFace
+from lab_utils.llm.checkpoint import HuggingFace
 
 
 @pytest.fixture

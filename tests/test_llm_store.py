@@ -12,15 +12,12 @@ from torch import nn
 from lab_utils import SparseLinear
 from lab_utils.formats import TcaBme, storage
 from lab_utils.llm import OPT
-from lab_utils.llm.calibrate import prune_model
-from lab_utils.llm.checkpoint import Random, load
-from lab_utils.llm.layout import TOP, file_of
-from lab_utils.llm.masks import Target
+from lab_utils.llm.checkpoint import Random, Stored, convert, load, save
+from lab_utils.llm.checkpoint.layout import TOP, file_of
 from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks
-from lab_utils.llm.recipe import Recipe
-from lab_utils.llm.store import convert, save
-from lab_utils.llm.stored import Stored
+from lab_utils.llm.pruning import Recipe, Target
+from lab_utils.llm.pruning.models import prune_model
 
 MIXED = {"layers.0.qkv": "csr", "layers.0.out": "tiled_csl", "layers.1.fc1": "tca_bme"}.get
 RECIPES = {

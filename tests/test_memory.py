@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lab_utils import catalog
 from lab_utils.analysis import compression as c
 from lab_utils.analysis import memory as m
-from lab_utils.llm import OPT, OPTConfig, cache, model
+from lab_utils.llm import OPT, OPTConfig, cache
 
 OPT_30B, OPT_175B = catalog.model("OPT-30B"), catalog.model("OPT-175B")
 A100 = m.usable_bytes(catalog.device("A100-80GB"))
@@ -78,8 +78,6 @@ def test_dense_matrices_are_the_ones_that_are_named() -> None:
 
 
 def test_the_planner_knows_the_decoder() -> None:
-    assert m.SLOTS == cache.ALIGN
-    assert model.DENSE_ABOVE["cuda"] == m.DECODED_ABOVE
     config = OPTConfig.of("OPT-125M")
     work = m.Workload(catalog.model("OPT-125M"), "dense", 0.0, batch=2, prompt=5, output=20)
     held = cache.KVCache(config, 2, 25, dtype=torch.bfloat16)

@@ -24,8 +24,8 @@ TERMS = {
 USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
 CONTEXT_BYTES = 0.5 * GIB  # assumed: usual with torch and cuBLAS loaded, not measured by us
 LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90; less elsewhere
-DECODED_ABOVE = 256  # tokens: with more, lab_utils.llm decodes a matrix and multiplies it dense
-SLOTS = 16  # the decoder's cache has room for a multiple of so many tokens
+DENSE_ABOVE = 256  # tokens: with more, lab_utils.llm decodes a matrix and multiplies it dense
+SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SPLITS = 4  # partial sums in fp32 that a product adds: an upper bound for skinny products
 
 
@@ -65,7 +65,12 @@ class Workload:
     @property
     def slots(self) -> int:
         """Tokens that the cache has room for."""
-        return -(-self.positions // SLOTS) * SLOTS
+        return whole_slots(self.positions)
+
+
+def whole_slots(tokens: int) -> int:
+    """Tokens that a cache for `tokens` has room for: a multiple of SLOT_ALIGN."""
+    return -(-tokens // SLOT_ALIGN) * SLOT_ALIGN
 
 
 class HasLayers(Protocol):
@@ -196,7 +201,7 @@ def _activations(work: Workload) -> float:
     """
     m, tokens = work.model, work.batch * work.prompt
     widths = 3 * m.hidden + m.ffn / work.gpus
-    if work.format != "dense" and tokens <= DECODED_ABOVE:
+    if work.format != "dense" and tokens <= DENSE_ABOVE:
         widths += max(m.ffn / work.gpus - m.hidden, m.hidden)
     return VALUE_BYTES * (tokens * widths + work.batch * m.vocab)
 
@@ -208,7 +213,7 @@ def _workspace(work: Workload) -> float:
     shapes = layer_shapes(work.model, work.gpus).values()
     sums = max(4 * SPLITS * work.batch * M for M, _ in shapes)
     decoded = max(VALUE_BYTES * M * K for M, K in shapes)
-    return sums + decoded * (work.batch * work.prompt > DECODED_ABOVE) + LIBRARY_BYTES
+    return sums + decoded * (work.batch * work.prompt > DENSE_ABOVE) + LIBRARY_BYTES
 
 
 def _graphs(work: Workload) -> float:

@@ -113,12 +113,11 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
              dtype: str | None, **sampling: Any) -> None:  # fmt: skip
     """Continue prompts: text where the checkpoint has a tokenizer, else token ids."""
     from lab_utils.llm import generate
-    from lab_utils.llm.fits import check_generation
-    from lab_utils.llm.measure import out_of_memory_named
+    from lab_utils.llm.checkpoint import Stored, model_of, opened
+    from lab_utils.llm.measuring.device_memory import out_of_memory_named
+    from lab_utils.llm.measuring.fits import check_generation
     from lab_utils.llm.parallel import running
     from lab_utils.llm.prompts import Prompts
-    from lab_utils.llm.sources import model_of, opened
-    from lab_utils.llm.stored import Stored
     from lab_utils.llm.text import Text
 
     place = _placed(device, dtype)
@@ -154,10 +153,8 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
 
     SOURCE is Hugging Face's folder of an OPT, or a size such as OPT-125M with random weights.
     """
-    from lab_utils.llm.sources import copy_tokenizer, opened
-    from lab_utils.llm.store import convert
-    from lab_utils.llm.stored import Stored
-    from lab_utils.llm.text import Text
+    from lab_utils.llm.checkpoint import Stored, convert, opened
+    from lab_utils.llm.text import Text, copy_tokenizer
 
     place = _placed(device, dtype)
     opt = opened(source, **place)
@@ -194,9 +191,9 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
     left out and named.
     """
     from lab_utils import results
+    from lab_utils.llm.checkpoint import opened
+    from lab_utils.llm.measuring import Sweep
     from lab_utils.llm.parallel import running
-    from lab_utils.llm.sources import opened
-    from lab_utils.llm.sweep import Sweep
 
     place = _placed(device, dtype)
     source = opened(model, **place)
@@ -227,8 +224,7 @@ def _placed(device: str | None, dtype: str | None) -> dict[str, Any]:
 def _recipe(source: Any, format: str | None, sparsity: float | None, within: str,
             outer_fc1_dense: bool, method: str = "magnitude") -> Any:  # fmt: skip
     from lab_utils.analysis.memory import no_matrix, outer_fc1
-    from lab_utils.llm.masks import Target
-    from lab_utils.llm.recipe import Recipe
+    from lab_utils.llm.pruning import Recipe, Target
 
     target = None if sparsity is None else Target(sparsity, within)
     dense = outer_fc1(source.config) if outer_fc1_dense else no_matrix

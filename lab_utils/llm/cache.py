@@ -15,16 +15,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lab_utils.analysis.memory import whole_slots
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.parallel import ALONE, Ranks
-
-ALIGN = 16  # slots: masks of torch's attention kernels have rows of whole 32 bytes
 
 
 class KVCache:
     """Keys and values of all layers: `data` [layers, 2, batch, heads, slots, head_dim].
 
-    `slots` is rounded up to a multiple of ALIGN. With `ranks`, the heads of one rank. All zeros at
+    `slots` is rounded up as `whole_slots` says. With `ranks`, the heads of one rank. All zeros at
     first: what is masked must still be finite.
     """
 
@@ -39,7 +38,7 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
     ):
         heads, _ = config.share(ranks.world)
-        self.slots = -(-slots // ALIGN) * ALIGN
+        self.slots = whole_slots(slots)
         shape = (config.layers, 2, batch, heads, self.slots, config.head_dim)
         self.data = torch.zeros(shape, device=device, dtype=dtype)
 

@@ -92,6 +92,12 @@ class OPTConfig:
             final_norm=norm_first and not found.get("_remove_final_layer_norm", False),
         )
 
+    def as_hugging_face(self) -> dict[str, Any]:
+        """The arguments of transformers' OPTConfig for the same model."""
+        sizes = {theirs: getattr(self, ours) for ours, theirs in (SIZES | SWITCHES).items()}
+        removed = self.norm_first and not self.final_norm
+        return {**sizes, "word_embed_proj_dim": self.embed, "_remove_final_layer_norm": removed}
+
     @property
     def head_dim(self) -> int:
         return self.hidden // self.heads
@@ -109,13 +115,20 @@ class OPTConfig:
         return self.heads // world, self.ffn // world
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_object(file: Path) -> dict[str, Any]:
+    """The object in a JSON file; ValueError where there is none."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
-    if not isinstance(found, dict) or found.get("model_type") != "opt":
-        kind = found.get("model_type") if isinstance(found, dict) else type(found).__name__
+    if not isinstance(found, dict):
+        raise ValueError(f"{file} holds a {type(found).__name__}; allowed: an object")
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    found = read_object(file)
+    if (kind := found.get("model_type")) != "opt":
         raise ValueError(f"{file}: model_type is {kind!r}; allowed: 'opt'")
     for one in found.get("architectures") or ():
         if one not in ARCHITECTURES:

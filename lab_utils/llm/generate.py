@@ -7,6 +7,8 @@ room for 2048 tokens is read only as far as it is full, up to the next multiple 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -118,7 +120,7 @@ class Decoder:
         """Put `token` into the cache and choose the next ones, without waiting for the device."""
         self._draw()
         self.filled += 1
-        self._steps(min(-(-self.filled // BUCKET) * BUCKET, self.cache.slots))
+        self._steps(slots_read(self.filled, self.cache.slots))
 
     def _step(self, slots: int) -> None:
         """One step that reads the first `slots` of the cache: all that a graph holds."""
@@ -167,14 +169,21 @@ class _Captured:
         if key in self.graphs:
             return self.graphs[key].replay()
         self.function(key)
-        self.graphs[key] = self._capture(key)
+        self.graphs[key] = captured(partial(self.function, key), self.pool)
 
-    def _capture(self, key: int) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        # thread_local: the thread that watches over NCCL may ask for its events meanwhile.
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
-            self.function(key)
-        return graph
+
+def captured(run: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGraph:
+    """`run`, which has run before, as a CUDA graph; with `pool`, in memory that graphs share."""
+    graph = torch.cuda.CUDAGraph()
+    # thread_local: the thread that watches over NCCL may ask for its events meanwhile.
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        run()
+    return graph
+
+
+def slots_read(filled: int, slots: int) -> int:
+    """How many of a cache's `slots` a step reads that has so many filled: whole BUCKETs."""
+    return min(-(-filled // BUCKET) * BUCKET, slots)
 
 
 def _wanted(graphs: bool | None, device: torch.device) -> bool:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lab_utils.analysis.memory import DENSE_ABOVE as DENSE_ABOVE_ON_GPU
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.parallel import ALONE, Ranks
 from lab_utils.nn import SparseLinear
@@ -29,9 +30,14 @@ POSITION_OFFSET = 2  # rows of the position table that OPT keeps for padding
 # over the dense weights (zeros, values, the product), measured rows say that this pays for every
 # kernel at 512 tokens and for few at 128; a test holds the number to data/measured/h200/spmm.csv.
 # Two cores of a CPU break even near 512 tokens as well, in one trial of 4096 x 4096.
-DENSE_ABOVE = {"cuda": 256, "cpu": 512}
+DENSE_ABOVE = {"cuda": DENSE_ABOVE_ON_GPU, "cpu": 512}
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
+
+
+def matrix_names(config: OPTConfig) -> list[str]:
+    """The sparse or dense matrices of all layers: "layers.0.qkv", "layers.0.out" …"""
+    return [f"layers.{i}.{name}" for i in range(config.layers) for name in MATRICES]
 
 
 def causal(layer: int, q: Tensor, kv: Tensor) -> Tensor:
@@ -59,6 +65,10 @@ class Layer(nn.Module):
         self.mlp_norm = nn.LayerNorm(H, elementwise_affine=affine, **place)
         self.fc1 = nn.Linear(H, ffn, bias=bias, **place)
         self.fc2 = nn.Linear(ffn, H, bias=summed_bias, **place)
+
+    def full_name(self, matrix: str) -> str:
+        """The name of a matrix in the whole model, such as "layers.3.fc1"."""
+        return f"layers.{self.index}.{matrix}"
 
     def forward(self, x: Tensor, attend: Attend = causal) -> Tensor:
         """x: [batch, tokens, hidden] -> the same shape."""
@@ -143,6 +153,11 @@ class OPT(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.embedding.weight.device
+
+    def check_whole(self) -> None:
+        """Raise ValueError for one of several ranks' shares."""
+        if (world := self.ranks.world) > 1:
+            raise ValueError(f"model is one of world={world} shares; allowed: a whole one")
 
     def set_dense_above(self, tokens: int | None) -> None:
         """Decode sparse matrices before products with more than so many tokens; None: by device."""

@@ -47,6 +47,12 @@ class Ranks:
             dist.broadcast(x, 0)
         return x
 
+    def all_of(self, value: float, device: torch.device) -> list[float]:
+        """The values that all ranks have, on each of them; the way leads over `device`."""
+        values = torch.zeros(self.world, dtype=torch.float64, device=device)
+        values[self.rank] = value
+        return self.sum(values).tolist()
+
 
 ALONE = Ranks()
 

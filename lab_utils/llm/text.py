@@ -1,5 +1,6 @@
 """Text in and out where a checkpoint has a tokenizer; token ids where it has none."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from lab_utils.llm.sources import tokenizer_of
+from lab_utils.llm.optional import transformers
+
+TOKENIZER = ("tokenizer*.json", "vocab.json", "merges.txt", "special_tokens_map.json",
+             "added_tokens.json")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,23 @@ class Text:
                 f"{count * length}"
             )
         return torch.tensor(ids[: count * length]).view(count, length)
+
+
+def tokenizer_of(folder: str | Path) -> Any | None:
+    """transformers' tokenizer of a checkpoint; None where the folder has none.
+
+    Raises RuntimeError where transformers is not installed.
+    """
+    if not any(True for pattern in TOKENIZER for _ in Path(folder).glob(pattern)):
+        return None
+    return transformers().AutoTokenizer.from_pretrained(folder)
+
+
+def copy_tokenizer(source: str | Path, target: str | Path) -> None:
+    """Copy the files of a tokenizer, if there are any, from one folder into another."""
+    for pattern in TOKENIZER:
+        for file in Path(source).glob(pattern):
+            shutil.copy(file, target)
 
 
 def _ids(prompt: str) -> list[int]:

@@ -12,9 +12,9 @@ part of the index and the id, so that files of different saves do not mix.
 from typing import Any
 
 from lab_utils.formats import FORMATS
+from lab_utils.llm.checkpoint.skeleton import shapes
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.model import MATRICES, Layer
-from lab_utils.llm.reader import shapes
 from lab_utils.nn import SparseLinear
 
 FORMAT, VERSION = "opt", 1

@@ -15,8 +15,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from lab_utils.llm.checkpoint.skeleton import shapes
 from lab_utils.llm.config import OPTConfig
-from lab_utils.llm.model import OPT
 
 FILES = ("model.safetensors", "pytorch_model.bin")  # each may come as shards and an index
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -73,12 +73,6 @@ class HuggingFace:
                     f"{self.folder}: {name} is {found[name].dtype} {tuple(found[name].shape)}; "
                     f"allowed: {shape} of {', '.join(map(str, DTYPES))}"
                 )
-
-
-def shapes(config: OPTConfig) -> dict[str, torch.Size]:
-    """The shape of every tensor of a model, whole, by our names."""
-    state = OPT(config, device="meta").state_dict()
-    return {name: tensor.shape for name, tensor in state.items()}
 
 
 def theirs(name: str) -> list[str]:

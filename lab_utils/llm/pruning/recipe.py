@@ -1,6 +1,6 @@
 """What happens to each matrix of a model between being read and being placed: prune, encode."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,10 +10,10 @@ from lab_utils.analysis.memory import no_matrix
 from lab_utils.formats import FORMATS
 from lab_utils.formats.checks import DTYPES
 from lab_utils.llm.config import OPTConfig
-from lab_utils.llm.masks import Target
-from lab_utils.llm.model import MATRICES
+from lab_utils.llm.model import matrix_names
 from lab_utils.llm.parallel import Ranks
-from lab_utils.llm.prune import method_of
+from lab_utils.llm.pruning.masks import Target
+from lab_utils.llm.pruning.methods import method_of
 from lab_utils.nn import SparseLinear
 
 
@@ -34,7 +34,7 @@ class Recipe:
     def __post_init__(self) -> None:
         method_of(self.method)
         if isinstance(self.format, str):
-            _check_format(self.format)
+            check_format(self.format)
 
     def prunes(self, name: str) -> bool:
         return self.target is not None and not self.dense(name)
@@ -61,7 +61,7 @@ class Recipe:
         """Raise ValueError for what would fail only in the middle of a model."""
         formats = {self.format_of(name) for name in matrix_names(config)} - {None}
         for format in formats:
-            _check_format(format)
+            check_format(format)
         if formats and dtype not in DTYPES.values():
             raise ValueError(f"dtype={dtype}; allowed for {', '.join(formats)}: float16, bfloat16")
         if self.target is not None:
@@ -94,11 +94,7 @@ def check_tokens(config: OPTConfig, tokens: Tensor | None, method: str) -> None:
         raise ValueError(f"tokens have length {length}; allowed: 2 to {config.max_positions}")
 
 
-def matrix_names(config: OPTConfig) -> Iterable[str]:
-    """ "layers.0.qkv", "layers.0.out" … of all layers."""
-    return [f"layers.{i}.{name}" for i in range(config.layers) for name in MATRICES]
-
-
-def _check_format(format: str) -> None:
+def check_format(format: str) -> None:
+    """Raise ValueError, listing the known, for a format of another name."""
     if format not in FORMATS:
         raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")

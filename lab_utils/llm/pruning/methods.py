@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from lab_utils.llm.masks import Target, check_statistic, check_weight, cleared, zeros
-from lab_utils.llm.sparsegpt import sparsegpt
+from lab_utils.llm.pruning.masks import Target, check_statistic, check_weight, cleared, zeros
+from lab_utils.llm.pruning.sparsegpt import sparsegpt
 
 
 def magnitude(weight: Tensor, target: Target) -> Tensor:

@@ -1,26 +1,25 @@
-"""Reading what `llm.store` wrote: the folder is checked whole, then placed layer by layer."""
+"""Reading what `saving` wrote: the folder is checked whole, then placed layer by layer."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lab_utils.formats import FORMATS, encode, storage
-from lab_utils.llm.checkpoint import linear_of, skeleton
-from lab_utils.llm.config import OPTConfig
-from lab_utils.llm.layout import FORMAT, TOP, VERSION, Index, expected, file_of
+from lab_utils.llm.checkpoint.hugging_face import DTYPES as FLOATS
+from lab_utils.llm.checkpoint.layout import FORMAT, TOP, VERSION, Index, expected, file_of
+from lab_utils.llm.checkpoint.skeleton import linear_of, own_copy, set_parameter, skeleton
+from lab_utils.llm.config import OPTConfig, read_object
 from lab_utils.llm.model import OPT
 from lab_utils.llm.parallel import ALONE, Ranks, cut
-from lab_utils.llm.reader import DTYPES as FLOATS
+from lab_utils.llm.pruning.recipe import check_format
 from lab_utils.nn import SparseLinear
 
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in FLOATS}
 
 
 class Stored:
-    """A folder that `store.save` wrote: `config`, `dtype` and `origin` of its weights.
+    """A folder that `saving.save` wrote: `config`, `dtype` and `origin` of its weights.
 
     Opening reads headers only. Raises ValueError where a file is missing, truncated, of another
     save or version, or does not hold the tensors of such a model.
@@ -28,7 +27,7 @@ class Stored:
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        described = _json(self.folder / "config.json")
+        described = read_object(self.folder / "config.json")
         for key, mine in (("format", FORMAT), ("version", VERSION)):
             if (found := described.get(key)) != mine:
                 raise ValueError(
@@ -39,7 +38,7 @@ class Stored:
             self.origin, self._id = described["weights"], described["id"]
         except (KeyError, TypeError) as error:
             raise ValueError(f"{self.folder}/config.json is damaged: {error!r}") from error
-        self._index: Index = _json(self.folder / "index.json")
+        self._index: Index = read_object(self.folder / "index.json")
         self._check_files()
 
     def load(
@@ -55,11 +54,11 @@ class Stored:
         encoded each for itself; so is the whole where `format` is not the one it was stored in.
         Raises ValueError for a damaged file, and for an unknown `format`.
         """
-        if format is not None and format not in FORMATS:
-            raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
-        model = skeleton(self, ranks, self.dtype)
+        if format is not None:
+            check_format(format)
+        model = skeleton(self.config, self.origin, ranks, self.dtype)
         for name, values in self._read(TOP, device).items():
-            _set(model, name, values)
+            set_parameter(model, name, values)
         for layer in model.layers:
             arrays = self._read(file_of(layer.index), device)
             for name, entry in self._index[file_of(layer.index)].items():
@@ -67,7 +66,7 @@ class Stored:
                 own = {n.removeprefix(f"{name}."): values for n, values in own.items()}
                 setattr(layer, name, self._matrix(name, entry, own, ranks, format))
             for name, values in arrays.items():  # the norms are left
-                _set(layer, name, values)
+                set_parameter(layer, name, values)
         return model
 
     def _matrix(
@@ -76,7 +75,7 @@ class Stored:
         bias = own.pop("bias", None)
         if entry["format"] is None:
             weight, bias = cut(name, own["weight"], bias, ranks)
-            return linear_of(*(None if t is None else _alone(t) for t in (weight, bias)))
+            return linear_of(*(None if t is None else own_copy(t) for t in (weight, bias)))
         A = FORMATS[entry["format"]](tuple(entry["shape"]), self.dtype, own)
         if ranks.world > 1 or format not in (None, A.name):
             weight, bias = cut(name, A.decode(), bias, ranks)
@@ -103,23 +102,3 @@ class Stored:
                     raise ValueError(
                         f"{self.folder / file}: {name} is {found['shape'][name]}; allowed: {shape}"
                     )
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{file} holds a {type(found).__name__}; allowed: an object")
-    return found
-
-
-def _alone(values: Tensor) -> Tensor:
-    """A copy, which does not keep what it was cut from."""
-    return values.clone(memory_format=torch.contiguous_format)
-
-
-def _set(module: nn.Module, name: str, values: Tensor) -> None:
-    path, _, own = name.rpartition(".")
-    module.get_submodule(path).register_parameter(own, nn.Parameter(values, requires_grad=False))

@@ -11,7 +11,14 @@ causes is compensated, as far as possible, by the weights of its row further rig
 import torch
 from torch import Tensor
 
-from lab_utils.llm.masks import WITHIN, Target, check_statistic, check_weight, cleared, lowest
+from lab_utils.llm.pruning.masks import (
+    WITHIN,
+    Target,
+    check_statistic,
+    check_weight,
+    cleared,
+    lowest,
+)
 
 BLOCK = 128  # columns whose mask is chosen at once, and that are updated one by one
 DAMP = 0.01  # of the hessian's mean diagonal

@@ -4,16 +4,12 @@ from pathlib import Path
 
 import torch
 
-from lab_utils.llm.config import SIZES, SWITCHES, OPTConfig
-from lab_utils.llm.measure import (
-    NO_PARTS,
-    out_of_memory_named,
-    peak_bytes,
-    random_tokens,
-    reset_peak,
-    row,
-    seconds_of,
-)
+from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.measuring.clocks import seconds_of
+from lab_utils.llm.measuring.device_memory import out_of_memory_named, peak_bytes, reset_peak
+from lab_utils.llm.measuring.generations import random_tokens, row
+from lab_utils.llm.measuring.parts import NO_PARTS
+from lab_utils.llm.optional import transformers
 from lab_utils.llm.parallel import ALONE
 from lab_utils.llm.prompts import Prompts
 
@@ -34,18 +30,18 @@ class Transformers:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float16,
     ):
-        library, self.config, self.device = imported(), config, torch.device(device)
+        library, self.config, self.device = transformers(), config, torch.device(device)
         self.origin = "random" if folder is None else "checkpoint"
         with self.device, out_of_memory_named(FORMAT, {"model": config.name}):
             if folder is None:
-                described = library.OPTConfig(**as_hugging_face(config))
+                described = library.OPTConfig(**config.as_hugging_face())
                 model = library.AutoModelForCausalLM.from_config(described, dtype=dtype)
             else:
                 model = library.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
         self.model = model.to(self.device).eval()
 
     def measure(self, batch: int, prompt: int = 64, output: int = 512, repeats: int = 1) -> dict:
-        """A row of `opt` as `measure.measure` makes them, without a breakdown."""
+        """A row of `opt` as `generations.measure` makes them, without a breakdown."""
         tokens = random_tokens(self.config, batch, prompt)
         tokens = Prompts.of(tokens, self.config, output, self.device).tokens
         case = {"batch": batch, "prompt": prompt, "output": output}
@@ -70,19 +66,3 @@ class Transformers:
             pad_token_id=0,
         )
         return found[:, tokens.shape[1] :]
-
-
-def imported():
-    """The library; RuntimeError that says what to install where it is missing."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise RuntimeError("transformers is missing: pip install -e '.[llm]'") from error
-    return transformers
-
-
-def as_hugging_face(config: OPTConfig) -> dict:
-    """The arguments of transformers' OPTConfig for the same model."""
-    sizes = {theirs: getattr(config, ours) for ours, theirs in (SIZES | SWITCHES).items()}
-    removed = config.norm_first and not config.final_norm
-    return {**sizes, "word_embed_proj_dim": config.embed, "_remove_final_layer_norm": removed}

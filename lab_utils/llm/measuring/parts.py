@@ -6,51 +6,60 @@ in a profiler instead). On a GPU the parts of a step are CUDA graphs, as the ste
 nothing waits for Python. Parts that overlap in the whole would make the rest negative.
 """
 
-import statistics
-import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from lab_utils.llm.cache import PromptAttention, StepAttention, step_mask
-from lab_utils.llm.generate import BUCKET, Decoder
+from lab_utils.llm.generate import Decoder, slots_read
+from lab_utils.llm.measuring.clocks import part_seconds
 from lab_utils.llm.model import MATRICES, OPT, Attend
 
-REPEATS = 5
+Part = Callable[[int], Callable[[], None]]  # of that many tokens of each sequence
+NO_PARTS = dict.fromkeys(["matmul_s", "attention_s", "communication_s", "other_s"])
 
 
 @torch.inference_mode()
 def parts(decoder: Decoder, prompt: int, output: int, seconds: float) -> dict[str, float]:
-    """The columns matmul_s, attention_s, communication_s and other_s of a generation.
+    """The columns of NO_PARTS, filled in, of a generation that took `seconds`.
 
-    It took `seconds`, for prompts of `prompt` tokens and `output` new ones, with the batch of
-    `decoder`. On several ranks each must call this.
+    It had prompts of `prompt` tokens and `output` new ones, with the batch of `decoder`. On several
+    ranks each must call this.
     """
     model, batch = decoder.model, len(decoder.token)
-    steps, reads = output - 1, cache_reads(prompt, output, decoder.cache.slots)
-    matmul = _time(_products(model, batch, prompt), model.device)
-    matmul += steps * _time(_products(model, batch, 1), model.device, captured=True)
-    look = PromptAttention(decoder.cache)
-    attention = _time(_attention(model, batch, prompt, look), model.device)
-    for slots, count in reads.items():
-        mask = step_mask(decoder.starts, decoder.slot, slots, model.dtype)
-        look = StepAttention(decoder.cache, decoder.slot, mask)
-        attention += count * _time(_attention(model, batch, 1, look), model.device, captured=True)
+    matmul = _over_phases(partial(_products, model, batch), prompt, output, model.device)
+    attention = _attention_seconds(decoder, prompt, output)
     communication = 0.0
     if model.ranks.world > 1:
-        communication = _time(_sums(model, batch, prompt), model.device)
-        communication += steps * _time(_sums(model, batch, 1), model.device, captured=True)
+        communication = _over_phases(partial(_sums, model, batch), prompt, output, model.device)
     rest = seconds - matmul - attention - communication
-    return {"matmul_s": matmul, "attention_s": attention, "communication_s": communication,
-            "other_s": rest}  # fmt: skip
+    return dict(zip(NO_PARTS, (matmul, attention, communication, rest), strict=True))
 
 
 def cache_reads(prompt: int, output: int, slots: int) -> Counter[int]:
     """How many of the `output` - 1 steps read how many slots of a cache that has `slots`."""
-    filled = range(prompt + 1, prompt + output)
-    return Counter(min(-(-n // BUCKET) * BUCKET, slots) for n in filled)
+    return Counter(slots_read(filled, slots) for filled in range(prompt + 1, prompt + output))
+
+
+def _over_phases(part: Part, prompt: int, output: int, device: torch.device) -> float:
+    """Seconds of a part that depends on nothing but the tokens of a phase: prompt, then steps."""
+    of_prompt = part_seconds(part(prompt), device)
+    return of_prompt + (output - 1) * part_seconds(part(1), device, graph=True)
+
+
+def _attention_seconds(decoder: Decoder, prompt: int, output: int) -> float:
+    """Seconds of attention, whose steps read more and more of the cache."""
+    model, batch = decoder.model, len(decoder.token)
+    run = _attention(model, batch, prompt, PromptAttention(decoder.cache))
+    seconds = part_seconds(run, model.device)
+    for slots, count in cache_reads(prompt, output, decoder.cache.slots).items():
+        mask = step_mask(decoder.starts, decoder.slot, slots, model.dtype)
+        run = _attention(model, batch, 1, StepAttention(decoder.cache, decoder.slot, mask))
+        seconds += count * part_seconds(run, model.device, graph=True)
+    return seconds
 
 
 def _products(model: OPT, batch: int, tokens: int) -> Callable[[], None]:
@@ -92,32 +101,3 @@ def _sums(model: OPT, batch: int, tokens: int) -> Callable[[], None]:
 
 def _random(model: OPT, *shape: int) -> Tensor:
     return torch.randn(shape, device=model.device).to(model.dtype)
-
-
-def _time(run: Callable[[], None], device: torch.device, captured: bool = False) -> float:
-    """Seconds of one run: the median of REPEATS, after one that counts for nothing."""
-    run()
-    if device.type != "cuda":
-        return statistics.median(_host_seconds(run) for _ in range(REPEATS))
-    torch.cuda.synchronize(device)
-    if captured:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            run()
-        run = graph.replay
-    return statistics.median(_device_seconds(run) for _ in range(REPEATS))
-
-
-def _host_seconds(run: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
-
-
-def _device_seconds(run: Callable[[], None]) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1e3

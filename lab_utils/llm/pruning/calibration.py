@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.hooks import RemovableHandle
 
-from lab_utils.llm.model import MATRICES, OPT, Layer
-from lab_utils.llm.prune import prune
-from lab_utils.llm.recipe import Recipe, matrix_names
+from lab_utils.llm.model import OPT, Layer
 
 ACCUMULATE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # total and x [tokens, K], fp32
     "squares": lambda total, x: total.add_(x.square().sum(0)),
@@ -68,46 +66,6 @@ class Calibration:
         """Move on: the states become the outputs of `layer`."""
         with torch.no_grad():
             self.states = [layer(x) for x in self.states]
-
-
-def prune_layer(layer: Layer, recipe: Recipe, calibration: Calibration | None = None) -> None:
-    """Prune the dense matrices of `layer` in place, and move the calibration on to the next."""
-    names = [name for name in MATRICES if recipe.prunes(f"layers.{layer.index}.{name}")]
-    found = calibration.statistics(layer, names, recipe.statistic) if calibration else {}
-    for name in names:
-        linear = layer.get_submodule(name)
-        pruned = prune(linear.weight.detach(), recipe.target, recipe.method, found.get(name))
-        linear.weight = nn.Parameter(pruned, requires_grad=False)
-    if calibration:
-        calibration.advance(layer)
-
-
-def encode_layer(layer: Layer, recipe: Recipe) -> None:
-    """Replace the matrices of `layer` that are to be sparse, one at a time."""
-    for name in MATRICES:
-        linear = layer.get_submodule(name)
-        setattr(layer, name, recipe.encoded(f"layers.{layer.index}.{name}", linear))
-
-
-def prune_model(model: OPT, recipe: Recipe, tokens: Tensor | None = None) -> OPT:
-    """Prune and encode, in place, a `model` whose matrices are all dense; returns it.
-
-    Raises ValueError, before anything is changed, where the recipe does not fit the model, its
-    method needs `tokens` [sequences, length] that are missing, the model is cut into ranks, or a
-    matrix is already encoded.
-    """
-    recipe.check(model.config, model.dtype, tokens, model.ranks)
-    if model.ranks.world > 1:
-        raise ValueError(f"model is one of world={model.ranks.world} shares; allowed: a whole one")
-    for name in matrix_names(model.config):
-        if type(found := model.get_submodule(name)) is not nn.Linear:
-            raise ValueError(f"{name} is {found}; allowed: torch.nn.Linear")
-    calibration = Calibration(model, tokens) if recipe.statistic else None
-    for layer in model.layers:
-        if recipe.target is not None:
-            prune_layer(layer, recipe, calibration)
-        encode_layer(layer, recipe)
-    return model
 
 
 def _zeros(linear: nn.Linear, kind: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Writing models with sparse matrices: a folder with a file for each layer (see `llm.layout`).
+"""Writing models with sparse matrices: a folder with a file for each layer (see `layout`).
 
 The folder appears, under its name, when all of it is written. No file is larger than a layer or
 the embeddings.
@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from lab_utils.formats import storage
-from lab_utils.llm.checkpoint import Source, load, placed, skeleton
-from lab_utils.llm.layout import FORMAT, TOP, VERSION, Index, entries_of, file_of
+from lab_utils.llm.checkpoint.layout import FORMAT, TOP, VERSION, Index, entries_of, file_of
+from lab_utils.llm.checkpoint.loading import load, placed
+from lab_utils.llm.checkpoint.skeleton import skeleton
+from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.model import OPT, Layer
 from lab_utils.llm.parallel import ALONE
-from lab_utils.llm.recipe import Recipe
+from lab_utils.llm.pruning.recipe import Recipe
 
 
 def save(model: OPT, folder: str | Path) -> None:
@@ -41,7 +43,7 @@ def convert(
     dtype: torch.dtype = torch.float16,
     tokens: Tensor | None = None,
 ) -> None:
-    """Write the model that `checkpoint.load` would make of `source`, without ever holding it.
+    """Write the model that `loading.load` would make of `source`, without ever holding it.
 
     Each layer is written and forgotten as soon as it is pruned and encoded (first-order Taylor
     holds the model, as there). Arguments as of `load`, errors as of `load` and `save`.
@@ -50,7 +52,7 @@ def convert(
     recipe.check(source.config, dtype, tokens, ALONE)
     if recipe.statistic == "gradient":
         return save(load(source, recipe, device=device, dtype=dtype, tokens=tokens), folder)
-    model = skeleton(source, ALONE, dtype)
+    model = skeleton(source.config, source.origin, ALONE, dtype)
     _write(model, Path(folder), _forgotten(model, placed(model, source, recipe, device, tokens)))
 
 
@@ -61,8 +63,7 @@ def _forgotten(model: OPT, layers: Iterable[Layer]) -> Iterator[Layer]:
 
 
 def _write(model: OPT, folder: Path, layers: Iterable[Layer]) -> None:
-    if model.ranks.world > 1:
-        raise ValueError(f"model is one of world={model.ranks.world} shares; allowed: a whole one")
+    model.check_whole()
     common = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
     common |= {"dtype": str(model.dtype).removeprefix("torch.")}
     index: Index = {TOP: {}}

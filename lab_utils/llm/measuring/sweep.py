@@ -7,18 +7,19 @@ import torch
 
 from lab_utils.analysis import memory
 from lab_utils.formats import FORMATS
-from lab_utils.llm import fits
-from lab_utils.llm.checkpoint import Source
-from lab_utils.llm.masks import Target
-from lab_utils.llm.measure import measure, over_ranks, reset_peak, sparsity_of
+from lab_utils.llm.checkpoint.hugging_face import HuggingFace
+from lab_utils.llm.checkpoint.opening import model_of
+from lab_utils.llm.checkpoint.sources import Source
+from lab_utils.llm.checkpoint.stored import Stored
+from lab_utils.llm.measuring import device_memory, fits
+from lab_utils.llm.measuring.generations import measure, sparsity_of
+from lab_utils.llm.measuring.outside import FORMAT as TRANSFORMERS
+from lab_utils.llm.measuring.outside import Transformers
 from lab_utils.llm.model import OPT
-from lab_utils.llm.outside import FORMAT as TRANSFORMERS
-from lab_utils.llm.outside import Transformers
 from lab_utils.llm.parallel import ALONE, Ranks
-from lab_utils.llm.reader import HuggingFace
-from lab_utils.llm.recipe import Recipe
-from lab_utils.llm.sources import decoded, model_of
-from lab_utils.llm.stored import Stored
+from lab_utils.llm.pruning.masks import Target
+from lab_utils.llm.pruning.models import decoded
+from lab_utils.llm.pruning.recipe import Recipe
 
 DENSE = "dense"  # our decoder with a torch.nn.Linear for every matrix
 
@@ -34,7 +35,7 @@ class Sweep:
 
     Sparse formats are pruned to `target` by magnitude, but for matrices of which `dense` is true; a
     stored model is pruned already, and `target` None. `repeats` and `breakdown` are those of
-    `measure.measure`. On several `ranks` each does the same.
+    `generations.measure`. On several `ranks` each does the same.
     """
 
     source: Source | Stored
@@ -62,7 +63,7 @@ class Sweep:
         Raises ValueError for impossible arguments before anything is loaded.
         """
         here = torch.device(self.device)
-        has = min(over_ranks(fits.capacity(here), here, self.ranks))
+        has = min(self.ranks.all_of(device_memory.capacity(here), here))
         for format, work in [(format, self._planned(format)) for format in formats]:
             unknown = self._is_stored and format in FORMATS and format != DENSE
             sizes = [] if unknown else _fitting(work, batches, has, leave_out)
@@ -76,7 +77,7 @@ class Sweep:
             for batch in sizes:
                 yield self._row(model, batch)
             del model
-            reset_peak(here)
+            device_memory.reset_peak(here)
 
     @property
     def _is_stored(self) -> bool:

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import torch
 
-from lab_utils import catalog, machine
+from lab_utils import catalog
 from lab_utils.analysis import memory
 from lab_utils.llm.config import OPTConfig
-from lab_utils.llm.recipe import Recipe
+from lab_utils.llm.measuring import device_memory
+from lab_utils.llm.pruning.recipe import Recipe
 
 SMALLEST_BATCH = 8  # of the paper's figures
 
@@ -24,16 +25,6 @@ def as_catalog_model(config: OPTConfig) -> catalog.Model:
     return catalog.Model(
         **dimensions, family="opt", kv_heads=config.heads, gated=False, source="config.json"
     )
-
-
-def capacity(device: torch.device | str) -> float:
-    """Bytes that a model can have: of a GPU, those that no tensor has; of the host, all."""
-    device = torch.device(device)
-    if device.type != "cuda":
-        return machine.memory_bytes()
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return free + kept + memory.CONTEXT_BYTES  # which this process has taken already
 
 
 def check_fits(work: memory.Workload, has: float) -> None:
@@ -63,7 +54,7 @@ def check_generation(
     lengths = (len(tokens), max(map(len, tokens)), output)
     opt, format = as_catalog_model(config), recipe.format or "dense"
     work = memory.Workload(opt, format, sparsity, *lengths, gpus, recipe.dense)
-    check_fits(work, capacity(device))
+    check_fits(work, device_memory.capacity(device))
 
 
 def batches(work: memory.Workload, has: float) -> list[int]:

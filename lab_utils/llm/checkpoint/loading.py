@@ -4,61 +4,20 @@ Neither host nor device ever holds the dense model: of what is to be sparse, one
 a time, or one layer where pruning needs calibration.
 """
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from lab_utils.llm.calibrate import Calibration, encode_layer, prune_layer, prune_model
-from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.checkpoint.skeleton import linear_of, own_copy, set_parameter, skeleton
+from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.model import MATRICES, OPT, Layer
 from lab_utils.llm.parallel import ALONE, Ranks, cut
-from lab_utils.llm.prune import prune
-from lab_utils.llm.reader import shapes
-from lab_utils.llm.recipe import Recipe
-
-DEVIATION = 0.02  # of random weights, as OPT was initialised
-
-
-class Source(Protocol):
-    """Where dense weights come from; `origin` is what rows of results call them."""
-
-    config: OPTConfig
-    origin: str
-
-    def read(self, name: str) -> Tensor:
-        """The whole tensor of that name, of any float dtype, on any device."""
-
-
-class Random:
-    """Weights for timing: normal(0, 0.02) on `device`, biases 0, norms 1; the same for each `seed`.
-
-    Pruned to a target they have its exact sparsity, in random places.
-    """
-
-    origin = "random"
-
-    def __init__(
-        self,
-        config: OPTConfig,
-        *,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float16,
-    ):
-        self.config, self.seed = config, seed
-        self._place, self._shapes = {"device": device, "dtype": dtype}, shapes(config)
-
-    def read(self, name: str) -> Tensor:
-        values = torch.empty(self._shapes[name], **self._place)
-        if values.ndim == 1:
-            return values.fill_(float(name.endswith("norm.weight")))
-        generator = torch.Generator(values.device)
-        generator.manual_seed(zlib.crc32(f"{self.seed} {name}".encode()))
-        return values.normal_(0, DEVIATION, generator=generator)
+from lab_utils.llm.pruning.calibration import Calibration
+from lab_utils.llm.pruning.methods import prune
+from lab_utils.llm.pruning.models import encode_layer, prune_layer, prune_model
+from lab_utils.llm.pruning.recipe import Recipe
 
 
 def load(
@@ -83,16 +42,9 @@ def load(
     recipe.check(source.config, dtype, tokens, ranks)
     if recipe.statistic == "gradient":
         return prune_model(load(source, device=device, dtype=dtype), recipe, tokens)
-    model = skeleton(source, ranks, dtype)
+    model = skeleton(source.config, source.origin, ranks, dtype)
     for _ in placed(model, source, recipe, device, tokens):
         pass
-    return model
-
-
-def skeleton(source: Source, ranks: Ranks, dtype: torch.dtype) -> OPT:
-    """The model without memory for its weights (device "meta")."""
-    model = OPT(source.config, ranks, device="meta", dtype=dtype).eval().requires_grad_(False)
-    model.weights_origin = source.origin
     return model
 
 
@@ -107,10 +59,9 @@ def placed(
     calibration = Calibration(model, tokens) if recipe.statistic else None
     for layer in model.layers:
         for name in ("attention_norm", "mlp_norm"):
-            reader.fill(layer.get_submodule(name), f"layers.{layer.index}.{name}")
+            reader.fill(layer.get_submodule(name), layer.full_name(name))
         for name in MATRICES:
-            full = f"layers.{layer.index}.{name}"
-            linear = reader.linear(full)
+            linear = reader.linear(full := layer.full_name(name))
             setattr(layer, name, linear if calibration else recipe.encoded(full, linear))
         if calibration:
             prune_layer(layer, recipe, calibration)
@@ -140,20 +91,7 @@ class _Reader:
     def fill(self, module: nn.Module, name: str) -> None:
         """Read the parameters of `module`, which is whole on every rank."""
         for own, _ in list(module.named_parameters()):
-            values = self._placed(self.source.read(f"{name}.{own}"))
-            module.register_parameter(own, nn.Parameter(values, requires_grad=False))
+            set_parameter(module, own, self._placed(self.source.read(f"{name}.{own}")))
 
     def _placed(self, values: Tensor) -> Tensor:
-        """A copy, which keeps neither a file open nor the matrix that it was cut from."""
-        values = values.to(self.device, self.dtype, copy=True)
-        return values.contiguous()
-
-
-def linear_of(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    """The layer of those tensors, [M, K] and [M], without gradients."""
-    M, K = weight.shape
-    linear = nn.Linear(K, M, bias=bias is not None, device="meta").eval()
-    linear.weight = nn.Parameter(weight, requires_grad=False)
-    if bias is not None:
-        linear.bias = nn.Parameter(bias, requires_grad=False)
-    return linear
+        return own_copy(values, self.device, self.dtype)

@@ -1,0 +1,51 @@
+"""Memory of the device that a model runs on: what it may have, what it took, and too little."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from lab_utils import machine
+from lab_utils.analysis.memory import CONTEXT_BYTES
+
+
+def capacity(device: torch.device | str) -> float:
+    """Bytes that a model can have: of a GPU, those that no tensor has; of the host, all."""
+    device = torch.device(device)
+    if device.type != "cuda":
+        return machine.memory_bytes()
+    free, _ = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return free + kept + CONTEXT_BYTES  # which this process has taken already
+
+
+def reset_peak(device: torch.device) -> None:
+    """Forget what was needed before, and give back what torch keeps of it."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_bytes(device: torch.device) -> float:
+    """The most memory taken on the GPU since `reset_peak`; NaN for the CPU.
+
+    That of torch's allocator, with the private memory of graphs, and what is now taken outside of
+    it: by the driver, by libraries and kernels, and by other programs, if there are any.
+    """
+    if device.type != "cuda":
+        return math.nan
+    free, everything = torch.cuda.mem_get_info(device)
+    outside = everything - free - torch.cuda.memory_reserved(device)
+    return torch.cuda.max_memory_reserved(device) + outside
+
+
+@contextmanager
+def out_of_memory_named(name: str, case: dict[str, int]) -> Iterator[None]:
+    """Turns torch's long error into one that says what was too large."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        what = ", ".join(f"{key}={value}" for key, value in case.items())
+        raise RuntimeError(f"{name}, {what}: out of memory: {error}") from error

@@ -1,0 +1,29 @@
+"""Sparse products, held against dense ones before they are timed."""
+
+import torch
+from torch.nn import functional as F
+
+from lab_utils.llm.model import OPT
+from lab_utils.nn import SparseLinear
+
+ROUNDINGS = 4  # of 16 bits, by which a sparse and a dense product may differ
+
+
+@torch.inference_mode()
+def check_products(model: OPT, tokens: int) -> None:
+    """Raise RuntimeError, naming the matrix, unless each sparse product is as exact as a dense one.
+
+    Both are computed for the same `tokens` random rows, the dense one with the decoded matrix.
+    """
+    limit = ROUNDINGS * torch.finfo(model.dtype).eps
+    for name, module in model.layers.named_modules():
+        if not isinstance(module, SparseLinear):
+            continue
+        x = torch.randn(tokens, module.in_features, device=model.device).to(model.dtype)
+        y = F.linear(x, module.weight.decode(), module.bias).float()
+        error = float((module(x).float() - y).norm() / y.norm())
+        if not error <= limit:  # nor NaN
+            raise RuntimeError(
+                f"layers.{name}: {module.weight.name} is wrong by {error:.1e} of the dense "
+                f"product at {tokens} tokens; allowed: {limit:.1e}"
+            )
