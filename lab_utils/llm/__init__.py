@@ -2,8 +2,9 @@
 
 Here is the decoder: `config` (sizes), `model` (layers), `cache` (keys and values), `prompts` and
 `sampling` (what goes in, what comes out), `generate` (the loop), `parallel` (ranks), `text`
-(tokenizers). Around it: `pruning` chooses zeros and formats, `checkpoint` reads and writes weights,
-`measuring` makes rows of generations. `python -m lab_utils.llm` is the way in from a terminal.
+(tokenizers, of transformers, which is `optional`). Around it: `pruning` chooses zeros and formats,
+`checkpoint` reads and writes weights, `measuring` makes rows of generations. `python -m
+lab_utils.llm` is the way in from a terminal.
 """
 
 from lab_utils.llm.config import OPTConfig

@@ -58,8 +58,7 @@ class OPTConfig:
         """
         found = catalog.model(name)
         if found.family != "opt":
-            allowed = [m.name for m in catalog.models().values() if m.family == "opt"]
-            raise ValueError(f"model {name!r} is {found.family}; allowed: {', '.join(allowed)}")
+            raise ValueError(f"model {name!r} is {found.family}; allowed: {', '.join(family())}")
         sizes = {ours: getattr(found, ours) for ours in SIZES}
         return cls(
             name=name,
@@ -113,6 +112,11 @@ class OPTConfig:
                     f"world={world} must divide {what}={getattr(self, what)} of {self.name}"
                 )
         return self.heads // world, self.ffn // world
+
+
+def family() -> list[str]:
+    """The names that `OPTConfig.of` knows."""
+    return [model.name for model in catalog.models().values() if model.family == "opt"]
 
 
 def read_object(file: Path) -> dict[str, Any]:

@@ -15,11 +15,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from lab_utils.llm.checkpoint.skeleton import shapes
+from lab_utils.llm.checkpoint.skeleton import DTYPES, shapes
 from lab_utils.llm.config import OPTConfig
 
 FILES = ("model.safetensors", "pytorch_model.bin")  # each may come as shards and an index
-DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 OF_MODEL = {  # our modules: theirs; others have the same name
     "embedding": "embed_tokens",
     "positions": "embed_positions",
@@ -68,10 +67,10 @@ class HuggingFace:
         _refuse(self.folder, "has no", [name for name in wanted if name not in found])
         _refuse(self.folder, "has unknown", sorted(found.keys() - wanted.keys() - spare))
         for name, shape in wanted.items():
-            if found[name].shape != shape or found[name].dtype not in DTYPES:
+            if found[name].shape != shape or found[name].dtype not in DTYPES.values():
                 raise ValueError(
                     f"{self.folder}: {name} is {found[name].dtype} {tuple(found[name].shape)}; "
-                    f"allowed: {shape} of {', '.join(map(str, DTYPES))}"
+                    f"allowed: {shape} of {', '.join(DTYPES)}"
                 )
 
 

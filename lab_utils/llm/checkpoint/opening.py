@@ -4,13 +4,12 @@ from pathlib import Path
 
 import torch
 
-from lab_utils import catalog
 from lab_utils.llm.checkpoint.hugging_face import HuggingFace
 from lab_utils.llm.checkpoint.layout import FORMAT
 from lab_utils.llm.checkpoint.loading import load
 from lab_utils.llm.checkpoint.sources import Random, Source
 from lab_utils.llm.checkpoint.stored import Stored
-from lab_utils.llm.config import OPTConfig, read_object
+from lab_utils.llm.config import OPTConfig, family, read_object
 from lab_utils.llm.model import OPT
 from lab_utils.llm.parallel import ALONE, Ranks
 from lab_utils.llm.pruning.recipe import Recipe
@@ -30,9 +29,8 @@ def opened(
     """
     if Path(name).is_dir():
         return Stored(name) if _is_ours(Path(name)) else HuggingFace(name)
-    sizes = [one.name for one in catalog.models().values() if one.family == "opt"]
-    if name not in sizes:
-        raise ValueError(f"model={name!r} is no folder; allowed: one, or {', '.join(sizes)}")
+    if name not in family():
+        raise ValueError(f"model={name!r} is no folder; allowed: one, or {', '.join(family())}")
     return Random(OPTConfig.of(name), seed=seed, device=device, dtype=dtype)
 
 

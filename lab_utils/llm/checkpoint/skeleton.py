@@ -7,6 +7,12 @@ from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.model import OPT
 from lab_utils.llm.parallel import Ranks
 
+DTYPES = {  # of weights in files
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+}
+
 
 def skeleton(config: OPTConfig, origin: str, ranks: Ranks, dtype: torch.dtype) -> OPT:
     """The model without memory (device "meta") for its weights, which come from `origin`."""

@@ -6,16 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from lab_utils.formats import FORMATS, encode, storage
-from lab_utils.llm.checkpoint.hugging_face import DTYPES as FLOATS
 from lab_utils.llm.checkpoint.layout import FORMAT, TOP, VERSION, Index, expected, file_of
-from lab_utils.llm.checkpoint.skeleton import linear_of, own_copy, set_parameter, skeleton
+from lab_utils.llm.checkpoint.skeleton import DTYPES, linear_of, own_copy, set_parameter, skeleton
 from lab_utils.llm.config import OPTConfig, read_object
 from lab_utils.llm.model import OPT
 from lab_utils.llm.parallel import ALONE, Ranks, cut
 from lab_utils.llm.pruning.recipe import check_format
 from lab_utils.nn import SparseLinear
-
-DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in FLOATS}
 
 
 class Stored:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -64,16 +65,15 @@ class Sweep:
         """
         here = torch.device(self.device)
         has = min(self.ranks.all_of(device_memory.capacity(here), here))
+        fitting = partial(_fitting, wanted=batches, has=has, leave_out=leave_out)
         for format, work in [(format, self._planned(format)) for format in formats]:
-            unknown = self._is_stored and format in FORMATS and format != DENSE
-            sizes = [] if unknown else _fitting(work, batches, has, leave_out)
-            if not (sizes or unknown):
+            late = self._is_stored and format != DENSE  # it tells its sparsity when it is there
+            sizes = [] if late else fitting(work)
+            if not (sizes or late):
                 continue
             model = self._model(format)
-            if unknown:  # a stored model tells its sparsity when it is there
-                sizes = _fitting(
-                    replace(work, sparsity=sparsity_of(model)), batches, has, leave_out
-                )
+            if late:
+                sizes = fitting(replace(work, sparsity=sparsity_of(model)))
             for batch in sizes:
                 yield self._row(model, batch)
             del model
@@ -85,22 +85,26 @@ class Sweep:
 
     def _planned(self, format: str) -> memory.Workload:
         """What the planner is asked; ValueError for what cannot be."""
+        self._check(format)
         sparse = format not in (DENSE, TRANSFORMERS)
-        if sparse and format not in FORMATS:
+        sparsity = self.target.sparsity if sparse and self.target else 0.0
+        return memory.Workload(
+            fits.as_catalog_model(self.source.config), format if sparse else DENSE, sparsity,
+            prompt=self.prompt, output=self.output, gpus=self.ranks.world, dense=self.dense,
+        )  # fmt: skip
+
+    def _check(self, format: str) -> None:
+        if format not in (DENSE, TRANSFORMERS, *FORMATS):
             allowed = ", ".join([*FORMATS, TRANSFORMERS])
             raise ValueError(f"format={format!r}: unknown; allowed: {allowed}")
-        if sparse and self.target is None and not self._is_stored:
+        pruned = self.target is not None or self._is_stored
+        if format not in (DENSE, TRANSFORMERS) and not pruned:
             raise ValueError(f"format={format!r} needs a sparsity; allowed: 0 to 1")
         if format == TRANSFORMERS and (self._is_stored or self.ranks.world > 1):
             raise ValueError(
                 f"format={format!r} of a stored model, or on {self.ranks.world} ranks; allowed: "
                 "one rank, and a model by name or of Hugging Face's"
             )
-        sparsity = self.target.sparsity if sparse and self.target else 0.0
-        return memory.Workload(
-            fits.as_catalog_model(self.source.config), format if sparse else DENSE, sparsity,
-            prompt=self.prompt, output=self.output, gpus=self.ranks.world, dense=self.dense,
-        )  # fmt: skip
 
     def _model(self, format: str) -> OPT | Transformers:
         place = {"device": self.device, "dtype": self.dtype}

@@ -1,8 +1,8 @@
 """Which weights of a model become zero, and in which format the rest is kept.
 
 `masks` counts and chooses, `methods` are magnitude, Wanda, Taylor and SparseGPT (`sparsegpt`) on
-one matrix, `calibration` gathers what they need to know of the data, `recipe` says what happens to
-each matrix of a model, and `models` does it to a model in memory.
+one matrix, with their `checks`. `calibration` gathers what they need to know of the data, `recipe`
+says what happens to each matrix of a model, and `models` does it to a model in memory.
 """
 
 from lab_utils.llm.pruning.masks import Target

@@ -7,7 +7,6 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 WITHIN = ("row", "layer")
 N_OF_M = re.compile(r"([0-9]+):([0-9]+)")
 
@@ -83,39 +82,6 @@ def lowest(scores: Tensor, count: int) -> Tensor:
 def cleared(weight: Tensor, mask: Tensor) -> Tensor:
     """`weight` with the bits of +0 where `mask` is true, and where it was −0."""
     return weight.masked_fill(mask.logical_or(weight == 0), 0)
-
-
-def check_weight(weight: Tensor) -> None:
-    """Raise ValueError unless `weight` is a finite [M, K] of floats."""
-    if not _is_matrix(weight):
-        found = f"{weight.dtype} {tuple(weight.shape)}" if isinstance(weight, Tensor) else weight
-        allowed = ", ".join(map(str, DTYPES))
-        raise ValueError(f"weight is {found!s:.60}; allowed: [M, K] >= 1 of {allowed}")
-    _check_finite("weight", weight)
-
-
-def check_statistic(name: str, statistic: Tensor | None, weight: Tensor, shape: tuple) -> None:
-    """Raise ValueError unless it is finite, fp32 or fp64, of `shape`, on the device of `weight`."""
-    if not isinstance(statistic, Tensor):
-        raise ValueError(f"{name} is {statistic!r:.60}; allowed: a tensor {shape}")
-    if statistic.shape != shape or statistic.dtype not in (torch.float32, torch.float64):
-        found = f"{statistic.dtype} {tuple(statistic.shape)}"
-        raise ValueError(f"{name} is {found}; allowed: torch.float32, torch.float64 {shape}")
-    if statistic.device != weight.device:
-        raise ValueError(f"{name} is on {statistic.device}; allowed: {weight.device}, as weight")
-    _check_finite(name, statistic)
-
-
-def _is_matrix(weight: Tensor) -> bool:
-    shaped = isinstance(weight, Tensor) and weight.ndim == 2 and weight.numel() > 0
-    return shaped and weight.dtype in DTYPES
-
-
-def _check_finite(name: str, values: Tensor) -> None:
-    extremes = torch.stack(torch.aminmax(values))  # NaN, if there is one; no mask is needed
-    if not torch.isfinite(extremes).all():
-        wrong = int(torch.count_nonzero(~torch.isfinite(values)))
-        raise ValueError(f"{name} holds {wrong} NaN or infinite values; allowed: finite ones")
 
 
 def _n_of_m(pattern: str) -> tuple[int, int]:

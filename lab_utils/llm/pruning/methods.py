@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from lab_utils.llm.pruning.masks import Target, check_statistic, check_weight, cleared, zeros
+from lab_utils.llm.pruning.checks import check_statistic, check_weight
+from lab_utils.llm.pruning.masks import Target, cleared, zeros
 from lab_utils.llm.pruning.sparsegpt import sparsegpt
 
 

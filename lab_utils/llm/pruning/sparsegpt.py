@@ -11,14 +11,8 @@ causes is compensated, as far as possible, by the weights of its row further rig
 import torch
 from torch import Tensor
 
-from lab_utils.llm.pruning.masks import (
-    WITHIN,
-    Target,
-    check_statistic,
-    check_weight,
-    cleared,
-    lowest,
-)
+from lab_utils.llm.pruning.checks import check_statistic, check_weight
+from lab_utils.llm.pruning.masks import WITHIN, Target, cleared, lowest
 
 BLOCK = 128  # columns whose mask is chosen at once, and that are updated one by one
 DAMP = 0.01  # of the hessian's mean diagonal
