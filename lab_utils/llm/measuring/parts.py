@@ -52,13 +52,13 @@ def _over_phases(part: Part, prompt: int, output: int, device: torch.device) -> 
 
 def _attention_seconds(decoder: Decoder, prompt: int, output: int) -> float:
     """Seconds of attention, whose steps read more and more of the cache."""
-    model, batch = decoder.model, len(decoder.token)
-    run = _attention(model, batch, prompt, PromptAttention(decoder.cache))
-    seconds = part_seconds(run, model.device)
-    for slots, count in cache_reads(prompt, output, decoder.cache.slots).items():
+    model, batch, cache = decoder.model, len(decoder.token), decoder.cache
+    look = PromptAttention(cache)
+    seconds = part_seconds(_attention(model, batch, prompt, look), model.device)
+    for slots, count in cache_reads(prompt, output, cache.slots).items():
         mask = step_mask(decoder.starts, decoder.slot, slots, model.dtype)
-        run = _attention(model, batch, 1, StepAttention(decoder.cache, decoder.slot, mask))
-        seconds += count * part_seconds(run, model.device, graph=True)
+        look = StepAttention(cache, decoder.slot, mask)
+        seconds += count * part_seconds(_attention(model, batch, 1, look), model.device, graph=True)
     return seconds
 
 
