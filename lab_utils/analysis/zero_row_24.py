@@ -104,14 +104,37 @@ def wavefronts(data: np.ndarray, chunk_start: np.ndarray, pairs: bool) -> float:
     return float(np.mean(found))
 
 
-def _words_of_loads(chunk: np.ndarray, pairs: bool) -> np.ndarray:
-    """The word that each lane reads in each load of a chunk, int [loads, 32]."""
+def codes_of(chunk: np.ndarray) -> np.ndarray:
+    """The nibbles of a chunk's metadata in the order of streams, int [tile, g, 32].
+
+    Bits 0 and 1 are the index of slot 0, bits 2 and 3 that of slot 1; 3: not in use. Groups are in
+    the order (step, half, row half, t). `chunk`: its bytes, uint8.
+    """
     metadata = chunk[:METADATA_BYTES].view(np.uint32).reshape(8, 4, 4, 1)  # g, word, tile
     codes = metadata.transpose(2, 0, 1, 3) >> 4 * np.arange(8, dtype=np.uint32) & 15
-    slots = np.stack([codes % 4 != 3, codes // 4 != 3]).reshape(2, 4, 8, ORDERS).astype(int)
-    moves = 4 * slots[1] if pairs else 2 * slots.sum(0)  # tile, g, order
-    starts = chunk[METADATA_BYTES : METADATA_BYTES + STARTS_BYTES].view(np.uint16).reshape(8, 4).T
-    at = (starts & 0x3FFF)[..., None].astype(int) + moves.cumsum(2) - moves
+    return codes.reshape(4, 8, ORDERS).astype(int)
+
+
+def starts_of(chunk: np.ndarray) -> np.ndarray:
+    """Where the streams of a chunk begin, in bytes from its own start: int [tile, g]."""
+    starts = chunk[METADATA_BYTES : METADATA_BYTES + STARTS_BYTES].view(np.uint16)
+    return (starts.reshape(8, 4).T & 0x3FFF).astype(int)
+
+
+def addresses_of(codes: np.ndarray, starts: np.ndarray, pairs: bool) -> np.ndarray:
+    """Bytes from the chunk's start to each group's values, counted one by one: int [..., 32].
+
+    `codes` int [..., 32], `starts` int [...]. Slots in use before a group move it: by 2 bytes each,
+    in paired streams by 4 for each slot 1.
+    """
+    first, second = codes % 4 != 3, codes // 4 != 3
+    moves = 4 * second if pairs else 2 * (first.astype(int) + second)
+    return starts[..., None] + moves.cumsum(-1) - moves
+
+
+def _words_of_loads(chunk: np.ndarray, pairs: bool) -> np.ndarray:
+    """The word that each lane reads in each load of a chunk, int [loads, 32]."""
+    at = addresses_of(codes_of(chunk), starts_of(chunk), pairs)
     addresses = np.stack([at] if pairs else [at, at + 2])
     gathers = addresses.reshape(-1, 4, 8, 8, 4).transpose(0, 1, 3, 2, 4)  # slot, tile, gather, g, t
     return gathers.reshape(-1, 32) // 4

@@ -34,12 +34,14 @@ from lab_utils.plots.pipeline import pipeline_timeline, pipeline_turns, step_clo
 from lab_utils.plots.roofline import device_roofs, formats_under_roof, skinny_roofline
 from lab_utils.plots.style import use
 from lab_utils.plots.throughputs import average_speedups, throughputs
+from lab_utils.plots.zero_row_24 import bmma_addresses, zero_row_groups, zero_row_lane
 
 __all__ = [
     "average_speedups",
     "bank_formulas",
     "bank_maps",
     "bitmap_nesting",
+    "bmma_addresses",
     "break_evens",
     "bucket_animation",
     "bucket_step",
@@ -80,4 +82,6 @@ __all__ = [
     "unit_use",
     "use",
     "utilisation_bars",
+    "zero_row_groups",
+    "zero_row_lane",
 ]

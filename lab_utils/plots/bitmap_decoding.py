@@ -1,7 +1,5 @@
 """Figures of notebook 21: how TCA-BME nests, and how lanes find their values by counting bits."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
@@ -14,7 +12,8 @@ from lab_utils.analysis.bitmap_decoding import (
     fragment_place,
     fragments,
 )
-from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, titled
+from lab_utils.plots.cells import cells, frame, lines, scale, short, square, texts
+from lab_utils.plots.style import INK, SERIES_COLOURS, titled
 
 # What a bit, or the value behind it, is to the lane that is looked at.
 CLEAR, UNCOUNTED, MASKED, LOW, HIGH, FIRST, SECOND = range(7)
@@ -37,21 +36,21 @@ def bitmap_nesting(nonzero: NDArray[np.bool_]) -> go.Figure:
     strips, groups_k = np.arange(4).repeat(16), max(2, -(-nonzero.shape[1] // 64))
     missing = [(0, max(0, 128 - size)) for size in nonzero.shape]  # as the encoder pads, and more
     nonzero = np.pad(nonzero, missing)
-    _cells(fig, 1, np.where(nonzero[:128, :128], 5, np.kron([[0, 1], [2, 3]], np.ones((64, 64)))))
-    _cells(fig, 2, np.where(nonzero[:64, :64], 5, strips[:, None] * np.ones(64)))
-    _cells(fig, 3, np.where(nonzero[:8, :8], 5, 0))
-    fig.update_traces(colorscale=_scale([*REGISTER_COLOURS, "#ffffff", "#9fb0c3"]), zmax=5)
-    _texts(fig, 1, [((32 + 64 * i, 32 + 64 * j), f"<b>{i * groups_k + j}</b>")
+    cells(fig, 1, np.where(nonzero[:128, :128], 5, np.kron([[0, 1], [2, 3]], np.ones((64, 64)))))
+    cells(fig, 2, np.where(nonzero[:64, :64], 5, strips[:, None] * np.ones(64)))
+    cells(fig, 3, np.where(nonzero[:8, :8], 5, 0))
+    fig.update_traces(colorscale=scale([*REGISTER_COLOURS, "#ffffff", "#9fb0c3"]), zmax=5)
+    texts(fig, 1, [((32 + 64 * i, 32 + 64 * j), f"<b>{i * groups_k + j}</b>")
                     for i in (0, 1) for j in (0, 1)], 22)  # fmt: skip
-    _texts(fig, 2, [((r * 8 + 3.5, c * 8 + 3.5), f"<b>{_bitmap_number(r, c)}</b>")
+    texts(fig, 2, [((r * 8 + 3.5, c * 8 + 3.5), f"<b>{_bitmap_number(r, c)}</b>")
                     for r, c in np.ndindex(8, 8)], 11)  # fmt: skip
-    _texts(fig, 3, [((r, c), f"<b>{8 * r + c}</b>") for r, c in np.ndindex(8, 8)], 11)
-    _lines(fig, 1, 128, 64, INK)
-    _lines(fig, 2, 64, 8, "white")
-    _lines(fig, 2, 64, 16, INK)
-    _lines(fig, 3, 8, 1, "white")
+    texts(fig, 3, [((r, c), f"<b>{8 * r + c}</b>") for r, c in np.ndindex(8, 8)], 11)
+    lines(fig, 1, 128, 64, INK)
+    lines(fig, 2, 64, 8, "white")
+    lines(fig, 2, 64, 16, INK)
+    lines(fig, 3, 8, 1, "white")
     for panel in (1, 2, 3):
-        _square(fig, panel)
+        square(fig, panel)
     return titled(
         fig,
         "TCA-BME: the order of the tensor core's registers",
@@ -68,14 +67,14 @@ def fragment_layout() -> go.Figure:
         z[row, col] = q
         lanes += [((row, col + 0.5), str(lane))] * (half == 0)
     fig = make_subplots(1, 1)
-    _cells(fig, 1, z)
-    fig.update_traces(colorscale=_scale(REGISTER_COLOURS), zmax=3)
-    _texts(fig, 1, lanes, 11)
+    cells(fig, 1, z)
+    fig.update_traces(colorscale=scale(REGISTER_COLOURS), zmax=3)
+    texts(fig, 1, lanes, 11)
     corners = [((8 * (q % 2) + 3.5, 8 * (q // 2) + 3.5), f"<b>a{q}</b>") for q in range(4)]
-    _texts(fig, 1, corners, 90, "rgba(31,41,55,0.13)")
+    texts(fig, 1, corners, 90, "rgba(31,41,55,0.13)")
     for at in range(2, 16, 2):
         fig.add_vline(x=at - 0.5, line={"color": "white", "width": 2})
-    _square(fig, 1)
+    square(fig, 1)
     return titled(
         fig,
         "The A fragment of mma.m16n8k16",
@@ -162,41 +161,41 @@ def _roles(bits: NDArray[np.bool_], lane: int) -> NDArray[np.int64]:
 
 
 def _draw_bitmap(fig: go.Figure, bits: NDArray, roles: NDArray, lane: int) -> None:
-    _cells(fig, 1, roles.reshape(8, 8), ROLE_COLOURS, "bitmap")
-    _texts(fig, 1, [((r, c), str(int(bits[8 * r + c]))) for r, c in np.ndindex(8, 8)], 14)
-    _lines(fig, 1, 8, 1, "#d7dce2")
+    cells(fig, 1, roles.reshape(8, 8), ROLE_COLOURS, "bitmap")
+    texts(fig, 1, [((r, c), str(int(bits[8 * r + c]))) for r, c in np.ndindex(8, 8)], 14)
+    lines(fig, 1, 8, 1, "#d7dce2")
     axis = {"color": INK, "width": 2}
     fig.add_shape(type="line", x0=-0.5, x1=7.5, y0=3.5, y1=3.5, line=axis, row=1, col=1)
     fig.update_yaxes(tickvals=[1.5, 5.5], ticktext=["low half", "high half"], tickangle=-90,
                      row=1, col=1)  # fmt: skip
-    _square(fig, 1)
+    square(fig, 1)
     fig.update_yaxes(visible=True, row=1, col=1)
     row, col = divmod(2 * lane, 8)
-    _frame(fig, 1, row, col)
+    frame(fig, 1, (row, col))
 
 
 def _draw_fragment(fig: go.Figure, strip: Strip, lane: int, register: int, k16: int) -> None:
     quad = slice(4 * k16, 4 * k16 + 4)
     held = fragments(strip.bits[quad], strip.starts[quad], strip.values).astype(float)
-    z, texts = np.full((16, 16), 4.0), []
+    z, found = np.full((16, 16), 4.0), []
     for q, i, half in np.ndindex(register + 1, 32, 2):
         place = fragment_place(i, q, half)
         z[place] = 5 + half if (i, q) == (lane, register) else q
         if z[place] > 4:
-            texts.append((place, f"<b>{_short(held[q, i, half])}</b>"))
+            found.append((place, f"<b>{short(held[q, i, half])}</b>"))
         elif held[q, i, half]:
-            texts.append((place, _short(held[q, i, half])))
+            found.append((place, short(held[q, i, half])))
     colours = [*REGISTER_COLOURS, "#ffffff", ROLES[FIRST][0], ROLES[SECOND][0]]
-    _cells(fig, 2, z, colours, "fragment")
-    _texts(fig, 2, texts, 10)
-    _lines(fig, 2, 16, 8, "#9aa3af")
+    cells(fig, 2, z, colours, "fragment")
+    texts(fig, 2, found, 10)
+    lines(fig, 2, 16, 8, "#9aa3af")
     for q in range(4):
-        _frame(fig, 2, *fragment_place(lane, q, 0))
+        frame(fig, 2, fragment_place(lane, q, 0))
     now = "   ".join(
         f"a{q} = ({held[q, lane, 0]:.2f}, {held[q, lane, 1]:.2f})" if q <= register else f"a{q} = …"
         for q in range(4)
     )
-    _square(fig, 2)
+    square(fig, 2)
     fig.update_xaxes(title={"text": f"lane {lane}: {now}", "font": {"size": 12}}, visible=True,
                      showticklabels=False, ticks="", showline=False, showgrid=False,
                      row=1, col=2)  # fmt: skip
@@ -208,10 +207,10 @@ def _draw_run(fig: go.Figure, strip: Strip, tile: int, roles: NDArray[np.int64])
     values = strip.values[start : start + len(mine)].astype(float)
     where = {"row": 2, "col": 1}
     fig.add_heatmap(z=[mine], x=start + np.arange(len(mine)), zmin=0, zmax=6, showscale=False,
-                    colorscale=_scale(ROLE_COLOURS), xgap=2, name="values",
+                    colorscale=scale(ROLE_COLOURS), xgap=2, name="values",
                     hovertemplate="values[%{x}]<extra></extra>", **where)  # fmt: skip
     fig.add_scatter(x=start + np.arange(len(mine)), y=np.zeros(len(mine)), mode="text",
-                    text=[_short(v) for v in values], textfont={"size": 10, "color": INK},
+                    text=[short(v) for v in values], textfont={"size": 10, "color": INK},
                     hoverinfo="skip", showlegend=False, **where)  # fmt: skip
     fig.update_xaxes(showgrid=False, showline=False, title="place in values", **where)
     fig.update_yaxes(visible=False, **where)
@@ -220,53 +219,3 @@ def _draw_run(fig: go.Figure, strip: Strip, tile: int, roles: NDArray[np.int64])
 def _bitmap_number(row: int, col: int) -> int:
     """Place in storage of the 8x8 tile (row, col) of a GroupTile: strips, TCTiles, columns."""
     return row // 2 * 16 + col // 2 * 4 + col % 2 * 2 + row % 2
-
-
-def _short(value: float) -> str:
-    """A value in a small cell; only 0 looks like 0."""
-    text = f"{value:.1f}" if abs(value) >= 0.05 else f"{value:.2f}".replace("0.", ".")
-    return text if value else "0"
-
-
-def _scale(colours: Sequence[str]) -> list[tuple[float, str]]:
-    """Steps between these colours, for integers from 0."""
-    n = len(colours)
-    return [(end / n, colour) for i, colour in enumerate(colours) for end in (i, i + 1)]
-
-
-def _cells(
-    fig: go.Figure, col: int, z: NDArray, colours: Sequence[str] = (), name: str = ""
-) -> None:
-    scale = {"colorscale": _scale(colours), "zmax": len(colours) - 1} if colours else {}
-    fig.add_heatmap(z=z, zmin=0, showscale=False, hoverinfo="skip", name=name, **scale,
-                    row=1, col=col)  # fmt: skip
-
-
-def _texts(fig: go.Figure, col: int, texts: list, size: int, colour: str = INK) -> None:
-    """Texts [((row, column), text)] in a panel of cells."""
-    fig.add_scatter(x=[c for (_, c), _ in texts], y=[r for (r, _), _ in texts], mode="text",
-                    text=[text for _, text in texts], textfont={"size": size, "color": colour},
-                    hoverinfo="skip", showlegend=False, row=1, col=col)  # fmt: skip
-
-
-def _lines(fig: go.Figure, col: int, size: int, step: int, colour: str) -> None:
-    for at in np.arange(0, size + 1, step) - 0.5:
-        line = {"type": "line", "line": {"color": colour, "width": 1}, "row": 1, "col": col}
-        fig.add_shape(x0=-0.5, x1=size - 0.5, y0=at, y1=at, **line)
-        fig.add_shape(y0=-0.5, y1=size - 0.5, x0=at, x1=at, **line)
-
-
-def _frame(fig: go.Figure, panel: int, row: int, col: int) -> None:
-    """An outline of two neighbours, (row, col) and the one right of it."""
-    fig.add_shape(type="rect", x0=col - 0.5, x1=col + 1.5, y0=row - 0.5, y1=row + 0.5,
-                  line={"color": INK, "width": 3}, row=1, col=panel)  # fmt: skip
-
-
-def _square(fig: go.Figure, panel: int) -> None:
-    """Square cells, the first row on top, no axes."""
-    axis = fig.get_subplot(1, panel).xaxis.plotly_name.replace("axis", "")
-    fig.update_xaxes(visible=False, constrain="domain", row=1, col=panel)
-    fig.update_yaxes(visible=False, autorange="reversed", scaleanchor=axis, constrain="domain",
-                     constraintoward="top",
-                     showline=False, showgrid=False, ticks="", tickfont_color=MUTED,
-                     row=1, col=panel)  # fmt: skip
