@@ -64,6 +64,12 @@ def test_reads_config_json(tmp_path) -> None:
         ({"num_attention_heads": 5}, "heads=5 of opt-tiny must divide hidden=64"),
         ({"num_hidden_layers": 0}, "layers=0 of opt-tiny; allowed: integers from 1"),
         ({"hidden_size": "64"}, "hidden='64' of opt-tiny; allowed: integers from 1"),
+        ({"vocab_size": 10**30}, "vocab=10+ of opt-tiny; allowed: integers from 1 to 16777216"),
+        ({"num_hidden_layers": 10**6}, "layers=1000000 of opt-tiny; .* from 1 to 4096"),
+        ({"architectures": 5}, "architecture 5; allowed: OPTForCausalLM"),
+        ({"architectures": "LlamaForCausalLM"}, "architecture 'LlamaForCausalLM'; allowed: OPT"),
+        ({"enable_bias": "false"}, "bias='false' of opt-tiny; allowed: true, false"),
+        ({"do_layer_norm_before": 1}, "norm_first=1 of opt-tiny; allowed: true, false"),
     ],
 )
 def test_refuses_other_models_by_name(tmp_path, changes: dict, message: str) -> None:
@@ -77,6 +83,9 @@ def test_refuses_what_is_no_config(tmp_path) -> None:
     place = folder(tmp_path)
     (place / "config.json").write_text("{")
     with pytest.raises(ValueError, match=r"config.json cannot be read: Expecting"):
+        OPTConfig.from_folder(place)
+    (place / "config.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"config.json cannot be read: maximum recursion depth"):
         OPTConfig.from_folder(place)
     (place / "config.json").write_text("[]")
     with pytest.raises(ValueError, match=r"config.json holds a list; allowed: an object"):

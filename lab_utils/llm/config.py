@@ -16,6 +16,8 @@ SIZES = {  # ours: Hugging Face's
     "vocab": "vocab_size",
     "max_positions": "max_position_embeddings",
 }
+LARGEST = 2**24  # of any size: products of three still fit 64 bits
+MOST_LAYERS = 2**12  # each of which is made before a file can contradict it
 SWITCHES = {
     "norm_first": "do_layer_norm_before",
     "bias": "enable_bias",
@@ -44,9 +46,14 @@ class OPTConfig:
 
     def __post_init__(self) -> None:
         for name in (*SIZES, "embed"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ValueError(f"{name}={value!r} of {self.name}; allowed: integers from 1")
+            value, most = getattr(self, name), MOST_LAYERS if name == "layers" else LARGEST
+            if type(value) is not int or not 1 <= value <= most:
+                raise ValueError(
+                    f"{name}={value!r} of {self.name}; allowed: integers from 1 to {most}"
+                )
+        for name in (*SWITCHES, "final_norm"):
+            if type(value := getattr(self, name)) is not bool:
+                raise ValueError(f"{name}={value!r} of {self.name}; allowed: true, false")
         if self.hidden % self.heads:
             raise ValueError(f"heads={self.heads} of {self.name} must divide hidden={self.hidden}")
 
@@ -123,7 +130,7 @@ def read_object(file: Path) -> dict[str, Any]:
     """The object in a JSON file; ValueError where there is none."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"{file} holds a {type(found).__name__}; allowed: an object")
@@ -134,7 +141,8 @@ def _read(file: Path) -> dict[str, Any]:
     found = read_object(file)
     if (kind := found.get("model_type")) != "opt":
         raise ValueError(f"{file}: model_type is {kind!r}; allowed: 'opt'")
-    for one in found.get("architectures") or ():
+    named = found.get("architectures")
+    for one in named if isinstance(named, list) else () if named is None else [named]:
         if one not in ARCHITECTURES:
             raise ValueError(f"{file}: architecture {one!r}; allowed: {', '.join(ARCHITECTURES)}")
     if (activation := found.get("activation_function", "relu")) != "relu":
