@@ -25,6 +25,12 @@ from lab_utils.plots.compression import (
     tile_overheads,
 )
 from lab_utils.plots.end_to_end import generation_throughput, time_breakdown
+from lab_utils.plots.hopper import (
+    encoded_bytes,
+    gather_wavefronts,
+    speedup_bounds,
+    trial_and_peers,
+)
 from lab_utils.plots.ladder import ladder_times, ladder_wavefronts
 from lab_utils.plots.libraries import speedups_by_batch, speedups_by_sparsity
 from lab_utils.plots.limits import byte_limit_times, utilisation_bars
@@ -53,9 +59,11 @@ __all__ = [
     "decode_budget",
     "device_roofs",
     "encoded_against_formula",
+    "encoded_bytes",
     "formats_under_roof",
     "fractions_of_byte_limit",
     "fragment_layout",
+    "gather_wavefronts",
     "generation_throughput",
     "ladder_times",
     "ladder_wavefronts",
@@ -66,6 +74,7 @@ __all__ = [
     "pipeline_timeline",
     "pipeline_turns",
     "skinny_roofline",
+    "speedup_bounds",
     "speedup_heatmap",
     "speedup_table",
     "speedups",
@@ -79,6 +88,7 @@ __all__ = [
     "tile_overheads",
     "time_bars",
     "time_breakdown",
+    "trial_and_peers",
     "unit_use",
     "use",
     "utilisation_bars",

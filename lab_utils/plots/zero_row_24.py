@@ -113,9 +113,7 @@ def bmma_addresses(tiles: Sequence[z.Tile], gather: int = 0, lane: int = 0) -> g
         frame(fig, 1, (column, 0), 128, row=2)
     for row, size in ((1, 16), (2, 8)):
         _bit_axes(fig, row, size)
-    names = [
-        f"group {4 * (gather % 2) + n // 2}<br>row {'g + 8' if n % 2 else 'g'}" for n in columns
-    ]
+    names = [f"group {4 * gather + n // 2}<br>row {'g + 8' if n % 2 else 'g'}" for n in columns]
     fig.update_xaxes(tickvals=columns, ticktext=names, tickfont_size=9, tickangle=0, showgrid=False,
                      ticks="", showline=False, row=1, col=2)  # fmt: skip
     fig.update_yaxes(autorange="reversed", visible=False, row=1, col=2)
@@ -213,6 +211,7 @@ def _draw_stream(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
     for slot, index in enumerate(tile.indices[place.g, place.order]):
         roles[(at - start) // 2 + slot] = UNUSED if index == z.UNUSED else (FIRST, SECOND)[slot]
     cells(fig, 1, roles[None], COLOURS, "stream", row=3, gap=2)
+    fig.update_xaxes(range=[-0.5, len(address) - 0.5], row=3, col=1)
     values = tile.halves[address // 2].astype(float)
     texts(fig, 1, [((0, i), short(v)) for i, v in enumerate(values)], 10, row=3)
     frame(fig, 1, (0, (at - start) / 2), 2, row=3)
@@ -249,8 +248,9 @@ def _numbers(values: NDArray[np.float64]) -> list:
 
 
 def _named_columns(fig: go.Figure, row: int, names: Sequence[str], title: str) -> None:
-    fig.update_xaxes(tickvals=np.arange(len(names)), ticktext=names, tickfont_size=10, tickangle=0,
-                     ticks="", showline=False, showgrid=False, title={"text": title, "standoff": 4},
+    fig.update_xaxes(range=[-0.55, len(names) - 0.45], tickvals=np.arange(len(names)),
+                     ticktext=names, tickfont_size=10, tickangle=0, ticks="", showline=False,
+                     showgrid=False, title={"text": title, "standoff": 4},
                      row=row, col=1)  # fmt: skip
     fig.update_yaxes(autorange="reversed", ticks="", showline=False, showgrid=False,
                      tickvals=np.arange(0, 16, 5), tickfont_color=MUTED,

@@ -1,0 +1,126 @@
+"""Figures of notebook 24 on whole matrices: bytes, bank conflicts, bounds, and the trials."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
+from lab_utils.plots.style import FORMAT_COLOURS, INK, MUTED, titled
+
+OURS = FORMAT_COLOURS["zero_row_24"]
+ENCODINGS = {  # colour, dash
+    "dense": (FORMAT_COLOURS["dense"], "solid"),
+    "Tiled-CSL": (FORMAT_COLOURS["tiled_csl"], "solid"),
+    "TCA-BME": (FORMAT_COLOURS["tca_bme"], "solid"),
+    "zero-row 2:4, pairs": (OURS, "dot"),
+    "zero-row 2:4, packed": (OURS, "solid"),
+}
+STREAMS = {"packed": ("solid", "circle"), "pairs": ("dot", "square")}
+ORDERS = {"plain order": MUTED, "placed": OURS}
+KERNELS = {  # of tables h200_peers and h200_zero_row_24_trial
+    "Flash-LLM": (FORMAT_COLOURS["tiled_csl"], "solid"),
+    "SpInfer": (FORMAT_COLOURS["tca_bme"], "solid"),
+    "trial, mma.sp": (OURS, "solid"),
+    "trial, wgmma.sp": (OURS, "dot"),
+}
+SHORT = {"trial, mma.sp": "mma.sp", "trial, wgmma.sp": "wgmma.sp"}
+
+
+def encoded_bytes(formulas: pd.DataFrame, extra: pd.Series, encoded: pd.DataFrame) -> go.Figure:
+    """Bytes for 64 weights by sparsity, and how many extra chunks zero-row 2:4 needs.
+
+    `formulas` and `extra` are those of `analysis.hopper_budget`; `encoded`, of real encodings, has
+    columns sparsity, bytes and extra.
+    """
+    titles = ("bytes for 64 weights", "extra chunks, of regular ones")
+    fig = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.21,
+                        column_widths=[0.62, 0.38])  # fmt: skip
+    for name, (colour, dash) in ENCODINGS.items():
+        fig.add_scatter(x=formulas.index, y=formulas[name], name=name, mode="lines",
+                        line={"color": colour, "dash": dash}, row=1, col=1)  # fmt: skip
+    fig.add_scatter(x=extra.index, y=extra, mode="lines", name="extra chunks", line_color=OURS,
+                    row=1, col=2)  # fmt: skip
+    for col, column in ((1, "bytes"), (2, "extra")):
+        fig.add_scatter(x=encoded.sparsity, y=encoded[column], mode="markers", name="encoded",
+                        marker={"color": OURS, "size": 7}, row=1, col=col)  # fmt: skip
+    top = 1.08 * formulas["dense"].max()
+    ends = formulas.iloc[-1] / top
+    label_ends(fig, {name: (ends[name], colour) for name, (colour, _) in ENCODINGS.items()})
+    fig.update_xaxes(title="sparsity", tickformat=".0%")
+    fig.update_yaxes(range=[0, top], row=1, col=1)
+    fig.update_yaxes(tickformat=".0%", rangemode="tozero", row=1, col=2)
+    return titled(fig, "What the index costs", "lines: formulas; points: encoded by this machine",
+                  showlegend=False, width=1000, height=460, margin={"t": 110})  # fmt: skip
+
+
+def gather_wavefronts(counted: pd.DataFrame) -> go.Figure:
+    """Shared-memory wavefronts of one load: columns sparsity, streams, order, wavefronts."""
+    fig = go.Figure()
+    for (streams, order), rows in counted.groupby(["streams", "order"], sort=False):
+        dash, symbol = STREAMS[streams]
+        fig.add_scatter(x=rows.sparsity, y=rows.wavefronts, name=f"{streams}, {order}",
+                        mode="lines+markers", marker_symbol=symbol,
+                        line={"color": ORDERS[order], "dash": dash},
+                        hovertemplate="%{x:.0%}: %{y:.2f}")  # fmt: skip
+    fig.add_hline(y=1, line={"color": INK, "dash": "dash", "width": 1.5})
+    fig.update_xaxes(title="sparsity", tickformat=".0%")
+    fig.update_yaxes(title="wavefronts of a load", range=[0.9, 1.05 * counted.wavefronts.max()])
+    return titled(fig, "Where streams begin decides how banks collide",
+                  "mean over all loads of an encoding; dashed: no conflict", height=430,
+                  legend={"x": 1, "y": 1, "xanchor": "right"})  # fmt: skip
+
+
+def speedup_bounds(bounds: pd.DataFrame, measured: Mapping[str, pd.Series], what: str) -> go.Figure:
+    """Speed-ups that bytes and the busiest unit allow, by sparsity, and measured ones below them.
+
+    `bounds` comes from `analysis.hopper_budget.bounds`; `measured`: name -> speed-up by sparsity.
+    """
+    fig = go.Figure()
+    for name, dash in (("bytes", "dash"), ("busiest unit", "solid")):
+        fig.add_scatter(x=bounds.index, y=bounds[name], name=f"bound: {name}",
+                        mode="lines+markers" if dash == "solid" else "lines",
+                        line={"color": INK, "dash": dash}, text=bounds.unit,
+                        hovertemplate="%{x:.0%}: %{y:.2f}× (%{text})")  # fmt: skip
+    symbols = dict(zip(measured, ("cross", "x", "diamond", "circle"), strict=False))
+    for name, speedups in measured.items():
+        fig.add_scatter(x=speedups.index, y=speedups, name=name, mode="markers",
+                        marker={"color": OURS, "symbol": symbols[name], "size": 10},
+                        hovertemplate="%{x:.0%}: %{y:.2f}×")  # fmt: skip
+    ratio_axis(fig, [*bounds["bytes"], *(x for series in measured.values() for x in series)])
+    line_of_dense(fig)
+    fig.update_xaxes(title="sparsity", tickformat=".0%")
+    fig.update_yaxes(title="speed-up over dense")
+    return titled(fig, "How fast could it be?", what, legend={"x": 0.02, "y": 0.98})
+
+
+def trial_and_peers(trial: pd.DataFrame, peers: pd.DataFrame) -> go.Figure:
+    """Speed-ups over dense by sparsity, a panel for each N: trials beside the published kernels.
+
+    `trial` is table h200_zero_row_24_trial (one matrix), `peers` table h200_peers (means of eight).
+    """
+    rows = pd.concat([peers, trial.dropna(subset="speedup_over_dense")])
+    rows = rows[rows.kernel.isin(KERNELS) & rows.sparsity.gt(0)]
+    widths = sorted(rows.N.unique())
+    fig = make_subplots(2, 2, subplot_titles=[f"N = {N}" for N in widths], shared_yaxes=True,
+                        horizontal_spacing=0.15, vertical_spacing=0.15)  # fmt: skip
+    height = ratio_axis(fig, rows.speedup_over_dense)
+    for i, N in enumerate(widths):
+        where, ends = {"row": i // 2 + 1, "col": i % 2 + 1}, {}
+        for kernel, mine in rows[rows.N.eq(N)].groupby("kernel"):
+            colour, dash = KERNELS[kernel]
+            fig.add_scatter(x=mine.sparsity, y=mine.speedup_over_dense, mode="lines+markers",
+                            line={"color": colour, "dash": dash}, name=kernel,
+                            hovertemplate=f"{kernel}, %{{x:.0%}}: %{{y:.2f}}×<extra></extra>",
+                            **where)  # fmt: skip
+            ends[SHORT.get(kernel, kernel)] = (height(mine.speedup_over_dense.iloc[-1]), colour)
+        line_of_dense(fig, **where)
+        label_ends(fig, ends, **where)
+    fig.update_xaxes(tickformat=".0%")
+    fig.update_xaxes(title="sparsity", row=2)
+    fig.update_yaxes(title="speed-up over dense", col=1)
+    return titled(fig, "On an H200: trials of zero-row 2:4 beside the published kernels",
+                  "trials: one matrix, 36864×9216; Flash-LLM, SpInfer: means over eight matrices",
+                  showlegend=False, width=1000, height=700,
+                  margin={"r": 100, "t": 110})  # fmt: skip

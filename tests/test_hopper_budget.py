@@ -1,0 +1,116 @@
+"""The Hopper kernel's budget: what a trace counts, what bytes and units allow, and its figures."""
+
+import pandas as pd
+import pytest
+import torch
+
+from lab_utils import catalog, plots, spmm
+from lab_utils.analysis import hopper_budget as budget
+from lab_utils.analysis import zero_row_24
+from lab_utils.backends import emulator, hopper
+from lab_utils.formats import ZeroRow24
+from lab_utils.patterns import random_sparse
+
+H200 = catalog.device("H200-SXM")
+M, K, N = 128, 480, 8
+TRIAL, PEERS = (catalog.published(name) for name in ("h200_zero_row_24_trial", "h200_peers"))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["packed", "pairs"])
+def run(request):
+    """An encoding and what the emulator counted in a product with it."""
+    A = ZeroRow24.encode(random_sparse(M, K, 0.6), pairs=request.param)
+    with emulator.recording() as traces:
+        spmm(A, torch.ones(K, N).half(), backend="emulator")
+    return A, traces[0]
+
+
+def test_gathers_take_the_wavefronts_of_the_encoding(run) -> None:
+    A, trace = run
+    parts = budget.wavefronts(trace, M * K)
+    assert list(parts) == list(budget.PARTS.values()) and all(parts.values())
+    loads = 32 * (1 if A.pairs else 2) * hopper.chunks_of(A)
+    arrays = (A.arrays[name].numpy() for name in ("data", "chunk_start"))
+    expected = loads * zero_row_24.wavefronts(*arrays, A.pairs)
+    assert parts["values"] * M * K / 64 == pytest.approx(expected)
+
+
+def test_tensor_core_has_eight_of_both_instructions_a_chunk(run) -> None:
+    A, trace = run
+    clocks = budget.clocks_needed(trace, M * K)
+    found = sum(budget.TENSOR_CLOCKS.values()) * 8 * hopper.chunks_of(A) * 64 / (M * K)
+    assert clocks["tensor core"] == pytest.approx(found)
+    assert clocks["shared wavefronts"] == sum(budget.wavefronts(trace, M * K).values())
+
+
+def test_bytes_take_their_time_at_any_clock() -> None:
+    clocks = budget.clocks_of_bytes(H200, 64 * 2)
+    us = budget.product_us(H200, 36864, 9216, clocks)
+    assert us == pytest.approx(2 * 36864 * 9216 / H200.bandwidth_gb_s / 1e3)
+
+
+def test_the_busiest_unit_bounds() -> None:
+    needs = {0.5: {"shared wavefronts": 4.0, "tensor core": 1.0}}
+    for memory, unit, clocks in ((5.0, "bytes", 5.0), (3.0, "shared wavefronts", 4.0)):
+        found = budget.bounds(needs, {0.5: memory}, H200, 4096, 4096, 50.0).loc[0.5]
+        assert found.unit == unit
+        assert found["busiest unit"] == 50 / budget.product_us(H200, 4096, 4096, clocks)
+        assert found["bytes"] == 50 / budget.product_us(H200, 4096, 4096, memory)
+
+
+def test_tables_are_those_of_the_formulas() -> None:
+    table = budget.bytes_table(M, K, [0.5, 0.9])
+    assert table["dense"].tolist() == [128, 128]
+    packed = table["zero-row 2:4, packed"]
+    assert packed[0.5] == ZeroRow24.expected_nbytes(M, K, 0.5) * 64 / (M * K)
+    assert (packed < table["zero-row 2:4, pairs"]).all()
+    A = ZeroRow24.encode(random_sparse(512, 2304, 0.6))
+    extra = hopper.chunks_of(A) / (512 // 64 * 2304 // 48) - 1
+    assert budget.extra_share(512, 2304, [0.6])[0.6] == pytest.approx(extra, abs=0.02)
+
+
+# --- figures
+
+
+def test_bytes_have_a_line_for_each_encoding() -> None:
+    grid = [0.5, 0.7, 0.9]
+    formulas, extra = budget.bytes_table(M, K, grid), budget.extra_share(M, K, grid)
+    encoded = pd.DataFrame({"sparsity": [0.6], "bytes": [70.0], "extra": [0.2]})
+    fig = plots.encoded_bytes(formulas, extra, encoded)
+    lines = [trace for trace in fig.data if trace.mode == "lines"]
+    assert [one.name for one in lines] == [*plots.hopper.ENCODINGS, "extra chunks"]
+    assert set(plots.hopper.ENCODINGS) == set(formulas)
+    assert [one.y[0] for one in fig.data if one.mode == "markers"] == [70.0, 0.2]
+
+
+def test_conflicts_have_a_line_for_each_order() -> None:
+    rows = [(0.5, streams, order, 1.5) for streams in ("packed", "pairs")
+            for order in ("plain order", "placed")]  # fmt: skip
+    counted = pd.DataFrame(rows, columns=["sparsity", "streams", "order", "wavefronts"])
+    names = [trace.name for trace in plots.gather_wavefronts(counted).data]
+    assert names == [f"{streams}, {order}" for _, streams, order, _ in rows]
+
+
+def test_bounds_are_drawn_with_what_was_measured() -> None:
+    needs = {s: {"shared wavefronts": 2.0} for s in (0.5, 0.9)}
+    bounds = budget.bounds(needs, {0.5: 4.0, 0.9: 1.0}, H200, 4096, 4096, 50.0)
+    fig = plots.speedup_bounds(bounds, {"trial": pd.Series({0.5: 1.4})}, "")
+    assert [trace.name for trace in fig.data] == ["bound: bytes", "bound: busiest unit", "trial"]
+    assert list(fig.data[1].text) == ["bytes", "shared wavefronts"]
+
+
+def test_trials_and_peers_share_panels() -> None:
+    fig = plots.trial_and_peers(TRIAL, PEERS)
+    drawn = [trace.name for trace in fig.data]
+    assert {name: drawn.count(name) for name in plots.hopper.KERNELS} == {
+        "Flash-LLM": 4, "SpInfer": 4, "trial, mma.sp": 4, "trial, wgmma.sp": 3,
+    }  # fmt: skip
+    assert all(list(trace.x) == [0.5, 0.6, 0.7, 0.8, 0.9] for trace in fig.data)
+
+
+def test_speedups_of_the_trial_are_those_of_its_times() -> None:
+    dense = TRIAL[TRIAL.sparsity.eq(0)].set_index("N").time_us
+    rows = TRIAL[TRIAL.sparsity.gt(0)].dropna(subset="speedup_over_dense")
+    assert len(rows) == 5 * (4 + 3)
+    ratios = rows.N.map(dense) / rows.time_us
+    assert (ratios - rows.speedup_over_dense).abs().max() < 0.015  # both are rounded
