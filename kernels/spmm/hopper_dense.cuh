@@ -26,27 +26,41 @@ struct HopperDense {
         return k * ROW_BYTES + (k >> SHIFT & N_FRAGS - 1) * 16;
     }
 
-    // Eight halves of column n of B from k on; zeros outside.
+    // Eight halves of column n of B from k on; zeros outside. Plain loads: the compiler may move __ldg
+    // to before wait_for_previous_grid, when B is not yet there.
     __device__ uint4 load(int n, int k, int end) const {
+        if (n >= p.N || k >= end) return {0, 0, 0, 0};
         const T* from = static_cast<const T*>(p.B) + int64_t(n) * p.ldb + k;
-        if (n < p.N && k + 8 <= end) return __ldg(reinterpret_cast<const uint4*>(from));
-        uint32_t half[8];
-        for (int i = 0; i < 8; i++)
-            half[i] = n < p.N && k + i < end ? __ldg(reinterpret_cast<const uint16_t*>(from + i)) : 0;
-        return {half[0] | half[1] << 16, half[2] | half[3] << 16, half[4] | half[5] << 16,
-                half[6] | half[7] << 16};
+        if (k + 8 <= end) return ld_global(reinterpret_cast<const uint4*>(from));
+        uint64_t low = 0, high = 0;
+#pragma unroll 1
+        for (int i = end - k - 1; i >= 0; i--) {
+            high = high << 16 | low >> 48;
+            low = low << 16 | ld_global(reinterpret_cast<const uint16_t*>(from + i));
+        }
+        return {uint32_t(low), uint32_t(low >> 32), uint32_t(high), uint32_t(high >> 32)};
     }
 
-    // ld_dense: columns [k0, end) of A's slice, columns of B from n0 on. A warp takes 32 k x 8 n at a
-    // time: lane (n, t) loads k = 8t to 8t + 7. Its pair i is in matrix i of stmatrix, whose row
-    // 2t + b is k = 8t + 2i + b.
+    // ld_dense: columns [k0, end) of A's slice, columns of B from n0 on. A warp takes pieces of 32 k x
+    // 8 n: lane (n, t) loads k = 8t to 8t + 7. Its pair i is in matrix i of stmatrix, whose row 2t + b
+    // is k = 8t + 2i + b. Several pieces are under way at once.
     __device__ void ld_dense(int k0, int end, int n0) const {
+        constexpr int AT_ONCE = 5;
         int mine = lane % 8 / 2 * 8 + lane / 8 * 2 + lane % 2;
-#pragma unroll 4
-        for (int i = warp; i < round_up(p.slice_cols, 32) / 32 * N_FRAGS; i += WARPS) {
-            int k = i / N_FRAGS * 32, frag = i % N_FRAGS;
-            uint4 eight = load(n0 + frag * 8 + lane / 4, k0 + k + lane % 4 * 8, end);
-            stmatrix_x4_trans((memory + DENSE + row(k + mine)) ^ frag * 16, eight);
+        int pieces = round_up(p.slice_cols, 32) / 32 * N_FRAGS;
+        for (int first = warp; first < pieces; first += AT_ONCE * WARPS) {
+            uint4 eight[AT_ONCE];
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                int i = first + j * WARPS, k = i / N_FRAGS * 32 + lane % 4 * 8;
+                eight[j] = load(n0 + i % N_FRAGS * 8 + lane / 4, k0 + k, i < pieces ? end : 0);
+            }
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) {
+                int i = first + j * WARPS, k = i / N_FRAGS * 32;
+                if (i < pieces)
+                    stmatrix_x4_trans((memory + DENSE + row(k + mine)) ^ i % N_FRAGS * 16, eight[j]);
+            }
         }
         if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
     }
