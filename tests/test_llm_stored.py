@@ -151,7 +151,7 @@ SPOILED = {
     "no config": (lambda f: (f / "config.json").unlink(), "config.json cannot be read"),
     "no object": (lambda f: (f / "config.json").write_text("[]"), "config.json holds a list"),
     "foreign": (lambda f: edit(f / "config.json", lambda c: c.pop("format")), "format is None"),
-    "newer": (lambda f: edit(f / "config.json", lambda c: c.update(version=2)), "version is 2"),
+    "newer": (lambda f: edit(f / "config.json", lambda c: c.update(version=9)), "version is 9"),
     "no id": (lambda f: edit(f / "config.json", lambda c: c.pop("id")), "config.json is damaged"),
     "no size": (
         lambda f: edit(f / "config.json", lambda c: c["config"].pop("ffn")),
@@ -173,6 +173,26 @@ SPOILED = {
     "another index": (
         lambda f: edit(f / "index.json", lambda c: c[LAYER]["fc1"].update(format="tiled_csl")),
         f"{LAYER} belongs to another model, or another save",
+    ),
+    "no entries": (
+        lambda f: edit(f / "index.json", lambda c: c.update({LAYER: 5})),
+        f"index.json: {LAYER} is 5; allowed: an object",
+    ),
+    "format of another type": (
+        lambda f: edit(f / "index.json", lambda c: c[LAYER]["fc1"].update(format=["csr"])),
+        r"fc1: format \['csr'\] 1; allowed: dense 1",
+    ),
+    "another layer's": (
+        lambda f: (f / LAYER).write_bytes((f / file_of(0)).read_bytes()),
+        f"{LAYER} belongs to another model, or another save",
+    ),
+    "other heads": (
+        lambda f: edit(f / "config.json", lambda c: c["config"].update(heads=2)),
+        "config.json: config is .*'heads': 2.* when model.safetensors was written",
+    ),
+    "another origin": (
+        lambda f: edit(f / "config.json", lambda c: c.update(weights="trained")),
+        "config.json: weights is 'trained'; it was '(random|checkpoint)' when",
     ),
     "no file": (lambda f: (f / LAYER).unlink(), f"{LAYER}'?: no such file"),
     "truncated": (

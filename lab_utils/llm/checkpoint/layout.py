@@ -6,7 +6,8 @@
     layer-00000.safetensors   "qkv.words" … the arrays of each encoding, biases and norms
 
 The safetensors files are those of `formats.storage`, every byte under a checksum; each repeats its
-part of the index and the id, so that files of different saves do not mix.
+name, its part of the index and the id, so that neither files nor saves mix, and that of the model
+all of config.json.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.model import MATRICES, Layer
 from lab_utils.nn import SparseLinear
 
-FORMAT, VERSION = "opt", 1
+FORMAT, VERSION = "opt", 2
 TOP = "model.safetensors"
 
 Index = dict[str, dict[str, dict[str, Any]]]  # file, matrix, its entry
@@ -46,6 +47,8 @@ def expected(config: OPTConfig, index: Index) -> dict[str, Tensors]:
     if index.keys() != files.keys():
         wrong = sorted(index.keys() ^ files.keys())
         raise ValueError(f"index.json: {wrong[0]} is missing, or too much")
+    if odd := [file for file, entries in index.items() if not isinstance(entries, dict)]:
+        raise ValueError(f"index.json: {odd[0]} is {index[odd[0]]!r:.60}; allowed: an object")
     for name, shape in shapes(config).items():
         _, number, inside = name.split(".", 2) if name.startswith("layers.") else ("", "", name)
         file = file_of(int(number)) if number else TOP
@@ -63,7 +66,7 @@ def _arrays(where: str, matrix: str, entry: dict[str, Any] | None, shape: tuple)
         raise ValueError(f"{where} is {entry} in index.json; allowed: shape {list(shape)}")
     if (format := entry.get("format")) is None:
         return {f"{matrix}.weight": list(shape)}
-    if format not in FORMATS or entry.get("version") != FORMATS[format].version:
+    if format not in list(FORMATS) or entry.get("version") != FORMATS[format].version:
         allowed = ", ".join(f"{name} {cls.version}" for name, cls in FORMATS.items())
         raise ValueError(f"{where}: format {format} {entry.get('version')}; allowed: {allowed}")
     return {f"{matrix}.{array}": None for array in FORMATS[format].ARRAYS}

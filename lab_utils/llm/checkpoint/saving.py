@@ -66,15 +66,16 @@ def _write(model: OPT, folder: Path, layers: Iterable[Layer]) -> None:
     model.check_whole()
     common = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
     common |= {"dtype": str(model.dtype).removeprefix("torch.")}
+    described = {**common, "weights": model.weights_origin, "config": asdict(model.config)}
     index: Index = {TOP: {}}
     with _new(folder) as partial:
         for layer in layers:  # which may fill in the rest of the model before the first of them
             file = file_of(layer.index)
             index[file] = entries_of(layer)
-            _write_file(partial / file, layer.state_dict(), {**common, "matrices": index[file]})
+            found = {**common, "file": file, "matrices": index[file]}
+            _write_file(partial / file, layer.state_dict(), found)
         top = {n: t for n, t in model.state_dict().items() if not n.startswith("layers.")}
-        _write_file(partial / TOP, top, {**common, "matrices": {}})
-        described = {**common, "weights": model.weights_origin, "config": asdict(model.config)}
+        _write_file(partial / TOP, top, {**described, "file": TOP, "matrices": {}})
         for name, content in (("config.json", described), ("index.json", index)):
             (partial / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 

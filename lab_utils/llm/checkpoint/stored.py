@@ -36,7 +36,7 @@ class Stored:
         except (KeyError, TypeError) as error:
             raise ValueError(f"{self.folder}/config.json is damaged: {error!r}") from error
         self._index: Index = read_object(self.folder / "index.json")
-        self._check_files()
+        self._check_files(described)
 
     def load(
         self,
@@ -87,11 +87,17 @@ class Stored:
                 raise ValueError(f"{self.folder / file}: {name} has shape {list(values.shape)}")
         return {name: values.to(device) for name, values in arrays.items()}
 
-    def _check_files(self) -> None:
+    def _check_files(self, described: dict) -> None:
         for file, tensors in expected(self.config, self._index).items():
             found = storage.read_metadata(self.folder / file)
-            if found.get("id") != self._id or found.get("matrices") != self._index[file]:
+            mine = {"id": self._id, "file": file, "matrices": self._index[file]}
+            if any(found.get(key) != value for key, value in mine.items()):
                 raise ValueError(f"{self.folder / file} belongs to another model, or another save")
+            if file == TOP and (odd := [k for k in described if found.get(k) != described[k]]):
+                raise ValueError(
+                    f"{self.folder}/config.json: {odd[0]} is {described[odd[0]]!r:.300}; it was "
+                    f"{found.get(odd[0])!r:.300} when {TOP} was written"
+                )
             for name in tensors.keys() ^ found["shape"].keys():
                 raise ValueError(f"{self.folder / file}: {name} is missing, or too much")
             for name, shape in tensors.items():
