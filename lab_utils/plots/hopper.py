@@ -35,7 +35,7 @@ def encoded_bytes(formulas: pd.DataFrame, extra: pd.Series, encoded: pd.DataFram
     columns sparsity, bytes and extra.
     """
     titles = ("bytes for 64 weights", "extra chunks, of regular ones")
-    fig = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.21,
+    fig = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.24,
                         column_widths=[0.62, 0.38])  # fmt: skip
     for name, (colour, dash) in ENCODINGS.items():
         fig.add_scatter(x=formulas.index, y=formulas[name], name=name, mode="lines",
@@ -52,7 +52,7 @@ def encoded_bytes(formulas: pd.DataFrame, extra: pd.Series, encoded: pd.DataFram
     fig.update_yaxes(range=[0, top], row=1, col=1)
     fig.update_yaxes(tickformat=".0%", rangemode="tozero", row=1, col=2)
     return titled(fig, "What the index costs", "lines: formulas; points: encoded by this machine",
-                  showlegend=False, width=1000, height=460, margin={"t": 110})  # fmt: skip
+                  showlegend=False, height=460, margin={"t": 110})  # fmt: skip
 
 
 def gather_wavefronts(counted: pd.DataFrame) -> go.Figure:
@@ -122,5 +122,5 @@ def trial_and_peers(trial: pd.DataFrame, peers: pd.DataFrame) -> go.Figure:
     fig.update_yaxes(title="speed-up over dense", col=1)
     return titled(fig, "On an H200: trials of zero-row 2:4 beside the published kernels",
                   "trials: one matrix, 36864×9216; Flash-LLM, SpInfer: means over eight matrices",
-                  showlegend=False, width=1000, height=700,
+                  showlegend=False, height=700,
                   margin={"r": 100, "t": 110})  # fmt: skip

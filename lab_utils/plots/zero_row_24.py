@@ -49,7 +49,7 @@ def zero_row_groups(tile: z.Tile, weights: NDArray, step: int = 0) -> go.Figure:
     colours = ["#ffffff"] + [IN_A_TILE.get(role, ROLES[role])[0] for role in range(1, 7)]
     for row, z_of, values, size in ((1, roles, here, 3), (2, wide, operand, 4)):
         cells(fig, 1, z_of, colours, ("weights", "operand")[row - 1], row=row, gap=1)
-        texts(fig, 1, _numbers(values), 10, row=row)
+        texts(fig, 1, _numbers(values), 9, row=row)
         for at in np.arange(0, z_of.shape[1] + 1, size) - 0.5:
             fig.add_vline(x=at, line={"color": INK, "width": 1.5}, row=row, col=1)
     column = 24 * step + np.arange(24)
@@ -61,7 +61,7 @@ def zero_row_groups(tile: z.Tile, weights: NDArray, step: int = 0) -> go.Figure:
         fig,
         "Three columns and a row of zeros",
         "two slots for each group of a row; an index of 2 bits says which row of B each meets",
-        height=820, width=1000, margin={"l": 50, "r": 20, "t": 110, "b": 100},
+        height=820, width=860, margin={"l": 40, "r": 10, "t": 110, "b": 100},
         legend={"orientation": "h", "x": 0, "y": -0.09, "yanchor": "top"},
     )  # fmt: skip
 
@@ -85,7 +85,7 @@ def zero_row_lane(
     _legend(fig, ROLES)
     return titled(
         fig, f"Lane {lane} fills its register a{register} of step {step}", _told(tile, place),
-        height=880, width=1000, margin={"l": 90, "r": 20, "t": 125, "b": 105},
+        height=880, width=860, margin={"l": 85, "r": 10, "t": 125, "b": 105},
         legend={"orientation": "h", "x": 0, "y": -0.12, "yanchor": "top"},
     )  # fmt: skip
 
@@ -97,7 +97,7 @@ def bmma_addresses(tiles: Sequence[z.Tile], gather: int = 0, lane: int = 0) -> g
     masks = z.rank_masks(gather)
     sums = z.bmma(bits, masks, starts[:, None])
     fig = make_subplots(
-        2, 2, column_widths=[0.62, 0.38], row_heights=[0.67, 0.33], horizontal_spacing=0.06,
+        2, 2, column_widths=[0.6, 0.4], row_heights=[0.67, 0.33], horizontal_spacing=0.04,
         vertical_spacing=0.13, subplot_titles=["presence, 16 × 128 bits", "addresses: start + bits "
                                                "in common", "masks, 8 columns of 128 bits"],
     )  # fmt: skip
@@ -113,7 +113,9 @@ def bmma_addresses(tiles: Sequence[z.Tile], gather: int = 0, lane: int = 0) -> g
         frame(fig, 1, (column, 0), 128, row=2)
     for row, size in ((1, 16), (2, 8)):
         _bit_axes(fig, row, size)
-    names = [f"group {4 * gather + n // 2}<br>row {'g + 8' if n % 2 else 'g'}" for n in columns]
+    names = [
+        f"group<br>{4 * gather + n // 2}<br>row<br>{'g + 8' if n % 2 else 'g'}" for n in columns
+    ]
     fig.update_xaxes(tickvals=columns, ticktext=names, tickfont_size=9, tickangle=0, showgrid=False,
                      ticks="", showline=False, row=1, col=2)  # fmt: skip
     fig.update_yaxes(autorange="reversed", visible=False, row=1, col=2)
@@ -126,7 +128,7 @@ def bmma_addresses(tiles: Sequence[z.Tile], gather: int = 0, lane: int = 0) -> g
         fig,
         "One instruction, 128 addresses",
         f"outlined: what lane {lane} gets, and the rows and columns that it is counted from",
-        height=640, width=1000, margin={"l": 60, "r": 20, "t": 115, "b": 60}, showlegend=False,
+        height=640, width=860, margin={"l": 60, "r": 20, "t": 115, "b": 60}, showlegend=False,
     )  # fmt: skip
 
 
@@ -137,7 +139,7 @@ def _bit_axes(fig: go.Figure, row: int, size: int) -> None:
     fig.update_yaxes(autorange="reversed", tickvals=ticks, ticktext=labels, title=title,
                      showgrid=False, ticks="", showline=False, row=row, col=1)  # fmt: skip
     fig.update_xaxes(tickvals=[15.5, 47.5, 79.5, 111.5], showgrid=False, ticks="", showline=False,
-                     ticktext=[f"word of lane 4 g + {q}" for q in range(4)], tickfont_size=10,
+                     ticktext=[f"lane 4 g + {q}" for q in range(4)], tickfont_size=10,
                      row=row, col=1)  # fmt: skip
     for at in (31.5, 63.5, 95.5):
         fig.add_vline(x=at, line={"color": "white", "width": 3}, row=row, col=1)
@@ -173,7 +175,7 @@ def _draw_weights(
     shown = slice(24 * step, 24 * step + 24)
     here = weights[:, shown].astype(float)
     cells(fig, 1, _lane_roles(tile, weights, place)[:, shown], COLOURS, "weights", gap=1)
-    texts(fig, 1, _numbers(here), 10)
+    texts(fig, 1, _numbers(here), 9)
     for at in np.arange(0, 25, 3) - 0.5:
         fig.add_vline(x=at, line={"color": LINE, "width": 1}, row=1, col=1)
     frame(fig, 1, (place.row, place.group % 8 * 3), 3)
@@ -191,11 +193,11 @@ def _draw_metadata(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
     names = [" ".join("–" if i == z.UNUSED else str(i) for i in pair)
              for pair in tile.indices[place.g]]  # fmt: skip
     found = [(divmod(o, 8), f"<b>{names[o]}</b>   {''.join(map(str, bits[o]))}") for o in order]
-    texts(fig, 1, found, 13, row=2)
+    texts(fig, 1, found, 12, row=2)
     frame(fig, 1, divmod(place.order, 8), 1, row=2)
     lanes = [f"lane {4 * place.g + q}<br>groups {4 * q}–{4 * q + 3}" for q in range(4)]
-    heads = [f"row {place.g + 8 * (n // 4)}, {ordinal} group"
-             for n, ordinal in enumerate(("first", "second", "third", "fourth") * 2)]  # fmt: skip
+    heads = [f"row {place.g + 8 * (n // 4)}, {nth} group"
+             for n, nth in enumerate(("1st", "2nd", "3rd", "4th") * 2)]  # fmt: skip
     fig.update_xaxes(tickvals=np.arange(8), ticktext=heads, side="bottom", tickfont_size=10,
                      ticks="", showline=False, showgrid=False, row=2, col=1)  # fmt: skip
     fig.update_yaxes(tickvals=np.arange(4), ticktext=lanes, autorange="reversed", ticks="",
@@ -213,9 +215,9 @@ def _draw_stream(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
     cells(fig, 1, roles[None], COLOURS, "stream", row=3, gap=2)
     fig.update_xaxes(range=[-0.5, len(address) - 0.5], row=3, col=1)
     values = tile.halves[address // 2].astype(float)
-    texts(fig, 1, [((0, i), short(v)) for i, v in enumerate(values)], 10, row=3)
+    texts(fig, 1, [((0, i), short(v)) for i, v in enumerate(values)], 9, row=3)
     frame(fig, 1, (0, (at - start) / 2), 2, row=3)
-    each = 2 if tile.pairs or len(address) > 16 else 1
+    each = 2 if len(address) > 16 else 1
     fig.update_xaxes(tickvals=np.arange(len(address))[::each], tickfont_size=10, tickangle=0,
                      ticktext=[str(a) for a in address[::each]], ticks="", showline=False,
                      showgrid=False, title="address: bytes from the beginning of the chunk",
