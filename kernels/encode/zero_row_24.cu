@@ -72,11 +72,14 @@ __global__ void __launch_bounds__(TILES * LANES)
     if (bad) st_global(nonfinite, 1);
 }
 
+// Weights are done with when streams are placed: with their memory, more blocks fit on an SM.
 template <bool PAIRS>
 struct PlaceMemory {
-    Tiles::Memory tiles;
+    union {
+        Tiles::Memory tiles;
+        typename Piles<PAIRS>::Memory piles;
+    };
     uint32_t metadata[METADATA_WORDS];
-    typename Piles<PAIRS>::Memory piles;
 };
 
 template <bool PAIRS>

@@ -51,6 +51,9 @@ constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 
 
 // Shared memory of a block: zeros, mbarriers, the slice of B as [k][n], the warps' rings.
 constexpr int BARRIERS = ZERO_BYTES, DENSE = 1024, MOST_BARRIERS = (DENSE - BARRIERS) / 8;
+// What every launch asks for as its limit: it belongs to the kernel, and matrices that share one in
+// several threads or in one graph need different sizes.
+constexpr int MOST_SHARED_BYTES = 227 * 1024;
 
 __host__ __device__ inline int dense_bytes(const HopperProblem& p, int block_n) {
     return round_up(p.slice_cols, 32) * block_n * 2;

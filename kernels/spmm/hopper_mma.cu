@@ -300,7 +300,7 @@ cudaError_t launch(const HopperProblem& p, cudaStream_t stream) {
     auto kernel = hopper_mma<T, BLOCK_N, PAIRS, COPY>;
     int rings = p.warps * p.stages * p.stage_bytes, bytes = DENSE + dense_bytes(p, BLOCK_N) + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
-    if (cudaError_t error = cudaFuncSetAttribute((const void*)kernel, limit, bytes)) return error;
+    if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     int blocks = p.slices * p.blocks_per_slice;
     auto error = launch_early(kernel, p, blocks, Kernel::THREADS, bytes, stream);
     if (error) return error;
