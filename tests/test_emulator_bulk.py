@@ -36,6 +36,8 @@ FAULTS = {
     "beyond_the_array": "warp 0, lane 0: bulk copy of 64 bytes at byte 976 of A: out of bounds",
     "before_the_grid_before": "warp 0, lane 0: store of 4 bytes at byte 0 of C: "
     "the grid before may still use it, no griddepcontrol.wait before",
+    "loaded_by_ldg": "warp 0, lane 0: load of 4 bytes at byte 0 of C: "
+    "the grid before may still use it, compilers move __ldg to before griddepcontrol.wait",
 }
 DEADLOCKS = {
     "bytes_that_nobody_copies": "; warp 0, lanes 0-31 wait for the mbarrier at shared address 0 at "

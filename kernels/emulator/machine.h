@@ -14,6 +14,7 @@ struct Array {
     uint64_t address;
     int64_t bytes;
     int32_t writable;
+    int32_t awaited;  // the grid before may still write it, or read what is written there
 };
 
 // The largest dynamic shared memory of a block, on sm_90.
@@ -61,9 +62,10 @@ struct Machine {
         return faulty == blocks;
     }
 
-    // What is wrong with an access to global memory, or nothing; `early`: by a thread for which the grid
-    // before may still be running.
-    std::string check_global(uint64_t address, int64_t bytes, int align, bool write, bool early) const {
+    // What is wrong with an access to global memory, or nothing; `early`: why the grid before may still
+    // be running, if so.
+    std::string check_global(uint64_t address, int64_t bytes, int align, bool write,
+                             const char* early) const {
         const Array* below = nullptr;
         for (const Array& array : arrays)
             if (array.address <= address && (!below || array.address > below->address)) below = &array;
@@ -73,8 +75,7 @@ struct Machine {
         if (at + bytes > below->bytes)
             return place + "out of bounds, it has " + std::to_string(below->bytes) + " bytes";
         if (write && !below->writable) return place + "a kernel must not write there";
-        if (early && below->writable)
-            return place + "the grid before may still use it, no griddepcontrol.wait before";
+        if (early && below->awaited) return place + "the grid before may still use it, " + early;
         return address % uint64_t(align) ? place + "misaligned" : "";
     }
 };

@@ -76,16 +76,20 @@ inline void change_shared(const void* to, int bytes, Site site) {
     note({Op::atomic, site});
 }
 
+// `movable`: past griddepcontrol.wait, as far as the compiler is concerned.
 inline void check_global(const char* what, const void* address, int bytes, int align, bool write,
-                         Site site) {
-    bool early = Block::current->launch.early && !Block::lane->after_grid;
+                         Site site, bool movable = false) {
+    const char* early = !Block::current->launch.early ? nullptr
+                        : !Block::lane->after_grid    ? "no griddepcontrol.wait before"
+                        : movable ? "compilers move __ldg to before griddepcontrol.wait"
+                                  : nullptr;
     std::string wrong = machine.check_global(uint64_t(address), bytes, align, write, early);
     if (!wrong.empty()) Block::current->fail(site, sized(what, bytes) + " " + wrong);
 }
 
 template <class T>
-T load_global(const T* from, Site site) {
-    check_global("load", from, sizeof(T), sizeof(T), false, site);
+T load_global(const T* from, Site site, bool movable = false) {
+    check_global("load", from, sizeof(T), sizeof(T), false, site, movable);
     note({Op::global_load, site, 0, 0, sizeof(T), uint64_t(from)});
     return *from;
 }

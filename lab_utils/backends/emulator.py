@@ -118,6 +118,7 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) ->
         read=launch.arrays | {"B": columns},
         written={"C": result, "partial": partial},
         watch=now.watch,
+        awaited=("B",),
     )  # fmt: skip
     now.traces.append(trace)
     C.copy_(result.T)

@@ -27,6 +27,7 @@ class _Array(ctypes.Structure):
         ("address", ctypes.c_uint64),
         ("bytes", ctypes.c_int64),
         ("writable", ctypes.c_int32),
+        ("awaited", ctypes.c_int32),
     )
 
 
@@ -77,8 +78,12 @@ class Machine:
         read: dict[str, Tensor],
         written: dict[str, Tensor],
         watch: int | None = None,
+        awaited: tuple[str, ...] = (),
     ) -> KernelTrace:
         """Call a launcher, which returns a cudaError_t, with these arrays as its global memory.
+
+        A kernel that may begin before the one before it has ended must wait for that before it
+        touches what is written, or what `awaited` names: that kernel's results.
 
         `watch` is the number of the block (x fastest) whose every request the trace keeps. Raises
         KernelFault where a kernel goes wrong, RuntimeError where the launch does, ValueError for a
@@ -87,8 +92,8 @@ class Machine:
         if watch is not None and not 0 <= watch <= LAST_BLOCK:
             allowed = f"None, or the number of a block, from 0 to {LAST_BLOCK}"
             raise ValueError(f"watch={watch}: allowed: {allowed}")
-        arrays = [_array(*item, False) for item in read.items()]
-        arrays += [_array(*item, True) for item in written.items()]
+        arrays = [_array(*item, False, item[0] in awaited) for item in read.items()]
+        arrays += [_array(*item, True, True) for item in written.items()]
         with self.busy:
             self.library.lscd_emulator_reset(
                 (_Array * len(arrays))(*arrays), len(arrays), torch.get_num_threads(),
@@ -137,10 +142,11 @@ def apart(tensor: Tensor) -> Tensor:
     return inner.view(tensor.shape).copy_(tensor)
 
 
-def _array(name: str, tensor: Tensor, writable: bool) -> _Array:
+def _array(name: str, tensor: Tensor, writable: bool, awaited: bool) -> _Array:
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     span = 1 + sum((size - 1) * step for size, step in steps) if tensor.numel() else 0
-    return _Array(name.encode(), tensor.data_ptr(), span * tensor.element_size(), writable)
+    size = span * tensor.element_size()
+    return _Array(name.encode(), tensor.data_ptr(), size, writable, awaited)
 
 
 def _place(item: _Line | _Request, kernels: tuple[str, ...]) -> Place:

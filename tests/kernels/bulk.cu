@@ -232,6 +232,13 @@ __global__ void before_the_grid_before(const __grid_constant__ Problem p) {
     st_global(C + i, 1);  // here
 }
 
+__global__ void loaded_by_ldg(const __grid_constant__ Problem p) {
+    BULK
+    wait_for_previous_grid();
+    st_global(C + i, ld_global(C + i) + __ldg(A + i));
+    st_global(C + i, __ldg(C + i));  // here
+}
+
 // A launch that may begin before the one before it has ended.
 int launch_early(void (*kernel)(Problem), const Problem* p) {
     cudaLaunchAttribute early = {cudaLaunchAttributeProgrammaticStreamSerialization, {1}};
@@ -272,4 +279,8 @@ BULK_PROBE(left_under_way)
 
 extern "C" __attribute__((visibility("default"))) int probe_before_the_grid_before(const Problem* p) {
     return launch_early(before_the_grid_before, p);
+}
+
+extern "C" __attribute__((visibility("default"))) int probe_loaded_by_ldg(const Problem* p) {
+    return launch_early(loaded_by_ldg, p);
 }

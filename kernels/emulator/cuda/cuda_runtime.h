@@ -58,7 +58,7 @@ __align__(128) __thread unsigned char memory[simt::SHARED_LIMIT];
 
 template <class T>
 T __ldg(const T* from, lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::load_global(from, site);
+    return lscd::simt::load_global(from, site, true);
 }
 
 inline int __popc(uint32_t bits, lscd::simt::Site site = lscd::simt::here()) {
