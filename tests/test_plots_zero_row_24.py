@@ -41,6 +41,9 @@ def test_a_lane_counts_and_loads_what_is_coloured(tile) -> None:
         wanted = [UNUSED if i == z.UNUSED else role
                   for i, role in zip(pair, (FIRST, SECOND), strict=True)]  # fmt: skip
         assert stream[here : here + 2].tolist() == wanted
+        slots = tile.indices[place.g] != z.UNUSED
+        values = 2 * slots[:, 1].sum() if tile.pairs else slots.sum()
+        assert len(stream) == max(values, here + 2)
         assert f"= {address}: loads" in fig.layout.title.subtitle.text
         weights = cells(fig, "weights")
         for role, index in zip((FIRST, SECOND), pair, strict=True):

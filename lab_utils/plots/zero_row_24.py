@@ -207,7 +207,8 @@ def _draw_metadata(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
 def _draw_stream(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
     """Values at their addresses: counted ones, the lane's two, and those of later groups."""
     at, start = int(z.addresses(tile)[place.g, place.order]), int(tile.starts[place.g])
-    end = max(at + 4, _end(tile, place.g))
+    held = int(z.presence(tile.codes[place.g][None], tile.pairs).sum())  # bytes
+    end = max(at + 4, start + held)
     address = np.arange(start, end, 2)
     roles = np.where(address < at, COUNTED, OTHER)
     for slot, index in enumerate(tile.indices[place.g, place.order]):
@@ -225,17 +226,10 @@ def _draw_stream(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
     fig.update_yaxes(visible=False, row=3, col=1)
 
 
-def _end(tile: z.Tile, g: int) -> int:
-    """Where stream g ends."""
-    last = tile.codes[g][-1]
-    moves = 4 * (last // 4 != 3) if tile.pairs else 2 * int((last % 4 != 3) + (last // 4 != 3))
-    return int(z.addresses(tile)[g, -1]) + moves
-
-
 def _told(tile: z.Tile, place: z.Place) -> str:
     g, order, start = place.g, place.order, int(tile.starts[place.g])
     at, pair = int(z.addresses(tile)[g, order]), tile.indices[g, order]
-    unit, what = (4, "pairs") if tile.pairs else (2, "slots in use")
+    unit, what = (4, "words") if tile.pairs else (2, "slots in use")
     first, values = 3 * place.group, z.loaded(tile)[g, order].astype(float)
     meets = [f"{v:.2f} for " + ("the row of zeros" if i == z.UNUSED else f"column {first + i}")
              for v, i in zip(values, pair, strict=True)]  # fmt: skip
