@@ -15,7 +15,7 @@ from lab_utils import SparseLinear
 from lab_utils.llm.checkpoint import HuggingFace, Random, load
 from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks, cut
-from lab_utils.llm.pruning import Recipe, Target, prune
+from lab_utils.llm.pruning import METHODS, Recipe, Target, prune
 
 FC1 = "layers.1.fc1"
 
@@ -188,12 +188,25 @@ class Unread:
         (Recipe(target=Target.n_of_m("1:3")), {}, "needs rows of a multiple of 3, not K=64"),
         (Recipe(target=Target(0.5), method="wanda"), {}, "tokens=None; wanda needs a tensor"),
         (Recipe(), {"tokens": prompts()}, "tokens are given, but method='magnitude' needs none"),
+        (Recipe("2:4", Target(0.5)), {}, "within='row' may leave more than two of four neighbours"),
         (Recipe(), {"ranks": Ranks(0, 3)}, "world=3 must divide heads=4"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_weight_is_read(recipe, options, said):
     with pytest.raises(ValueError, match=said):
         load(Unread(), recipe, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_that_are_not_finite_are_named(method):
+    class Spoiled(Random):
+        def read(self, name: str) -> Tensor:
+            values = super().read(name)
+            return values.fill_(torch.nan) if name == "layers.1.fc1.weight" else values
+
+    tokens = prompts() if METHODS[method].statistic else None
+    with pytest.raises(ValueError, match=r"^layers.1.fc1.* holds \d+ NaN or infinite values"):
+        load(Spoiled(config()), Recipe("tca_bme", Target(0.5), method), tokens=tokens)
 
 
 @pytest.mark.parametrize("make", [lambda: Recipe("coo"), lambda: Recipe(method="lottery")])

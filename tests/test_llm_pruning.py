@@ -239,6 +239,16 @@ def test_targets_that_are_none_are_refused(make, said):
         make()
 
 
+@pytest.mark.parametrize("pattern", ["2:4", "1:4", "1:2", "2:8", "0:3"])
+def test_patterns_that_leave_two_of_four(pattern):
+    assert Target.n_of_m(pattern).holds(2, 4) and Target(1.0).holds(2, 4)
+
+
+@pytest.mark.parametrize("target", [*map(Target.n_of_m, ["3:4", "4:8", "1:3"]), Target(0.9)])
+def test_others_may_leave_more(target):
+    assert not target.holds(2, 4)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("method", ["magnitude", "wanda", "taylor"])

@@ -240,13 +240,16 @@ def test_other_versions_of_a_format_are_refused(folder, monkeypatch):
         Stored(folder)
 
 
+class Unread:
+    """A source of which nothing may be read."""
+
+    config, origin = config(), "random"
+
+    def read(self, name: str):
+        raise AssertionError(f"{name} was read")
+
+
 def test_folders_that_exist_are_refused_before_anything_is_made(folder):
-    class Unread:
-        config, origin = config(), "random"
-
-        def read(self, name: str):
-            raise AssertionError(f"{name} was read")
-
     before = sorted(path.stat().st_mtime_ns for path in folder.iterdir())
     for write in (lambda: save(model(), folder), lambda: convert(Unread(), folder, Recipe())):
         with pytest.raises(ValueError, match="stored' exists; allowed: the name of a new folder"):
@@ -279,6 +282,9 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RuntimeError, match=r"cannot write folder=.*file/a"):
         save(model(), tmp_path / "file" / "a")
+    late = Recipe("tca_bme", Target(0.5), "taylor")  # which has much to do before it can write
+    with pytest.raises(RuntimeError, match=r"cannot write folder=.*file/a"):
+        convert(Unread(), tmp_path / "file" / "a", late, tokens=prompts())
 
 
 def test_dense_matrices_stay_dense(tmp_path):

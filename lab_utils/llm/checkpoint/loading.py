@@ -15,7 +15,6 @@ from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.model import MATRICES, OPT, Layer
 from lab_utils.llm.parallel import ALONE, Ranks, cut
 from lab_utils.llm.pruning.calibration import Calibration
-from lab_utils.llm.pruning.methods import prune
 from lab_utils.llm.pruning.models import encode_layer, prune_layer, prune_model
 from lab_utils.llm.pruning.recipe import Recipe
 
@@ -84,7 +83,7 @@ class _Reader:
         weight = self.source.read(f"{name}.weight")
         bias = self.source.read(f"{name}.bias") if self.source.config.bias else None
         if self.recipe.prunes(name) and not self.recipe.statistic:
-            weight = prune(self._placed(weight), self.recipe.target, self.recipe.method)
+            weight = self.recipe.pruned(name, self._placed(weight))
         weight, bias = cut(name.rpartition(".")[2], weight, bias, self.ranks)
         return linear_of(self._placed(weight), None if bias is None else self._placed(bias))
 

@@ -50,10 +50,22 @@ def convert(
     """
     _check_new(Path(folder))
     recipe.check(source.config, dtype, tokens, ALONE)
-    if recipe.statistic == "gradient":
-        return save(load(source, recipe, device=device, dtype=dtype, tokens=tokens), folder)
     model = skeleton(source.config, source.origin, ALONE, dtype)
-    _write(model, Path(folder), _forgotten(model, placed(model, source, recipe, device, tokens)))
+    if recipe.statistic == "gradient":
+        layers = _held(model, source, recipe, device, tokens)
+    else:
+        layers = _forgotten(model, placed(model, source, recipe, device, tokens))
+    _write(model, Path(folder), layers)
+
+
+def _held(
+    model: OPT, source: Source, recipe: Recipe, device: torch.device | str, tokens: Tensor | None
+) -> Iterator[Layer]:
+    """The layers of a model that has to be there whole; none is made before one is asked for."""
+    whole = load(source, recipe, device=device, dtype=model.dtype, tokens=tokens)
+    for name, module in whole.named_children():
+        setattr(model, name, module)
+    yield from model.layers
 
 
 def _forgotten(model: OPT, layers: Iterable[Layer]) -> Iterator[Layer]:

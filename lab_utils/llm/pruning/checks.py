@@ -6,13 +6,13 @@ from torch import Tensor
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def check_weight(weight: Tensor) -> None:
-    """Raise ValueError unless `weight` is a finite [M, K] of floats."""
+def check_weight(weight: Tensor, name: str = "weight") -> None:
+    """Raise ValueError, calling it `name`, unless `weight` is a finite [M, K] of floats."""
     if not _is_matrix(weight):
         found = f"{weight.dtype} {tuple(weight.shape)}" if isinstance(weight, Tensor) else weight
         allowed = ", ".join(map(str, DTYPES))
-        raise ValueError(f"weight is {found!s:.60}; allowed: [M, K] >= 1 of {allowed}")
-    _check_finite("weight", weight)
+        raise ValueError(f"{name} is {found!s:.60}; allowed: [M, K] >= 1 of {allowed}")
+    _check_finite(name, weight)
 
 
 def check_statistic(name: str, statistic: Tensor | None, weight: Tensor, shape: tuple) -> None:

@@ -40,6 +40,13 @@ class Target:
         stay, of = _n_of_m(pattern)
         return cls(1 - stay / of, pattern)
 
+    def holds(self, stay: int, of: int) -> bool:
+        """Whether at most `stay` of `of` neighbours, whichever, are surely left."""
+        if self.sparsity == 1:
+            return True
+        n, m = (1, 0) if self.within in WITHIN else _n_of_m(self.within)
+        return m > 0 and (n <= stay if m % of == 0 else of % m == 0 and n * (of // m) <= stay)
+
     def group(self, K: int) -> int | None:
         """Neighbours of a row that are compared with one another; None: all of a matrix.
 

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from lab_utils.llm.model import MATRICES, OPT, Layer, matrix_names
 from lab_utils.llm.pruning.calibration import Calibration
-from lab_utils.llm.pruning.methods import prune
+from lab_utils.llm.pruning.checks import check_weight
 from lab_utils.llm.pruning.recipe import Recipe
 from lab_utils.nn import SparseLinear
 
@@ -15,7 +15,7 @@ def prune_layer(layer: Layer, recipe: Recipe, calibration: Calibration | None = 
     found = calibration.statistics(layer, names, recipe.statistic) if calibration else {}
     for name in names:
         linear = layer.get_submodule(name)
-        pruned = prune(linear.weight.detach(), recipe.target, recipe.method, found.get(name))
+        pruned = recipe.pruned(layer.full_name(name), linear.weight.detach(), found.get(name))
         linear.weight = nn.Parameter(pruned, requires_grad=False)
     if calibration:
         calibration.advance(layer)
@@ -40,6 +40,8 @@ def prune_model(model: OPT, recipe: Recipe, tokens: Tensor | None = None) -> OPT
     for name in matrix_names(model.config):
         if type(found := model.get_submodule(name)) is not nn.Linear:
             raise ValueError(f"{name} is {found}; allowed: torch.nn.Linear")
+        if recipe.statistic:  # which one NaN would spoil for every matrix
+            check_weight(found.weight, name)
     calibration = Calibration(model, tokens) if recipe.statistic else None
     for layer in model.layers:
         if recipe.target is not None:

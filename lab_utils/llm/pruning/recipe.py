@@ -13,7 +13,7 @@ from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.model import matrix_names
 from lab_utils.llm.parallel import Ranks
 from lab_utils.llm.pruning.masks import Target
-from lab_utils.llm.pruning.methods import method_of
+from lab_utils.llm.pruning.methods import method_of, prune
 from lab_utils.nn import SparseLinear
 
 
@@ -50,6 +50,13 @@ class Recipe:
         """What calibration has to gather for `method`; "" for nothing."""
         return method_of(self.method).statistic if self.target is not None else ""
 
+    def pruned(self, name: str, weight: Tensor, statistic: Tensor | None = None) -> Tensor:
+        """That `weight` [M, K] with the zeros of the target; what is wrong with it is named."""
+        try:
+            return prune(weight, self.target, self.method, statistic)
+        except (ValueError, RuntimeError) as error:
+            raise type(error)(f"{name}: {error}") from error
+
     def encoded(self, name: str, linear: nn.Linear) -> nn.Module:
         """That layer, or its sparse form if it is to have one."""
         format = self.format_of(name)
@@ -67,6 +74,11 @@ class Recipe:
         if self.target is not None:
             for K in (config.hidden, config.ffn):
                 self.target.group(K)
+            if "2:4" in formats and not self.target.holds(2, 4):
+                raise ValueError(
+                    f"within={self.target.within!r} may leave more than two of four neighbours; "
+                    "allowed for format='2:4': within='2:4', or fewer"
+                )
         self._check_calibration(config, tokens, ranks)
 
     def _check_calibration(self, config: OPTConfig, tokens: Tensor | None, ranks: Ranks) -> None:
