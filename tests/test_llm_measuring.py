@@ -153,6 +153,19 @@ def test_impossible_cases(changes: dict, message: str) -> None:
         measure(small(), **{"batch": 2, "prompt": 5, "output": 4, **changes})
 
 
+def test_out_of_memory_of_the_host_is_named() -> None:
+    with (
+        pytest.raises(RuntimeError, match="OPT-30B, batch=8: out of memory: .*allocate"),
+        device_memory.out_of_memory_named("OPT-30B", {"batch": 8}),
+    ):
+        torch.empty(2**60, dtype=torch.int8)
+    with (
+        pytest.raises(RuntimeError, match="^other$"),
+        device_memory.out_of_memory_named("OPT-30B", {"batch": 8}),
+    ):
+        raise RuntimeError("other")
+
+
 def test_out_of_memory_is_named() -> None:
     with (
         pytest.raises(RuntimeError, match="OPT-30B, batch=8: out of memory: 12 GB"),

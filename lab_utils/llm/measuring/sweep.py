@@ -16,7 +16,9 @@ from lab_utils.llm.measuring import device_memory, fits
 from lab_utils.llm.measuring.generations import measure, sparsity_of
 from lab_utils.llm.measuring.outside import FORMAT as TRANSFORMERS
 from lab_utils.llm.measuring.outside import Transformers
+from lab_utils.llm.measuring.products import check_multiplied
 from lab_utils.llm.model import OPT
+from lab_utils.llm.optional import transformers
 from lab_utils.llm.parallel import ALONE, Ranks
 from lab_utils.llm.pruning.masks import Target
 from lab_utils.llm.pruning.models import decoded
@@ -64,6 +66,10 @@ class Sweep:
         Raises ValueError for impossible arguments before anything is loaded.
         """
         here = torch.device(self.device)
+        if not formats or self.repeats < 1:
+            raise ValueError(
+                f"formats={list(formats)}, repeats={self.repeats}; allowed: 1 or more of each"
+            )
         has = min(self.ranks.all_of(device_memory.capacity(here), here))
         fitting = partial(_fitting, wanted=batches, has=has, leave_out=leave_out)
         for format, work in [(format, self._planned(format)) for format in formats]:
@@ -100,6 +106,12 @@ class Sweep:
         pruned = self.target is not None or self._is_stored
         if format not in (DENSE, TRANSFORMERS) and not pruned:
             raise ValueError(f"format={format!r} needs a sparsity; allowed: 0 to 1")
+        if format in FORMATS and format != DENSE:
+            check_multiplied(format, self.device)
+            if not self._is_stored:
+                self._recipe(format).check(self.source.config, self.dtype, None, self.ranks)
+        if format == TRANSFORMERS:
+            transformers()
         if format == TRANSFORMERS and (self._is_stored or self.ranks.world > 1):
             raise ValueError(
                 f"format={format!r} of a stored model, or on {self.ranks.world} ranks; allowed: "
@@ -113,8 +125,10 @@ class Sweep:
             return Transformers(self.source.config, self.source.folder if named else None, **place)
         if format == DENSE:
             return decoded(model_of(self.source, Recipe(), ranks=self.ranks, **place))
-        recipe = Recipe(format, self.target, dense=self.dense)
-        return model_of(self.source, recipe, ranks=self.ranks, **place)
+        return model_of(self.source, self._recipe(format), ranks=self.ranks, **place)
+
+    def _recipe(self, format: str) -> Recipe:
+        return Recipe(format, self.target, dense=self.dense)
 
     def _row(self, model: OPT | Transformers, batch: int) -> dict:
         lengths = (batch, self.prompt, self.output)
