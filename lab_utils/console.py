@@ -1,8 +1,12 @@
 """What all commands share: errors as one line, and exit statuses.
 
-Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted.
+Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted, 143 ended by SIGTERM.
 """
 
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -29,3 +33,13 @@ def _failure(error: Exception, exit_code: int) -> click.ClickException:
     failure = click.ClickException(str(error) or type(error).__name__)
     failure.exit_code = exit_code
     return failure
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """SIGTERM ends what is inside as Ctrl-C would: what is half-written is removed."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -78,6 +78,14 @@ def append(table: str, rows: Iterable[Mapping], folder: Path | None = None) -> l
     return paths
 
 
+def check_writable(folder: Path | None = None) -> None:
+    """Raise RuntimeError where `append` to `folder` would fail, before what takes long."""
+    wanted = (folder or MEASURED).absolute()
+    there = next(path for path in (wanted, *wanted.parents) if path.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        raise RuntimeError(f"folder={str(folder or MEASURED)!r}: {there} cannot be written to")
+
+
 def measured(table: str, folder: Path | None = None) -> pd.DataFrame:
     """All stored rows of a table, every device, oldest first; empty with its columns if none.
 

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -200,6 +202,23 @@ def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> No
         (["generate", "--model", "OPT-175B", "--prompt", "1", "--device", "cpu"], 1,
          "OPT-175B as dense at sparsity 0 and batch=1 needs 3"),
         (["prune", "OPT-125M", "x", "--sparsity", "0.5", "--method", "wanda"], 2, "wanda needs"),
+        (["prune", "OPT-125M", "x", "--method", "wanda"], 2,
+         "sparsity=None, so within='row' and method='wanda' would change nothing"),
+        (["prune", "OPT-125M", "x", "--within", "layer"], 2, "sparsity=None, so within='layer'"),
+        (["prune", "OPT-125M", "x", "--within", "2:5"], 2, "multiple of 5, not K=768"),
+        (["prune", "OPT-125M", "x", "--format", "2:4", "--sparsity", "0.5"], 2,
+         "within='row' may leave more than two of four neighbours; allowed for format='2:4'"),
+        (["generate", "--model", "OPT-125M", "--prompt", "1", "--format", "zero_row_24",
+          "--device", "cpu"], 2, "format='zero_row_24' is not multiplied on cpu; allowed: dense"),
+        (["generate", "--model", "OPT-125M", "--prompt", "1", "--seed", "9" * 30], 2, "--seed"),
+        (["measure", "--model", "OPT-125M", "--format", ","], 2, "formats=[], repeats=1; allowed"),
+        (["measure", "--model", "OPT-125M", "--format", "dense", "--repeats", "0"], 2, "repeats=0"),
+        (["measure", "--model", "OPT-125M", "--format", "dense,2:4", "--sparsity", "0.5",
+          "--device", "cpu"], 2, "within='row' may leave more than two of four neighbours"),
+        (["measure", "--model", "OPT-125M", "--format", "dense,zero_row_24", "--sparsity", "0.5",
+          "--device", "cpu"], 2, "format='zero_row_24' is not multiplied on cpu"),
+        (["measure", "--model", "OPT-125M", "--sparsity", "0.5", "--dtype", "fp32",
+          "--device", "cpu"], 2, "dtype=torch.float32; allowed for tca_bme: float16, bfloat16"),
         (["plan", "--model", "Llama-2-7B"], 2, "'Llama-2-7B' is a llama; allowed: OPT"),
         (["plan", "--gpu", "H300"], 2, "device 'H300' is unknown"),
         (["plan", "--gpus", "5"], 2, "gpus=5 must divide heads=56 of OPT-30B"),
@@ -212,6 +231,46 @@ def test_bad_input(arguments, exit_code: int, message: str, monkeypatch) -> None
     )
     done = run(*arguments)
     assert (done.exit_code, message in done.output) == (exit_code, True), done.output
+
+
+def test_rows_that_cannot_be_written_are_not_measured(pruned, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(
+        "lab_utils.llm.checkpoint.Stored.load", lambda *_, **__: pytest.fail("read")
+    )
+    (tmp_path / "file").touch()
+    done = run("measure", "--model", pruned, *SHORT, "--folder", tmp_path / "file" / "rows")
+    assert done.exit_code == 1 and "file cannot be written to" in done.output
+
+
+def test_a_calibration_text_and_a_tokenizer_must_be_readable(checkpoint, tmp_path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(checkpoint, other)
+    calibrated = ("prune", other, tmp_path / "x", "--sparsity", 0.5, "--method", "wanda")
+    weights = checkpoint / "model.safetensors"
+    done = run(*calibrated, "--calibration", weights)
+    assert done.exit_code == 2 and f"{weights} is no text in UTF-8" in done.output
+    done = run(*calibrated, "--calibration", other / "config.json", "--sequences", -1)
+    assert done.exit_code == 2 and "sequences=-1 of length=2048; allowed: 1" in done.output
+    (other / "tokenizer.json").write_text("{")
+    done = run("generate", "--model", other, "--prompt", "w1")
+    assert done.exit_code == 2 and f"{other}: its tokenizer cannot be read" in done.output
+
+
+def test_a_pattern_says_its_sparsity(checkpoint, tmp_path) -> None:
+    done = run("prune", checkpoint, tmp_path / "half", "--within", "2:4", "--format", "2:4")
+    assert done.exit_code == 0, done.output
+    A = opened(str(tmp_path / "half")).load().layers[0].fc1.weight
+    assert (A.name, A.nnz * 2) == ("2:4", A.shape[0] * A.shape[1])
+
+
+def test_a_terminated_command_leaves_nothing(tmp_path) -> None:
+    command = [sys.executable, "-m", "lab_utils.llm", "prune", "OPT-350M", tmp_path / "x",
+               "--sparsity", "0.5", "--device", "cpu"]  # fmt: skip
+    with subprocess.Popen(command) as process:
+        while not list(tmp_path.iterdir()) and process.poll() is None:
+            time.sleep(0.02)
+        process.terminate()
+    assert process.returncode == 143 and not list(tmp_path.iterdir())
 
 
 def test_pruned_models_are_not_pruned_again(pruned, tmp_path) -> None:

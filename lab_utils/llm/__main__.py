@@ -14,7 +14,7 @@ from typing import Any
 import click
 import torch
 
-from lab_utils.console import OneMessage
+from lab_utils.console import OneMessage, ended_in_order
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 MODEL = "A size such as OPT-30B, with random weights; or the folder of a checkpoint."
@@ -51,7 +51,8 @@ _lengths = _together(
     _shown("--output", default=512, help="New tokens of each sequence."),
 )
 _pruning = _together(
-    click.option("--sparsity", type=float, help="Fraction of zeros.  [default: prune nothing]"),
+    click.option("--sparsity", type=float,
+                 help="Fraction of zeros.  [default: that of N:M, else prune nothing]"),
     _shown("--within", default="row", help="Where that fraction holds: row, layer, or N:M."),
     click.option("--outer-fc1-dense", is_flag=True,
                  help="Keep fc1 of the first and last quarter of layers dense, as Flash-LLM does."),
@@ -106,7 +107,7 @@ def plan(models: list[str], formats: list[str], sparsities: list[float], devices
 @_shown("--temperature", default=0.0, help="0 takes the most likely token.")
 @click.option("--top-k", type=int, help="Of so many most likely tokens.")
 @click.option("--top-p", type=float, help="Of the most likely tokens with this probability.")
-@click.option("--seed", type=int, help="For the same tokens again.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="For the same tokens again.")
 @_place
 def generate(model: str, prompts: tuple[str, ...], output: int, format: str | None,
              sparsity: float | None, within: str, outer_fc1_dense: bool, device: str | None,
@@ -116,6 +117,7 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
     from lab_utils.llm.checkpoint import Stored, model_of, opened
     from lab_utils.llm.measuring.device_memory import out_of_memory_named
     from lab_utils.llm.measuring.fits import check_generation
+    from lab_utils.llm.measuring.products import check_multiplied
     from lab_utils.llm.parallel import running
     from lab_utils.llm.prompts import Prompts
     from lab_utils.llm.text import Text
@@ -125,6 +127,9 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
     tokens = text.encode(prompts)
     Prompts.of(tokens, source.config, output)  # before anything is loaded
     recipe = _recipe(source, format, sparsity, within, outer_fc1_dense)
+    stored = source.formats if isinstance(source, Stored) else set()
+    for one in {format} if format else stored:
+        check_multiplied(one, place["device"])
     case = {"batch": len(tokens), "output": output}
     with running(source.config, place["device"]) as ranks, out_of_memory_named(model, case):
         if not isinstance(source, Stored):  # which tells its sparsity only when it is there
@@ -160,9 +165,10 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
     opt = opened(source, **place)
     if isinstance(opt, Stored):
         raise ValueError(f"{source} is pruned already; allowed: dense weights")
-    tokens = Text.of(source).sequences(calibration, sequences, length) if calibration else None
     recipe = _recipe(opt, format, sparsity, within, outer_fc1_dense, method)
-    convert(opt, target, recipe, tokens=tokens, **place)
+    tokens = Text.of(source).sequences(calibration, sequences, length) if calibration else None
+    with ended_in_order():
+        convert(opt, target, recipe, tokens=tokens, **place)
     copy_tokenizer(source, target)
     nbytes = sum(file.stat().st_size for file in target.iterdir())
     click.echo(f"{opt.config.name}: {nbytes / 1e9:.3f} GB in {target}")
@@ -198,6 +204,8 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
     place = _placed(device, dtype)
     source = opened(model, **place)
     recipe = _recipe(source, None, sparsity, within, outer_fc1_dense)
+    if save:
+        results.check_writable(folder)
     with running(source.config, place["device"]) as ranks:
         first = ranks.rank == 0
         sweep = Sweep(source, recipe.target, recipe.dense, ranks=ranks, **options, **place)
@@ -226,7 +234,15 @@ def _recipe(source: Any, format: str | None, sparsity: float | None, within: str
     from lab_utils.analysis.memory import no_matrix, outer_fc1
     from lab_utils.llm.pruning import Recipe, Target
 
-    target = None if sparsity is None else Target(sparsity, within)
+    if sparsity is not None:
+        target = Target(sparsity, within)
+    elif ":" in within:
+        target = Target.n_of_m(within)
+    elif within != "row" or method != "magnitude":
+        raise ValueError(f"sparsity=None, so within={within!r} and method={method!r} would change "
+                         "nothing; allowed: a sparsity from 0 to 1")  # fmt: skip
+    else:
+        target = None
     dense = outer_fc1(source.config) if outer_fc1_dense else no_matrix
     return Recipe(format, target, method, dense)
 

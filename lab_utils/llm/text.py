@@ -52,7 +52,9 @@ class Text:
         """
         if self.tokenizer is None:
             raise ValueError(f"{file} is text; it needs a checkpoint with a tokenizer")
-        ids = self.tokenizer(file.read_text(encoding="utf-8"))["input_ids"]
+        if count < 1 or length < 1:
+            raise ValueError(f"sequences={count} of length={length}; allowed: 1 or more of each")
+        ids = self.tokenizer(_text_of(file))["input_ids"]
         if len(ids) < count * length:
             raise ValueError(
                 f"{file} has {len(ids)} tokens; sequences={count} of length={length} need "
@@ -64,11 +66,14 @@ class Text:
 def tokenizer_of(folder: str | Path) -> Any | None:
     """transformers' tokenizer of a checkpoint; None where the folder has none.
 
-    Raises RuntimeError where transformers is not installed.
+    Raises RuntimeError where transformers is not installed, ValueError for a damaged one.
     """
     if not any(True for pattern in TOKENIZER for _ in Path(folder).glob(pattern)):
         return None
-    return transformers().AutoTokenizer.from_pretrained(folder)
+    try:
+        return transformers().AutoTokenizer.from_pretrained(folder)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{folder}: its tokenizer cannot be read: {error}") from error
 
 
 def copy_tokenizer(source: str | Path, target: str | Path) -> None:
@@ -76,6 +81,13 @@ def copy_tokenizer(source: str | Path, target: str | Path) -> None:
     for pattern in TOKENIZER:
         for file in Path(source).glob(pattern):
             shutil.copy(file, target)
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"{file} is no text in UTF-8: {error}") from error
 
 
 def _ids(prompt: str) -> list[int]:

@@ -38,6 +38,12 @@ class Stored:
         self._index: Index = read_object(self.folder / "index.json")
         self._check_files(described)
 
+    @property
+    def formats(self) -> set[str]:
+        """Those of the sparse matrices."""
+        entries = [one for file in self._index.values() for one in file.values()]
+        return {entry["format"] for entry in entries} - {None}
+
     def load(
         self,
         *,
