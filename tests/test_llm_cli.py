@@ -281,6 +281,16 @@ def test_pruned_models_are_not_pruned_again(pruned, tmp_path) -> None:
     assert done.exit_code == 2 and "is pruned already" in done.output
 
 
+def test_a_stored_model_has_its_own_dtype(pruned) -> None:
+    done = run("generate", "--model", pruned, "--prompt", "w1", "--dtype", "fp16")
+    assert done.exit_code == 2 and "dtype='fp16'; allowed with a stored model: none" in done.output
+
+
+def test_dense_weights_have_no_format(checkpoint) -> None:
+    asked = ("generate", "--model", checkpoint, "--prompt", "w1 w2", "--output", 4)
+    assert run(*asked, "--format", "dense").output == run(*asked).output
+
+
 def test_a_gpu_is_asked_for_in_vain() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one")

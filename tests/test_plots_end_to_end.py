@@ -103,6 +103,15 @@ def test_parts_are_seconds_of_all_gpus(rows) -> None:
     assert here.layout.xaxis.title.text == "seconds" and here.data[0].y[0] == "dense, batch 8"
 
 
+def test_parts_that_exceed_the_whole_are_drawn_whole(rows) -> None:
+    one = row("dense", 8, 200)
+    one |= {"matmul_s": 2 * one["seconds"], "other_s": -1.5 * one["seconds"]}
+    fig = plots.time_breakdown(pd.DataFrame([one]), "OPT-30B")
+    low, high = fig.layout.xaxis.range
+    assert low < one["other_s"] and high > one["matmul_s"]
+    assert fig.layout.annotations[0].x >= one["matmul_s"]
+
+
 def test_no_breakdown_is_an_error(rows) -> None:
     for none in (rows.assign(matmul_s=None), rows.assign(model="OPT-66B")):
         with pytest.raises(ValueError, match="model='OPT-30B': no row with a breakdown"):

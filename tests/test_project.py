@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from opt_transformers import theirs
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from lab_utils.cli import main
+from lab_utils.llm.checkpoint import Stored
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lab_utils"
@@ -154,7 +156,7 @@ def fences() -> list[str]:
 
 def test_readme_python_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    matrix, layer = [block for block in fences() if block.startswith(("import ", "from "))]
+    matrix, layer, opt = [block for block in fences() if block.startswith(("import ", "from "))]
     names: dict = {}
     exec(matrix, names)
     expected = names["x"] @ names["weight"].T
@@ -162,6 +164,9 @@ def test_readme_python_runs(tmp_path, monkeypatch):
     assert (tmp_path / "layer.safetensors").is_file()
     exec(layer, names)
     assert list(names["replaced"]) == ["0"] and (tmp_path / "model.pt").is_file()
+    theirs(vocab_size=400).save_pretrained("opt-125m")
+    exec(opt, names)
+    assert names["new"].shape == (2, 32) and Stored("opt-125m-sparse").formats == {"tca_bme"}
 
 
 def tree_paths() -> list[str]:

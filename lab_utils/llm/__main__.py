@@ -124,6 +124,10 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
 
     place = _placed(device, dtype)
     source, text = opened(model, **place), Text.of(model)
+    if isinstance(source, Stored) and dtype:
+        raise ValueError(f"dtype={dtype!r}; allowed with a stored model: none, it has its own")
+    if format == "dense" and not isinstance(source, Stored):
+        format = None  # the weights as they are
     tokens = text.encode(prompts)
     Prompts.of(tokens, source.config, output)  # before anything is loaded
     recipe = _recipe(source, format, sparsity, within, outer_fc1_dense)

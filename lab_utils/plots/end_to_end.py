@@ -81,11 +81,14 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
         seconds = rows.gpus * rows[column]
         fig.add_bar(x=seconds, y=names, orientation="h", name=label, marker_color=colour)
         fig.data[-1].hovertemplate = f"%{{y}}, {label}: %{{x:.3g}} s<extra></extra>"
-    for name, seconds in zip(names, rows.gpus * rows.seconds, strict=True):
-        fig.add_annotation(x=seconds, y=name, text=f"<b>{seconds:.3g} s</b>")
+    parts = rows[list(PARTS)].clip(lower=0).sum(axis=1)  # timed apart, they may exceed the whole
+    ends = rows.gpus * parts.where(parts > rows.seconds, rows.seconds)
+    for name, end, seconds in zip(names, ends, rows.gpus * rows.seconds, strict=True):
+        fig.add_annotation(x=end, y=name, text=f"<b>{seconds:.3g} s</b>")
     fig.update_annotations(showarrow=False, xanchor="left", xshift=6)
+    lowest = (rows.gpus * rows[list(PARTS)].clip(upper=0).sum(axis=1)).min()
     unit = "seconds" if _on_cpu(rows) else "GPU-seconds"
-    fig.update_xaxes(title=unit, range=[0, 1.15 * float((rows.gpus * rows.seconds).max())])
+    fig.update_xaxes(title=unit, range=[min(0, 1.15 * float(lowest)), 1.15 * float(ends.max())])
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
     return titled(
         fig,
