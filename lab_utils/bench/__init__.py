@@ -6,7 +6,8 @@ in a cache: each takes the next copy of them, and one turn of all ends with a re
 
 `cases` says what is measured, `operands` makes weights and activations, `cpu` and `cuda` know the
 contenders of a device and how to time them, `rows` is the arithmetic, `measuring` joins them.
-`encoders` measures how fast weights are encoded.
+`encoders` measures how fast weights are encoded. `turns` times one GPU kernel launched in several
+ways, which `anatomy` and `shares` name.
 """
 
 from lab_utils.bench.cases import DTYPES, Case, check_any, grid, shapes

@@ -1,35 +1,22 @@
 """Where a GPU kernel's time goes: the kernel beside builds of it that leave one stage out.
 
 What a stage costs is what the kernel saves without it; kernels/common/stages.cuh says how a stage
-is left out, and what that means. All builds of a case take turns, as contenders do everywhere here.
+is left out, and what that means. All builds of a case take turns (`turns`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 import pandas as pd
 import torch
 
-from lab_utils import ops
 from lab_utils.analysis.anatomy import NOTHING, STAGES, stage_times
-from lab_utils.backends import Plan, cuda
-from lab_utils.baselines import bandwidth
-from lab_utils.bench import graphs
-from lab_utils.bench.cases import Case
-from lab_utils.bench.cuda import Ours
-from lab_utils.bench.operands import Weights, cold_buffer
-from lab_utils.bench.rows import LeaveOut, raise_failures, spread
-from lab_utils.machine import stamp
-from lab_utils.results import rounded
-
-
-@dataclass
-class Build(graphs.Replays):
-    """Replays of a build of a kernel; `functions` keeps the tensors of its launches alive."""
-
-    functions: Sequence[Callable] = ()
+from lab_utils.backends import cuda
+from lab_utils.bench.cases import Case, check_repeats
+from lab_utils.bench.operands import Weights, weights_of
+from lab_utils.bench.rows import LeaveOut, raise_failures
+from lab_utils.bench.turns import Product, Way, timed_in_turns
 
 
 def measure_stages(
@@ -49,40 +36,12 @@ def measure_stages(
     format whose kernel has no stages to leave out, RuntimeError where there is no GPU.
     """
     device = torch.device(device)
-    if repeats < 1:
-        raise ValueError(f"repeats={repeats!r} must be at least 1")
+    check_repeats(repeats)
     check(formats, device)
-    weights = weights or Weights(case, seed, device)
-    weights.check(case, device)
+    weights = weights_of(case, seed, device, weights)
     _build(formats)
-    replays = partial(_replays, case, weights, repeats)
-    return timed_in_turns(case, formats, replays, device, leave_out)
-
-
-def timed_in_turns(
-    case: Case,
-    formats: Sequence[str],
-    replays: Callable[[str, tuple], Iterable[tuple[dict, Build]]],
-    device: torch.device,
-    leave_out: LeaveOut,
-) -> list[dict]:
-    """Rows of one case: what `replays(format, pool)` yields for all formats, timed in turns.
-
-    Each is the columns that tell its row apart, and the launches of it.
-    """
-    stream = torch.cuda.Stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    found: list[tuple[dict, Build]] = []
-    with torch.cuda.device(device), torch.cuda.stream(stream):
-        pool = torch.cuda.graph_pool_handle()
-        for format in dict.fromkeys(formats):
-            try:
-                found += replays(format, pool)
-            except AssertionError as error:
-                leave_out(case, format, AssertionError(f"{case}: {format} is wrong: {error}"))
-        graphs.time_in_turns([build for _, build in found])
-    common = stamp(device) | vars(case)
-    return [common | what | rounded(spread(build.times_us)) for what, build in found]
+    ways = partial(_ways, case, weights, repeats)
+    return timed_in_turns(case, formats, ways, device, leave_out)
 
 
 def check(formats: Sequence[str], device: torch.device | str = "cuda") -> None:
@@ -120,33 +79,13 @@ def _build(formats: Sequence[str]) -> None:
         list(pool.map(cuda.library, left_out))
 
 
-def _replays(
+def _ways(
     case: Case, weights: Weights, repeats: int, format: str, pool: tuple
-) -> Iterator[tuple[dict, Build]]:
+) -> Iterator[tuple[dict, Way]]:
     """What tells the rows of a format apart, and the launches to time."""
-    way, B = Ours(format), weights.columns(case.N)
-    A = weights.copies(format, way.prepare, 1)[0].A
-    C = B.new_full((case.N, case.M), torch.nan).T
-    plan = ops.explain(A, B, backend="cuda")
-    launch = partial(cuda.spmm, B=B, C=C, split_k=plan.split_k)
-    about_us = checked_us(partial(launch, A), weights, C)
-    launches = graphs.launches_per_replay(about_us)
-    copies = weights.copies(format, way.prepare, launches)[:launches]
+    product = Product.checked(case, weights, format)
+    split_k = product.plan.split_k
+    columns = {"kernel": product.plan.kernel, "split_k": round(split_k, 3)}
     for left_out in (None, *STAGES[format]):
-        functions = [partial(launch, copy.A, left_out=left_out) for copy in copies]
-        functions[0]()  # loads the kernel, which a capture must not
-        replay = graphs.capture(functions, launches, pool)
-        yield _what(plan, left_out), Build(replay, launches, repeats, functions=functions)
-
-
-def checked_us(launch: Callable[[], None], weights: Weights, C: torch.Tensor) -> float:
-    """About how many µs a launch takes, once C is known to be right in every element."""
-    flush = partial(bandwidth.read_all, cold_buffer(C.device)[0])
-    first_us = graphs.timed(launch, flush)[1]
-    weights.judge(C.shape[1]).check(C)
-    return min(first_us, graphs.timed(launch, flush)[1])
-
-
-def _what(plan: Plan, left_out: str | None) -> dict:
-    columns = {"kernel": plan.kernel, "split_k": round(plan.split_k, 3)}
-    return columns | {"left_out": left_out or NOTHING}
+        way = product.way(repeats, pool, split_k=split_k, left_out=left_out)
+        yield columns | {"left_out": left_out or NOTHING}, way

@@ -8,6 +8,7 @@ from numbers import Integral
 import torch
 
 from lab_utils import catalog
+from lab_utils.formats import FORMATS
 from lab_utils.patterns import check_places
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -59,6 +60,22 @@ def check_any(**lists: Sequence) -> None:
     for name, items in lists.items():
         if not items:
             raise ValueError(f"{name}={items!r}: empty; allowed: one item or more")
+
+
+def check_repeats(repeats: int) -> None:
+    """Raise ValueError unless something would be timed."""
+    if repeats < 1:
+        raise ValueError(f"repeats={repeats!r} must be at least 1")
+
+
+def check_formats(formats: Sequence[str], multiplied: Sequence[str], where: str) -> None:
+    """Raise ValueError for a format that is unknown, or not among those multiplied there."""
+    for format in formats:
+        if format not in FORMATS:
+            raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+        if format not in multiplied:
+            which = f"not multiplied on the {where}; allowed: {', '.join(multiplied)}"
+            raise ValueError(f"format={format!r}: {which}")
 
 
 def shapes(texts: Iterable[str] = (), models: Iterable[str] = ()) -> list[tuple[int, int]]:

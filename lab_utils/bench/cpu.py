@@ -11,10 +11,10 @@ from torch import Tensor
 
 from lab_utils import accuracy, ops
 from lab_utils.backends import cpu
-from lab_utils.bench.cases import Case
+from lab_utils.bench.cases import Case, check_formats
 from lab_utils.bench.operands import Turns, Weights, cold_buffer
 from lab_utils.bench.rows import LeaveOut, Measured
-from lab_utils.formats import FORMATS, SparseMatrix, encode
+from lab_utils.formats import SparseMatrix, encode
 
 DEFAULT_FORMATS = ("tca_bme",)
 PADDED_N = 8  # columns that torch's dense product is padded to
@@ -43,12 +43,7 @@ class Memory:
 
 def check(formats: Sequence[str], baselines: Sequence[str] | None, isas: Sequence[str]) -> None:
     """Raise ValueError unless the CPU can measure these."""
-    for format in formats:
-        if format not in FORMATS:
-            raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
-        if format not in cpu.formats:
-            allowed = ", ".join(cpu.formats)
-            raise ValueError(f"format={format!r}: not multiplied on the CPU; allowed: {allowed}")
+    check_formats(formats, cpu.formats, "CPU")
     if baselines is not None:
         raise ValueError(f"baselines={list(baselines)!r}: of GPUs; allowed on the CPU: None")
 

@@ -14,11 +14,11 @@ from lab_utils import baselines, ops
 from lab_utils.backends import Plan, cuda
 from lab_utils.baselines import Baseline, bandwidth
 from lab_utils.bench import graphs
-from lab_utils.bench.cases import Case
+from lab_utils.bench.cases import Case, check_formats
 from lab_utils.bench.graphs import Replays
 from lab_utils.bench.operands import Weights, cold_buffer
 from lab_utils.bench.rows import LeaveOut, Measured
-from lab_utils.formats import FORMATS, SparseMatrix, encode
+from lab_utils.formats import SparseMatrix, encode
 
 DEFAULT_FORMATS = cuda.formats
 
@@ -66,12 +66,7 @@ class Contender(Measured):
 
 def check(formats: Sequence[str], names: Sequence[str] | None, isas: Sequence[str]) -> None:
     """Raise ValueError unless a GPU can measure these."""
-    for format in formats:
-        if format not in FORMATS:
-            raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
-        if format not in cuda.formats:
-            allowed = ", ".join(cuda.formats)
-            raise ValueError(f"format={format!r}: not multiplied on the GPU; allowed: {allowed}")
+    check_formats(formats, cuda.formats, "GPU")
     for name in names or ():
         if name not in baselines.BASELINES:
             allowed = ", ".join(baselines.BASELINES)

@@ -8,7 +8,7 @@ import torch
 from lab_utils import ops
 from lab_utils.bench.cases import Case
 from lab_utils.bench.measuring import check, checked_device
-from lab_utils.bench.operands import Weights
+from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures, spread
 from lab_utils.formats import SparseMatrix, encode
 from lab_utils.machine import stamp
@@ -39,8 +39,7 @@ def measure_encoders(
     """
     device = checked_device(device)
     check(formats, device, repeats)
-    weights = weights or Weights(case, seed, device)
-    weights.check(case, device)
+    weights = weights_of(case, seed, device, weights)
     found = []
     for format in dict.fromkeys(formats):
         for options in VARIANTS.get(format, ({},)):

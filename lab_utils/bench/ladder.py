@@ -14,9 +14,9 @@ from lab_utils import ladder, results
 from lab_utils.backends import Plan
 from lab_utils.baselines import BASELINES, Operand
 from lab_utils.bench import cuda
-from lab_utils.bench.cases import Case
+from lab_utils.bench.cases import Case, check_repeats
 from lab_utils.bench.measuring import checked_device
-from lab_utils.bench.operands import Weights
+from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures, rows
 from lab_utils.ladder.rungs import by_name
 
@@ -68,10 +68,8 @@ def measure_ladder(
     RuntimeError where there is no GPU.
     """
     device = check(rungs, device)
-    if repeats < 1:
-        raise ValueError(f"repeats={repeats!r} must be at least 1")
-    weights = weights or Weights(case, seed, device)
-    weights.check(case, device)
+    check_repeats(repeats)
+    weights = weights_of(case, seed, device, weights)
     dense = [baseline for baseline in BASELINES.values() if baseline.dense]
     ways = [*dense, *map(Climb, dict.fromkeys(rungs))]
     found = rows(case, device, *cuda.run_ways(case, weights, ways, repeats, leave_out))

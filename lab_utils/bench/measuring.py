@@ -8,8 +8,8 @@ import torch
 
 from lab_utils import backends
 from lab_utils.bench import cpu, cuda
-from lab_utils.bench.cases import Case
-from lab_utils.bench.operands import Weights
+from lab_utils.bench.cases import Case, check_repeats
+from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures, rows
 
 DEVICES = {"cpu": cpu, "cuda": cuda}
@@ -59,8 +59,7 @@ def measure(
     """
     device = checked_device(device)
     check(formats, device, repeats, baselines, isas)
-    weights = weights or _weights(case, seed, device)
-    weights.check(case, device)
+    weights = weights_of(case, seed, device, weights)
     special = isas if device.type == "cpu" else baselines
     run = DEVICES[device.type].run
     return rows(case, device, *run(case, weights, formats, special, repeats, leave_out))
@@ -90,24 +89,11 @@ def sweep(
     for key, group in itertools.groupby(progress(cases), lambda case: case.weights):
         weights = None
         for case in group:
-            weights = weights or _weights(widest[key], seed, device)
+            weights = weights or weights_of(widest[key], seed, device)
             measured = run(case, formats, weights=weights, device=device, seed=seed, **options)
             keep(measured)
             found += measured
     return pd.DataFrame(found)
-
-
-def _weights(case: Case, seed: int, device: torch.device) -> Weights:
-    if device.type == "cuda" and torch.cuda.memory_reserved(device) > _memory_bytes(device) / 2:
-        torch.cuda.empty_cache()  # what torch keeps of earlier weights, libraries cannot have
-    try:
-        return Weights(case, seed, device)
-    except torch.OutOfMemoryError as error:
-        raise RuntimeError(f"{case}: the GPU has no memory for its operands: {error}") from error
-
-
-def _memory_bytes(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).total_memory
 
 
 def check(
@@ -118,6 +104,5 @@ def check(
     isas: Sequence[str] = (),
 ) -> None:
     """Raise ValueError, naming the argument, unless `device` can measure these."""
-    if repeats < 1:
-        raise ValueError(f"repeats={repeats!r} must be at least 1")
+    check_repeats(repeats)
     DEVICES[device.type].check(formats, baselines, isas)

@@ -97,3 +97,28 @@ def cold_buffer(device: torch.device) -> Tensor:
     piece = PIECE_BYTES[device.type]
     pieces = max(PIECES, -(-cold_bytes(device) // piece))
     return torch.ones(pieces, piece, dtype=torch.uint8, device=device)
+
+
+def weights_of(
+    case: Case, seed: int, device: torch.device, given: Weights | None = None
+) -> Weights:
+    """The given weights, once they are known to fit the case, or new ones.
+
+    Raises ValueError where they do not fit, RuntimeError where a GPU has no memory for new ones.
+    """
+    weights = given or _made(case, seed, device)
+    weights.check(case, device)
+    return weights
+
+
+def _made(case: Case, seed: int, device: torch.device) -> Weights:
+    if device.type == "cuda" and torch.cuda.memory_reserved(device) > _memory_bytes(device) / 2:
+        torch.cuda.empty_cache()  # what torch keeps of earlier weights, libraries cannot have
+    try:
+        return Weights(case, seed, device)
+    except torch.OutOfMemoryError as error:
+        raise RuntimeError(f"{case}: the GPU has no memory for its operands: {error}") from error
+
+
+def _memory_bytes(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).total_memory

@@ -10,15 +10,13 @@ from functools import partial
 import pandas as pd
 import torch
 
-from lab_utils import ops
 from lab_utils.backends import cuda
 from lab_utils.backends.shares import MODELS
-from lab_utils.bench import graphs
-from lab_utils.bench.anatomy import Build, check, checked_us, timed_in_turns
-from lab_utils.bench.cases import Case
-from lab_utils.bench.cuda import Ours
-from lab_utils.bench.operands import Weights
+from lab_utils.bench.anatomy import check
+from lab_utils.bench.cases import Case, check_repeats
+from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures
+from lab_utils.bench.turns import Product, Way, timed_in_turns
 from lab_utils.formats import SparseMatrix
 
 WAVES = 3  # as many workers as fit at once, up to so many times
@@ -40,14 +38,14 @@ def measure_shares(
     any element, ValueError for an unknown format, RuntimeError where there is no GPU.
     """
     device = torch.device(device)
+    check_repeats(repeats)
     for format in formats:
         if format not in MODELS:
             raise ValueError(f"format={format!r}: no model of shares; allowed: {', '.join(MODELS)}")
     check(formats, device)
-    weights = weights or Weights(case, seed, device)
-    weights.check(case, device)
-    replays = partial(_replays, case, weights, repeats)
-    return timed_in_turns(case, formats, replays, device, leave_out)
+    weights = weights_of(case, seed, device, weights)
+    ways = partial(_ways, case, weights, repeats)
+    return timed_in_turns(case, formats, ways, device, leave_out)
 
 
 def candidates(rows: int, tiles: int, sms: int, blocks_per_sm: int) -> list[int]:
@@ -76,26 +74,17 @@ def share_summary(rows: pd.DataFrame) -> str:
     return f"{shown}\n{over} of {len(table)} choices are more than 5 % slower than the best"
 
 
-def _replays(
+def _ways(
     case: Case, weights: Weights, repeats: int, format: str, pool: tuple
-) -> Iterator[tuple[dict, Build]]:
+) -> Iterator[tuple[dict, Way]]:
     """What tells the rows of a format apart, and the launches to time."""
-    way, B = Ours(format), weights.columns(case.N)
-    A = weights.copies(format, way.prepare, 1)[0].A
-    C = B.new_full((case.N, case.M), torch.nan).T
-    plan = ops.explain(A, B, backend="cuda")
-    rows, numbers = _numbers(A, case.N)
-    chosen = round(plan.split_k * rows)
-    about_us = checked_us(partial(cuda.spmm, A, B, C), weights, C)
-    launches = graphs.launches_per_replay(about_us)
-    copies = weights.copies(format, way.prepare, launches)[:launches]
+    product = Product.checked(case, weights, format)
+    rows, numbers = _numbers(product.A, case.N)
+    chosen = round(product.plan.split_k * rows)
     for workers in sorted({*numbers, chosen}):
-        launch = partial(cuda.spmm, B=B, C=C, split_k=workers / rows)
-        functions = [partial(launch, copy.A) for copy in copies]
-        functions[0]()  # loads the kernel that adds sums, which a capture must not
-        replay = graphs.capture(functions, launches, pool)
-        what = {"kernel": plan.kernel, "workers": workers, "chosen": int(workers == chosen)}
-        yield what, Build(replay, launches, repeats, functions=functions)
+        what = {"workers": workers, "chosen": int(workers == chosen)}
+        way = product.way(repeats, pool, split_k=workers / rows)
+        yield {"kernel": product.plan.kernel} | what, way
 
 
 def _numbers(A: SparseMatrix, N: int) -> tuple[int, list[int]]:

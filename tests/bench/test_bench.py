@@ -8,7 +8,7 @@ from small import CASES, COLD_BYTES, FORMATS, PIECE_BYTES
 
 from lab_utils import accuracy, bench, ops, results
 from lab_utils.backends import cpu
-from lab_utils.bench import Case, Weights, grid, measure, measuring, sweep
+from lab_utils.bench import Case, Weights, grid, measure, operands, sweep
 from lab_utils.bench import cpu as contenders
 
 
@@ -92,7 +92,7 @@ def test_no_launch_finds_its_weights_in_a_cache(monkeypatch: pytest.MonkeyPatch)
 
 def test_sweep_shares_weights_between_Ns(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(measuring, "Weights", lambda *args: made.append(args) or Weights(*args))
+    monkeypatch.setattr(operands, "Weights", lambda *args: made.append(args) or Weights(*args))
     kept = []
     sweep(grid([(64, 64)], [1, 2, 3], [0.5, 0.6]), ["csr"], repeats=1, keep=kept.append)
     assert len(made) == 2
