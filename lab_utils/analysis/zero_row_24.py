@@ -66,10 +66,10 @@ def chunks(
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """Regular chunks, expected extra chunks, and zeros beside lone values of paired streams."""
     regular, extra, padding = 0, 0 * density, 0 * density
-    for cols, slices in _cut(K, slice_cols or slice_columns(K)):
-        for rows, blocks in _cut(M, ROWS):
+    for cols, slices in cut(K, slice_cols or slice_columns(K)):
+        for rows, blocks in cut(M, ROWS):
             more, zeros = _extra_of_block(rows, cols, density)
-            for width, n in _cut(cols, COLS):
+            for width, n in cut(cols, COLS):
                 zeros = zeros + n * _streams(rows) * padding_of_stream(density, 2 * width / 3)
             regular += slices * blocks * -(-cols // COLS)
             extra, padding = extra + slices * blocks * more, padding + slices * blocks * zeros
@@ -142,7 +142,7 @@ def _words_of_loads(chunk: np.ndarray, pairs: bool) -> np.ndarray:
 
 def _extra_of_block(rows: int, cols: int, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Expected extra chunks of a block of rows x cols, and zeros beside their lone values."""
-    heights = [height for height, n in _cut(rows, TILE_ROWS) for _ in range(n)]
+    heights = [height for height, n in cut(rows, TILE_ROWS) for _ in range(n)]
     queues = [_queue(height, cols // 3, density) for height in heights]
     # Chunks of the longest queue: how often is one of them longer than 48 j columns, j = 0, 1, …
     steps = COLS * np.arange(1 + cols // (2 * COLS)).reshape(-1, *[1] * np.ndim(density))
@@ -173,7 +173,7 @@ def _streams(rows: int) -> float:
     return rows / 2
 
 
-def _cut(length: int, piece: int) -> Iterator[tuple[int, int]]:
+def cut(length: int, piece: int) -> Iterator[tuple[int, int]]:
     """Lengths of the pieces of `length`, and how many there are of each."""
     if length >= piece:
         yield piece, length // piece

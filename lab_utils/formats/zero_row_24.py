@@ -7,36 +7,15 @@ from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.analysis.zero_row_24 import COLS, whole_chunks
-from lab_utils.formats import native
-from lab_utils.formats.base import SparseMatrix, bits
 from lab_utils.formats.checks import check_dense
-from lab_utils.formats.zero_row_24_encode import (
-    EXPONENT,
-    REACH,
-    START_BYTES,
-    Queues,
-    check_options,
-    checked_slice,
-    pack,
-)
+from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
+from lab_utils.formats.zero_row_24_encode import REACH, Queues, check_options, checked_slice, pack
 from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, regular_chunks, tiles_of
 
 PAIRS_FROM = 0.65  # sparsity
 
-PROBLEMS = {
-    1: "has a size that its starts do not state, or that no chunk has",
-    2: "has a start outside of its values, or off its alignment",
-    3: "lists a column outside of its slice",
-    4: "has a stream that leaves it",
-    5: "has a group whose two values have one index",
-    6: "has a value outside of the matrix",
-    7: "has two values in one place",
-    8: "stores a +0",
-    9: "has a non-zero that is no value",
-}
 
-
-class ZeroRow24(SparseMatrix):
+class ZeroRow24(ZeroRowChunks):
     """Groups of three columns and a row of zeros: 2:4 metadata that needs no structure in A.
 
     ::
@@ -72,6 +51,7 @@ class ZeroRow24(SparseMatrix):
         "first_chunk": torch.int32,
         "geometry": torch.int32,
     }
+    PROBLEMS: ClassVar = PROBLEMS | {3: "lists a column outside of its slice"}
 
     @classmethod
     def encode(
@@ -123,76 +103,39 @@ class ZeroRow24(SparseMatrix):
         """Whether streams are words of two values, not packed."""
         return bool(self.constants[1])
 
-    @property
-    def largest_chunk(self) -> int:
-        """Bytes."""
-        return self.constants[2]
-
-    @property
-    def nonfinite(self) -> bool:
-        """Whether a weight is infinite or NaN."""
-        return bool(self.constants[3])
-
-    @property
-    def nnz(self) -> int:
-        starts = self.arrays["chunk_start"]
-        counts = starts.new_empty(starts.numel() - 1)
-        native.call("lscd_zero_row_24_count", self.arrays["data"], starts, counts.numel(), counts)
-        return int(counts.sum())
-
-    def _read_constants(self) -> tuple[int, ...]:
-        return tuple(self.arrays["geometry"].tolist())
-
     def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
-        """What the compiled readers take first."""
         a = self.arrays
         chunks = a["chunk_start"].numel() - 1
         return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:2], chunks
-
-    def _unpack(self, dense: Tensor) -> None:
-        native.call("lscd_zero_row_24_unpack", *self._encoding(self._read_constants()), dense)
 
     def _lengths(self) -> dict[str, int | None]:
         return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 4}
 
     def _check(self) -> None:
         geometry = self._read_constants()
-        self._check_geometry(*geometry)
-        self._check_offsets(*geometry)
-        nonfinite = torch.zeros(1, dtype=torch.int32, device=self.device)
-        arguments = (*self._encoding(geometry), EXPONENT[self.dtype], nonfinite)
-        self._scan("chunk", PROBLEMS, "lscd_zero_row_24_check", *arguments)
-        found = int(nonfinite)
-        self.require(found == geometry[3], f"nonfinite is {geometry[3]}, its values say {found}")
-        dense = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
-        self._unpack(dense)
-        self.require(int(torch.count_nonzero(bits(dense))) == self.nnz, "it stores a weight twice")
+        self._check_geometry(geometry[0], geometry[1], geometry[3])
+        self._check_offsets(geometry[0], geometry[2])
+        self._check_weights(geometry)
 
-    def _check_geometry(self, slice_cols: int, pairs: int, largest: int, nonfinite: int) -> None:
+    def _check_geometry(self, slice_cols: int, pairs: int, nonfinite: int) -> None:
         most = min(MOST_COLS, whole_chunks(self.shape[1]))
         self.require(
             slice_cols % COLS == 0 and 0 < slice_cols <= most,
             f"slice_cols is {slice_cols}; allowed: multiples of {COLS} up to {most}",
         )
-        for name, flag in (("pairs", pairs), ("nonfinite", nonfinite)):
-            self.require(flag in (0, 1), f"{name} is {flag}; allowed: 0, 1")
+        self._check_flags(pairs=pairs, nonfinite=nonfinite)
 
-    def _check_offsets(self, slice_cols: int, pairs: int, largest: int, nonfinite: int) -> None:
+    def _check_offsets(self, slice_cols: int, largest: int) -> None:
         """Check that chunks follow one another, and that each block has its own."""
-        starts, first = self.arrays["chunk_start"].long(), self.arrays["first_chunk"].long()
+        first, chunks = self.arrays["first_chunk"], self.arrays["chunk_start"].numel() - 1
         blocks = tiles_of(*self.shape, slice_cols) // TILES
         self.require(
             first.numel() == blocks + 1,
             f"array 'first_chunk' has {first.numel()} elements, needs {blocks + 1}",
         )
-        units, left = divmod(self.arrays["data"].numel(), START_BYTES)
-        self.require(left == 0, f"array 'data' is not a multiple of {START_BYTES} bytes")
-        chunks = starts.numel() - 1
-        for name, offsets, end in (("first_chunk", first, chunks), ("chunk_start", starts, units)):
-            ends = [int(offsets[0]), int(offsets[-1])] if offsets.numel() else []
-            self.require(ends == [0, end], f"{name} begins and ends with {ends}, not [0, {end}]")
-            self.require(bool((offsets.diff() > 0).all()), f"{name} does not ascend")
+        units = self._units_of_data()
+        self._check_ascent("first_chunk", chunks)
+        self._check_ascent("chunk_start", units)
         regular = regular_chunks(*self.shape, slice_cols, self.device)
-        self.require(bool((first.diff() >= regular).all()), "a block has too few chunks")
-        found = START_BYTES * int(starts.diff().max())
-        self.require(found == largest, f"its largest chunk is {largest} bytes, and has {found}")
+        self.require(bool((first.long().diff() >= regular).all()), "a block has too few chunks")
+        self._check_largest(largest)

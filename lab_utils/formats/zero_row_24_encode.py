@@ -5,14 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, START_BYTES, slice_columns, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, slice_columns, whole_chunks
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
+from lab_utils.formats.zero_row_24_chunks import EXPONENT, START_BYTES
 from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, first_chunks, tiles_of
 
 STREAMS = 8 * TILES  # of a chunk
 PLAIN_ORDER, REACH, MOST_REACH = -1, 8, 32  # bytes
-EXPONENT = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # all ones: infinite or NaN
 
 
 class Queues(NamedTuple):
@@ -74,5 +74,10 @@ def check_options(pairs: bool | None, reach: int) -> None:
     """Raise ValueError for options that `ZeroRow24.encode` does not take."""
     if pairs is not None and not isinstance(pairs, bool):
         raise ValueError(f"pairs={pairs!r}; allowed: None, True, False")
+    check_reach(reach)
+
+
+def check_reach(reach: int) -> None:
+    """Raise ValueError for bytes that no encoder may skip to place a stream."""
     if not isinstance(reach, int) or not PLAIN_ORDER <= reach <= MOST_REACH:
         raise ValueError(f"reach={reach!r}; allowed: {PLAIN_ORDER} to {MOST_REACH} bytes")
