@@ -7,11 +7,13 @@ from torch import Tensor
 from lab_utils.formats import FORMATS, SparseMatrix, encode
 from lab_utils.patterns import PATTERNS, random_sparse
 
-# Every format, both word orders of Tiled-CSL, and streams, slices and placements of zero-row 2:4.
+# Every format, both word orders of Tiled-CSL, and options of zero-row 2:4 beside the chosen ones.
 VARIANTS = [(name, {}) for name in FORMATS] + [
     ("tiled_csl", {"reorder": False}),
     ("zero_row_24", {"pairs": True, "slice_cols": 96, "reach": -1}),
     ("zero_row_24", {"pairs": False, "slice_cols": 48, "reach": 16}),
+    ("zero_row_24_strips", {"levels": 0, "reach": -1}),
+    ("zero_row_24_strips", {"levels": 1, "reach": 8}),
 ]
 # -0, two subnormals, the infinities, and quiet and signalling NaNs, of fp16 and of bf16.
 ODD_BITS = (0x8000, 0x0001, 0x8001, 0x7C00, 0xFC00, 0x7E00, 0x7C01, 0x7F80, 0xFF80, 0x7FC1, 0xFFFF)

@@ -95,6 +95,7 @@ def test_offsets_are_those_of_rows_and_tiles(format: str) -> None:
         "tiled_csl": 8 * 8,
         "tca_bme": 16 * 8 + 1,
         "zero_row_24": (regular + extra) * (16 + 1) + 1 + 16 + 1 + 4,
+        "zero_row_24_strips": 64 * (3 + 1) * (16 + 1) + 1 + 3,
     }
     assert per_weight * 1024 * 512 == pytest.approx(4 * entries.get(format, 0), abs=1e-6)
 

@@ -27,7 +27,8 @@ from lab_utils.analysis.zero_row_24 import (
 
 COLS = 192  # of a chunk: four tiles side by side
 STEP_BYTES, GEOMETRY_BYTES = 32, 12
-ROUNDING_BYTES = 6  # sizes are rounded up to 16 bytes, from multiples of 4
+# Sizes are rounded up to 16 bytes, from multiples of 4; of a chunk without values from 580.
+ROUNDING_BYTES, ROUNDING_OF_EMPTY = 6, 12
 FULL_GROUPS = 1 / 64  # of all groups: where weights without a slot get chunks instead of entries
 
 
@@ -70,13 +71,15 @@ def steps_of_chunk(rows: int, cols: int, density: np.ndarray) -> np.ndarray:
 
 def _parts(M: int, K: int, density: np.ndarray, levels: int) -> dict[str, np.ndarray]:
     count = strips(M) * rounds(K, levels)
-    padding, entries, steps = (0 * density for _ in range(3))
+    padding, rounding, entries, steps = (0 * density for _ in range(4))
     for rows, n, cols, d, last in _chunks(M, K, density, levels):
         padding = padding + n * rows / 2 * _padding(cols, d)
+        empty = (1 - d) ** (rows * cols)
+        rounding = rounding + n * (ROUNDING_BYTES + empty * (ROUNDING_OF_EMPTY - ROUNDING_BYTES))
         if last:
             entries = entries + n * rows * (cols // 3) * d**3
             steps = steps + n * steps_of_chunk(rows, cols, d)
-    values = 2 * M * K * density + 2 * padding + (TAIL_BYTES + ROUNDING_BYTES) * count
+    values = 2 * M * K * density + 2 * padding + TAIL_BYTES * count + rounding
     return {
         "values": values,
         "indices": METADATA_BYTES * count + STEP_BYTES * steps - 2 * entries,
@@ -88,7 +91,8 @@ def _chunks(
     M: int, K: int, density: np.ndarray, levels: int
 ) -> Iterator[tuple[int, int, int, np.ndarray, bool]]:
     """Rows, number, columns and density of chunks; and whether what they cannot hold is entries."""
-    for rows, across in cut(M, TILE_ROWS):
+    below = strips(M) - -(-M // TILE_ROWS)  # strips that have no rows of A
+    for rows, across in (*cut(M, TILE_ROWS), (0, below)):
         for cols, n in cut(K, COLS):
             yield rows, across * n, cols, density, levels == 0
         for cols, n in cut(K, 3 * COLS) if levels else ():

@@ -15,9 +15,11 @@ from lab_utils.formats.tca_bme import TcaBme
 from lab_utils.formats.tiled_csl import TiledCsl
 from lab_utils.formats.two_four import TwoFour
 from lab_utils.formats.zero_row_24 import ZeroRow24
+from lab_utils.formats.zero_row_24_strips import ZeroRow24Strips
 
 FORMATS: dict[str, type[SparseMatrix]] = {
-    cls.name: cls for cls in (Dense, Csr, TiledCsl, TcaBme, TwoFour, SparTA, ZeroRow24)
+    cls.name: cls
+    for cls in (Dense, Csr, TiledCsl, TcaBme, TwoFour, SparTA, ZeroRow24, ZeroRow24Strips)
 }
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "TiledCsl",
     "TwoFour",
     "ZeroRow24",
+    "ZeroRow24Strips",
     "encode",
     "load",
 ]

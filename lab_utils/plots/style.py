@@ -19,6 +19,7 @@ FORMAT_COLOURS = {
     "2:4": "#178a5c",
     "sparta": "#8b46b8",
     "zero_row_24": "#d6329b",
+    "zero_row_24_strips": "#7d1d5e",
     "optimal": "#111827",
 }
 FORMAT_LABELS = {
@@ -29,6 +30,7 @@ FORMAT_LABELS = {
     "2:4": "2:4",
     "sparta": "SparTA",
     "zero_row_24": "zero-row 2:4",
+    "zero_row_24_strips": "zero-row 2:4, strips",
     "optimal": "no indices",
 }
 FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible inside each other
@@ -39,6 +41,7 @@ FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible in
     "2:4": "square-open",
     "sparta": "triangle-up",
     "zero_row_24": "cross",
+    "zero_row_24_strips": "cross-open",
     "optimal": "star",
 }
 

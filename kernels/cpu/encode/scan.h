@@ -55,6 +55,13 @@ inline bool any_nonzero(const u16* weights, i64 n) {
     return found;
 }
 
+// Whether a weight has all bits of `exponent`: of those that are infinite or NaN.
+inline bool any_nonfinite(const u16* weights, i64 n, u16 exponent) {
+    bool found = false;
+    for (i64 i = 0; i < n; i++) found |= (weights[i] & exponent) == exponent;
+    return found;
+}
+
 // Whether a pass over so many weights is worth waking other threads.
 inline bool large(i64 weights) { return weights > 1 << 16; }
 

@@ -1,39 +1,24 @@
-// Zero-row 2:4, the format of the Hopper kernels: how its bytes lie.
+// Zero-row 2:4, the format of the Hopper kernel for few columns: how its bytes lie. What a tile, a
+// stream and the metadata are: zero_row_24_tile.h.
 //
-// A group is three columns of a row. mma.sp multiplies two values of a group, chosen by two 2-bit
-// indices (a nibble of metadata) among four rows of B: the group's three, and one of zeros, index
-// 3, for a slot that is not in use. Whatever finite value was loaded there is multiplied by zero.
-//
-//   tile 16x48        two k-steps of mma.sp, 16 groups in a row: group = step * 8 + half * 4 + t
-//   stream (tile, g)  the values of rows g and g + 8 of a tile, groups in the order (step, half,
-//                     row half, t): lane (g, t) of gather (step, half, row half) finds its group
-//                     by counting the slots in use before it
-//   chunk 64x48       four tiles, one below the other: metadata, starts of the 32 streams, values
+//   chunk 64x48       four tiles, one below the other
 //   block             64 rows x a slice of K: its regular chunks, left to right, then extra chunks
 //
 // A row of a group has two slots. Where it has all three weights, the middle one goes to an extra
 // chunk, whose columns are listed: 48 columns of a tile that have such a weight, three a group.
 //
-//   byte 0    metadata u32 [32][tile]   lane (g, 2 step + half): low 16 bits row g, high 16 row
-//                                       g + 8; nibble t: index of slot 0 | index of slot 1 << 2
-//        512  start u16 [g][tile]       bits 0-13: of the stream, in bytes from the chunk's start;
-//                                       bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32
+//   byte 512  start u16 [g][tile]       bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32
 //        576  extra chunks only: column u16 [tile][step][lane], in the slice: the row of B for lane
 //             8 m + j of ldmatrix, groups 2 m and 2 m + 1 of the step; 0xffff: zeros
 //        ...  streams, then at least 4 bytes of zeros; a multiple of 32 bytes in all
-//
-// Packed streams hold values one after another, slot 0 before slot 1. Paired streams are 4-byte
-// words, one for each slot 1 in use: two values of a group, or two lone ones, the first in slot 0
-// and the second in slot 1 of theirs. A lone value before a pair takes slot 1, beside a zero.
 #pragma once
-#include "scan.h"
+#include "zero_row_24_tile.h"
 
 namespace lscd::zero_row_24 {
 
-constexpr i64 ROWS = 64, COLS = 48, TILES = 4, TILE_ROWS = 16, GROUPS = 16;
-constexpr i64 STREAMS = 32, ORDERS = 32;  // streams of a chunk, groups of a stream
-constexpr i64 STARTS = 512, LISTS = 576, LIST_BYTES = 512, TAIL = 4;
-constexpr i64 UNIT = 32, MOST_BYTES = 255 * UNIT, START_BYTES = 16;  // of chunk_start
+constexpr i64 ROWS = 64, COLS = TILE_COLS;
+constexpr i64 LISTS = HEADER_BYTES, LIST_BYTES = 512;
+constexpr i64 UNIT = 32, MOST_BYTES = 255 * UNIT;
 constexpr u16 NOTHING = 0xffff;
 
 // Where the values begin.
@@ -52,10 +37,6 @@ struct Block {
         : row(z % grid.row_blocks() * ROWS), col(z / grid.row_blocks() * grid.slice_cols),
           cols(min(grid.slice_cols, grid.K - col)), regular(ceil_div(cols, COLS)) {}
 };
-
-// Position in a stream -> row of the tile, group.
-constexpr int row_of(int g, int order) { return g + 8 * (order >> 2 & 1); }
-constexpr int group_of(int order) { return (order >> 3) * 4 + (order & 3); }
 
 // The columns of a tile's extra chunks: one word each, column in the slice << 16 | mask of the 16
 // rows whose weight of that column goes there. Three at a time are a group of an extra chunk. Where
@@ -90,6 +71,39 @@ struct Plan {
     Queue queue(i64 z, i64 m) const {
         i64 tile = z * TILES + m;
         return {queues + tile * queue_capacity(grid.slice_cols), queued[tile]};
+    }
+};
+
+// The tiles of chunk `nth` of block z.
+struct Tiles {
+    Tile tile[TILES];
+
+    Tiles(const Plan& plan, i64 z, i64 nth) {
+        Block block(plan.grid, z);
+        for (i64 m = 0; m < TILES; m++)
+            if (nth < block.regular) load_regular(plan, block, nth, m);
+            else load_extra(plan, block, plan.queue(z, m), nth - block.regular, m);
+    }
+    void streams(bool pairs, Stream (&streams)[STREAMS]) const {
+        for (int s = 0; s < STREAMS; s++)
+            streams[s] = tile[s / TILE_STREAMS].stream(s % TILE_STREAMS, pairs, Middle());
+    }
+
+  private:
+    void load_regular(const Plan& plan, const Block& block, i64 nth, i64 m) {
+        i64 row = block.row + m * TILE_ROWS, col = block.col + nth * COLS;
+        i64 cols = min(COLS, block.col + block.cols - col);
+        tile[m].load(plan.dense + row * plan.grid.K + col, plan.grid.K, plan.grid.M - row, cols);
+    }
+    void load_extra(const Plan& plan, const Block& block, const Queue& queue, i64 nth, i64 m) {
+        memset(&tile[m], 0, sizeof tile[m]);
+        const u16* origin = plan.dense + (block.row + m * TILE_ROWS) * plan.grid.K + block.col;
+        for (i64 i = 0; i < COLS; i++) {
+            i64 at = nth * COLS + i, col = queue.column(at);
+            u32 rows = i % 3 == 2 ? queue.rows(at) & ~queue.full(at / 3) : queue.rows(at);
+            for_each_bit(rows,
+                         [&](i64 r) { tile[m].weight[r][i] = origin[r * plan.grid.K + col]; });
+        }
     }
 };
 

@@ -6,17 +6,6 @@ using namespace lscd::zero_row_24;
 
 namespace {
 
-// Bit 3 i of the mask of `cols` columns: all three of group i are non-zero.
-inline u64 full_groups(u64 nonzero) {
-    return nonzero & nonzero >> 1 & nonzero >> 2 & 0x0000249249249249;
-}
-
-bool any_nonfinite(const u16* weights, i64 n, u16 exponent) {
-    bool found = false;
-    for (i64 i = 0; i < n; i++) found |= (weights[i] & exponent) == exponent;
-    return found;
-}
-
 // The middle columns of a tile of 16 rows of A (fewer at its end), from `origin` on, left to right.
 // Returns the number of non-zeros.
 i64 collect(const u16* origin, i64 K, i64 rows, i64 cols, Queue& queue) {

@@ -1,8 +1,43 @@
-// One 16x48 tile of a chunk: its weights, and how they become nibbles of metadata and a stream.
+// One 16x48 tile of zero-row 2:4: its weights, and how they become nibbles of metadata and a stream.
+// The formats that stack tiles: zero_row_24.h, zero_row_24_strips.h.
+//
+// A group is three columns of a row. mma.sp multiplies two values of a group, chosen by two 2-bit
+// indices (a nibble of metadata) among four rows of B: the group's three, and one of zeros, index
+// 3, for a slot that is not in use. Whatever finite value was loaded there is multiplied by zero.
+//
+//   tile 16x48        two k-steps of mma.sp, 16 groups in a row: group = step * 8 + half * 4 + t
+//   stream (tile, g)  the values of rows g and g + 8 of a tile, groups in the order (step, half,
+//                     row half, t): lane (g, t) of gather (step, half, row half) finds its group
+//                     by counting the slots in use before it
+//   chunk             four tiles
+//
+//   byte 0    metadata u32 [32][tile]   lane (g, 2 step + half): low 16 bits row g, high 16 row
+//                                       g + 8; nibble t: index of slot 0 | index of slot 1 << 2
+//        512  start u16 [g][tile]       bits 0-13: of the stream, in bytes from the chunk's start;
+//                                       bits 14-15: each format's own
+//        576  each format's own, then streams, then at least 4 bytes of zeros
+//
+// Packed streams hold values one after another, slot 0 before slot 1. Paired streams are 4-byte
+// words, one for each slot 1 in use: two values of a group, or two lone ones, the first in slot 0
+// and the second in slot 1 of theirs. A lone value before a pair takes slot 1, beside a zero.
 #pragma once
-#include "zero_row_24.h"
+#include "scan.h"
 
 namespace lscd::zero_row_24 {
+
+constexpr i64 TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREAMS = 8;
+constexpr i64 STREAMS = 32, ORDERS = 32;  // streams of a chunk, groups of a stream
+constexpr i64 STARTS = 512, HEADER_BYTES = 576, TAIL = 4;
+constexpr i64 START_BYTES = 16;  // of chunk_start
+
+// Position in a stream -> row of the tile, group.
+constexpr int row_of(int g, int order) { return g + 8 * (order >> 2 & 1); }
+constexpr int group_of(int order) { return (order >> 3) * 4 + (order & 3); }
+
+// Bit 3 i of the mask of `TILE_COLS` columns: all three of group i are non-zero.
+inline u64 full_groups(u64 nonzero) {
+    return nonzero & nonzero >> 1 & nonzero >> 2 & 0x0000249249249249;
+}
 
 constexpr u32 EMPTY = 15;  // nibble of a group without values: both slots have index 3
 
@@ -15,6 +50,14 @@ struct Stream {
     void set(int order, u32 nibble) { code[order / 8] |= nibble << 4 * (order % 8); }
     void push(u16 weight) { value[count++] = weight; }
 };
+
+// Metadata, start (with the bits that a format keeps above it) and values of a stream.
+inline void put_stream(u8* chunk, const Stream& stream, i64 m, i64 g, i64 start, i64 above) {
+    for (int i = 0; i < 4; i++) memcpy(chunk + 16 * (4 * g + i) + 4 * m, &stream.code[i], 4);
+    u16 stated = u16(start | above << 14);
+    memcpy(chunk + STARTS + 2 * (TILES * g + m), &stated, 2);
+    memcpy(chunk + start, stream.value, 2 * stream.count);
+}
 
 // Streams that grow group by group. `waiting` is the lone value of a paired stream whose word has
 // room: it is written once the next value says in which slot.
@@ -58,46 +101,38 @@ class Writer {
     u16 value_ = 0;
 };
 
+// Which of a group's three weights has no slot: always the middle one.
+struct Middle {
+    int operator()(int /*row*/, int /*group*/) const { return 1; }
+};
+
 struct Tile {
-    u16 weight[TILE_ROWS][COLS];
+    u16 weight[TILE_ROWS][TILE_COLS];
 
-    // Tile m of chunk `nth` of block z.
-    void load(const Plan& plan, i64 z, i64 nth, i64 m) {
-        Block block(plan.grid, z);
-        if (nth < block.regular) load_regular(plan, block, nth, m);
-        else load_extra(plan, block, plan.queue(z, m), nth - block.regular, m);
-    }
-
-    // The values of rows g and g + 8. The middle one of three is left out: it is in a queue.
-    Stream stream(int g, bool pairs) const {
+    // The values of rows g and g + 8; where a group has three, without that of leaves(row, group).
+    template <class Leaves>
+    Stream stream(int g, bool pairs, Leaves leaves) const {
         Writer writer(pairs);
         for (int order = 0; order < ORDERS; order++) {
-            const u16* w = weight[row_of(g, order)] + 3 * group_of(order);
+            int row = row_of(g, order), group = group_of(order);
+            const u16* w = weight[row] + 3 * group;
             int first = w[0] ? 0 : w[1] ? 1 : 2, last = w[2] ? 2 : w[1] ? 1 : 0;
+            if (first + 1 < last && w[1]) {
+                int away = leaves(row, group);
+                first = away == 0 ? 1 : 0, last = away == 2 ? 1 : 2;
+            }
             if (first < last) writer.two(order, first, w[first], last, w[last]);
             else if (first == last) writer.one(order, first, w[first]);
             else writer.none(order);
         }
         return writer.finish();
     }
-
-  private:
-    // Weights outside of A are zeros.
-    void load_regular(const Plan& plan, const Block& block, i64 nth, i64 m) {
-        i64 col = block.col + nth * COLS, cols = min(COLS, block.col + block.cols - col);
+    // Rows and columns of a dense matrix of K columns, from `origin` on; all else is zeros.
+    void load(const u16* origin, i64 K, i64 rows, i64 cols) {
         for (i64 r = 0; r < TILE_ROWS; r++) {
-            i64 row = block.row + m * TILE_ROWS + r, n = row < plan.grid.M ? cols : 0;
-            if (n) memcpy(weight[r], plan.dense + row * plan.grid.K + col, 2 * n);
-            memset(weight[r] + n, 0, 2 * (COLS - n));
-        }
-    }
-    void load_extra(const Plan& plan, const Block& block, const Queue& queue, i64 nth, i64 m) {
-        memset(weight, 0, sizeof weight);
-        const u16* origin = plan.dense + (block.row + m * TILE_ROWS) * plan.grid.K + block.col;
-        for (i64 i = 0; i < COLS; i++) {
-            i64 at = nth * COLS + i, col = queue.column(at);
-            u32 rows = i % 3 == 2 ? queue.rows(at) & ~queue.full(at / 3) : queue.rows(at);
-            for_each_bit(rows, [&](i64 r) { weight[r][i] = origin[r * plan.grid.K + col]; });
+            i64 n = r < rows ? cols : 0;
+            if (n) memcpy(weight[r], origin + r * K, 2 * n);
+            memset(weight[r] + n, 0, 2 * (TILE_COLS - n));
         }
     }
 };

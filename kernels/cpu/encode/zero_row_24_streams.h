@@ -1,0 +1,104 @@
+// The streams of a zero-row 2:4 chunk, seen by those who read it, and what can be wrong with them.
+#pragma once
+#include "zero_row_24_tile.h"
+
+namespace lscd::zero_row_24 {
+
+constexpr int SIZE = 1, START = 2, OWN = 3, LEAVES = 4, INDEX = 5, OUTSIDE = 6, TWICE = 7;
+constexpr int ZERO = 8, GARBAGE = 9;  // OWN: in what stands between starts and streams
+
+struct Streams {
+    const u8* bytes;
+    i64 size;
+    bool pairs;
+
+    template <class Word>
+    Word load(i64 at) const {
+        Word word;
+        memcpy(&word, bytes + at, sizeof word);
+        return word;
+    }
+    u16 half(i64 at) const { return load<u16>(at); }
+    u16 start(i64 m, i64 g) const { return half(STARTS + 2 * (TILES * g + m)) & 0x3fff; }
+    u16 above_start(i64 m, i64 g) const { return half(STARTS + 2 * (TILES * g + m)) >> 14; }
+    int nibble(i64 m, i64 g, int order) const {
+        return half(16 * (4 * g + order / 8) + 4 * m + 2 * (order / 4 % 2)) >> 4 * (order % 4) & 15;
+    }
+
+    // Calls visit(row of the tile, group, index, offset) for each value of a stream; returns the
+    // offset after the last one.
+    template <class Visit>
+    i64 for_each_of_stream(i64 m, int g, Visit visit) const {
+        i64 at = start(m, g);
+        for (int order = 0; order < ORDERS; order++) {
+            int code = nibble(m, g, order), first = code & 3, second = code >> 2;
+            int row = row_of(g, order), group = group_of(order);
+            bool slot0 = first != 3, slot1 = second != 3;
+            if (slot0) visit(row, group, first, at);
+            if (slot1) visit(row, group, second, pairs || slot0 ? at + 2 : at);
+            at += pairs ? 4 * slot1 : 2 * slot0 + 2 * slot1;
+        }
+        return at;
+    }
+    bool starts_within(i64 first) const {
+        bool sound = true;
+        for (i64 m = 0; m < TILES; m++)
+            for (i64 g = 0; g < TILE_STREAMS; g++) {
+                i64 at = start(m, g);
+                sound &= first <= at && at <= size - TAIL && at % (pairs ? 4 : 2) == 0;
+            }
+        return sound;
+    }
+    bool one_index_twice(i64 m, int g) const {
+        bool found = false;
+        for (int order = 0; order < ORDERS; order++) {
+            int code = nibble(m, g, order);
+            found |= (code & 3) == code >> 2 && code >> 2 != 3;
+        }
+        return found;
+    }
+    // nnz of the streams: slots in use.
+    i64 count() const {
+        i64 found = 0;
+        for (i64 i = 0; i < STARTS / 8; i++) {
+            u64 word = load<u64>(8 * i), low = 0x5555555555555555;
+            found += __builtin_popcountll(~(word & word >> 1) & low);
+        }
+        return found;
+    }
+};
+
+// Of a chunk whose header is sound. Chunk: has for_each_value(m, g, visit), which returns where the
+// stream ends, for_each_value(visit), and inside(row, column).
+template <class Chunk>
+int metadata_problem(const Chunk& chunk) {
+    bool leaves = false, index = false, outside = false;
+    for (i64 m = 0; m < TILES; m++)
+        for (int g = 0; g < TILE_STREAMS; g++) {
+            i64 end = chunk.for_each_value(m, g, [](i64, i64, i64) {});
+            leaves |= end > chunk.size - TAIL;
+            index |= chunk.one_index_twice(m, g);
+        }
+    chunk.for_each_value([&](i64 row, i64 col, i64) { outside |= !chunk.inside(row, col); });
+    return leaves ? LEAVES : index ? INDEX : outside ? OUTSIDE : 0;
+}
+
+// Of a chunk whose metadata are sound; streams stand from `first` on. What is no value must be zero:
+// a slot that is not in use may read it, and it must be finite. nonfinite: whether a value has all
+// bits of `exponent` set.
+template <i64 MOST_BYTES, class Chunk>
+int value_problem(const Chunk& chunk, i64 first, u16 exponent, bool& nonfinite) {
+    u8 used[MOST_BYTES / 2] = {};
+    bool twice = false, zero = false, garbage = false;
+    chunk.for_each_value([&](i64, i64, i64 at) {
+        u16 value = chunk.half(at);
+        twice |= used[at / 2]++ != 0;
+        zero |= value == 0;
+        nonfinite |= (value & exponent) == exponent;
+    });
+    for (i64 at = first; at < chunk.size; at += 2)
+        garbage |= !used[at / 2] && chunk.half(at) != 0;
+    return twice ? TWICE : zero ? ZERO : garbage ? GARBAGE : 0;
+}
+
+}  // namespace lscd::zero_row_24
