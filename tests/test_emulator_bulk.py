@@ -19,6 +19,7 @@ FAULTS = {
     "a race: read by warp ",
     "read_after_arriving": "warp 1, lane 0: store of 4 bytes at shared address 1024: "
     "a race: read by warp 0, lane 0 at bulk.cu:",
+    "filled_by_the_first": f"warp 1, lane 0: load of 4 bytes at shared address 1152: {COPY}",
     "too_many_arrivals": "warp 0, lane 1: arrives at the mbarrier at shared address 0 once more "
     "than the 1 arrivals of a phase",
     "no_mbarrier": "warp 0, lane 0: no mbarrier has been made at shared address 8",
@@ -105,6 +106,12 @@ def test_arriving_passes_on_what_was_done_before(machine) -> None:
     A, C = operands()
     launch(machine, "producer_and_consumer", A, C, M=5)
     assert torch.equal(C[:160], A[:160]) and not C[160:].any()
+
+
+def test_who_counts_last_knows_of_the_others(machine) -> None:
+    A, C = operands()
+    launch(machine, "filled_by_the_last", A, C, M=4)
+    assert torch.equal(C[:64], A.view(4, 64).sum(0).int())
 
 
 def test_lanes_tell_their_warp_of_a_phase(machine) -> None:

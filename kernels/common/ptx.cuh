@@ -156,6 +156,18 @@ __device__ inline uint32_t ld_shared_halves(Address from) {
     return pair;
 }
 
+// Adds 1 to a counter, and says what it was. Relaxed: what a thread has loaded before is in its registers,
+// so that whoever counts later may have that memory overwritten. Nobody's stores can be relied on;
+// acq_rel would wait for all that the thread has under way (MEMBAR).
+__device__ inline uint32_t count_shared(Address at) {
+    uint32_t before;
+    asm volatile("atom.relaxed.cta.shared::cta.add.u32 %0, [%1], 1;"
+                 : "=r"(before)
+                 : "r"(at)
+                 : "memory");
+    return before;
+}
+
 // Four 8x8 matrices, each transposed: a lane receives two elements of a column.
 __device__ inline void ldmatrix_x4_trans(uint32_t (&r)[4], Address from) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -200,10 +212,16 @@ __device__ inline void mbarrier_wait(Address barrier, uint32_t parity) {
         : "memory");
 }
 
-// What the L2 does with lines that are read once: they leave it first.
+// What the L2 does with lines that are read once: they leave it first; or again and again: last.
 __device__ inline uint64_t evict_first() {
     uint64_t policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+__device__ inline uint64_t evict_last() {
+    uint64_t policy;
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
     return policy;
 }
 
@@ -219,11 +237,16 @@ __device__ inline void bulk_copy(Address to, const void* from, uint32_t bytes, A
 
 // --- grids that begin before the grid before them has ended --------------------------------------
 
+// Nothing, on GPUs where none does.
 __device__ inline void wait_for_previous_grid() {
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 __device__ inline void let_next_grid_begin() {
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 // --- more of the tensor core ----------------------------------------------------------------------
@@ -236,6 +259,23 @@ __device__ inline void bmma_m16n8k128(uint32_t (&d)[4], uint32_t a0, uint32_t a1
         "{%6}, {%7, %8, %9, %10};"
         : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
         : "r"(a0), "r"(a1), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+
+// d[16x8] += a[16x8] * b[8x8].
+template <class T>
+__device__ inline void mma_m16n8k8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+    if constexpr (std::is_same_v<T, __half>)
+        asm volatile(
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+            "{%0, %1, %2, %3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a0), "r"(a1), "r"(b));
+    else
+        asm volatile(
+            "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+            "{%0, %1, %2, %3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a0), "r"(a1), "r"(b));
 }
 
 // d[16x8] += a[16x32, two of each four columns] * b[32x8]. Of each four lanes, 2 * STEP and the next

@@ -33,6 +33,7 @@ class Block {
     Counter counter;
     Shadow shadow;
     Mbarriers mbarriers;
+    std::map<int64_t, Knowledge> counters;  // what those who counted knew
     unsigned char* shared = nullptr;  // known once the kernel makes a Shared of it
     std::string fault;
 
@@ -66,14 +67,22 @@ class Block {
         __builtin_unreachable();
     }
 
-    Moment now() const {
-        return {epoch, warps[size_t(lane->warp)].epoch, lane->warp, lane->lane, &lane->known};
+    Moment now() const { return moment_of(*lane); }
+    Moment moment_of(const Lane& one) const {
+        return {epoch, warps[size_t(one.warp)].epoch, one.warp, one.lane, &one.known};
     }
 
     // Suspends this lane until all `with` it have come to the same place.
     void meet(Site site, uint32_t with, Together action, void* operands) {
         lane->site = site, lane->with = with, lane->action = action, lane->operands = operands;
         lane->state = Lane::waiting;
+        lane->fiber.suspend();
+    }
+
+    // The same for the four warps of its warpgroup, all of them.
+    void meet_warpgroup(Site site, WithWarpgroup action, void* operands) {
+        lane->site = site, lane->group_action = action, lane->operands = operands;
+        lane->state = Lane::in_warpgroup;
         lane->fiber.suspend();
     }
 
@@ -100,7 +109,8 @@ class Block {
         const Index &grid = launch.grid, &size = launch.threads;
         index = {n % grid.x, n / grid.x % grid.y, n / grid.x / grid.y};
         number = block, epoch = 1, shared = nullptr, fault.clear();
-        shadow.reset(size_t(launch.shared_bytes)), mbarriers.clear();
+        shadow.reset(size_t(launch.shared_bytes), size_t(size.x) * size.y * size.z);
+        mbarriers.clear(), counters.clear();
         lanes = std::vector<Lane>(size_t(size.x) * size.y * size.z);
         warps = std::vector<Warp>((lanes.size() + 31) / 32);
         for (size_t w = 0; w < warps.size(); w++) warps[w].number = int(w);
@@ -131,7 +141,33 @@ class Block {
         }
         for (Lane* one : warp.lanes)
             if (one && one->state == Lane::waiting && warp.met(*one)) return act(warp, *one);
+        if (Warp* group = warpgroup_of(warp)) return act_with_warpgroup(group);
         return moved;
+    }
+
+    // The first warp of the warpgroup that a warp belongs to, once all its lanes have come to one place.
+    Warp* warpgroup_of(const Warp& warp) {
+        size_t first = size_t(warp.number) / WARPS_OF_GROUP * WARPS_OF_GROUP;
+        if (first + WARPS_OF_GROUP > warps.size()) return nullptr;
+        for (size_t w = first; w < first + WARPS_OF_GROUP; w++)
+            for (const Lane* one : warps[w].lanes)
+                if (!one || !one->meets_warpgroup(*warps[first].lanes[0])) return nullptr;
+        return &warps[first];
+    }
+
+    bool act_with_warpgroup(Warp* group) {
+        void* operands[32 * WARPS_OF_GROUP];
+        Lane& first = *group->lanes[0];
+        for (int i = 0; i < 32 * WARPS_OF_GROUP; i++) {
+            if (i % 32 == 0) count(group[i / 32]);
+            operands[i] = group[i / 32].lanes[i % 32]->operands;
+        }
+        std::string wrong = first.group_action(group, operands, first.site);
+        for (int i = 0; i < 32 * WARPS_OF_GROUP; i++)
+            group[i / 32].lanes[i % 32]->state = Lane::ready;
+        lane = &first;
+        if (!wrong.empty()) accuse(first.site, ": " + wrong);
+        return wrong.empty();
     }
 
     // A lane that waits for a phase goes on, if it is over.
@@ -143,8 +179,12 @@ class Block {
         one.state = Lane::ready;
     }
 
-    // The end of a block: copies must not outlive it.
+    // The end of a block: what is under way must not outlive it.
     void leave() {
+        for (const Warp& warp : warps)
+            if (const Wgmma* one = warp.wgmmas.oldest())
+                fault = one->site.text() + ", block " + index.text() + ", warp " +
+                        std::to_string(warp.number) + ": ends while a wgmma is under way";
         for (const auto& [at, barrier] : mbarriers)
             if (!barrier.copies.empty())
                 fault = barrier.made.text() + ", block " + index.text() +

@@ -55,6 +55,18 @@ inline void arrive(const void* memory, int64_t bytes, Site site) {
     if (barrier.can_end() && barrier.copies.empty()) barrier.end_phase(block.shared);
 }
 
+// A counter: who counts later knows what those who counted before had read. (And had written, here; on
+// a GPU they do not know that.)
+inline void count_in_turn(const void* memory, Site site) {
+    change_shared(memory, 4, site);
+    Block& block = *Block::current;
+    Moment now = block.now();
+    Knowledge& given = block.counters[static_cast<const unsigned char*>(memory) - block.shared];
+    block.lane->known.learn(given);
+    given.learn(block.lane->known);
+    given.learn(now.warp, {now.warp_epoch, 1u << now.lane});
+}
+
 inline void wait_for_phase(const void* memory, uint32_t parity, Site site) {
     int64_t at = mbarrier_at(memory, site).first;
     note({Op::mbarrier, site});

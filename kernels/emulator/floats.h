@@ -13,6 +13,15 @@ struct __nv_bfloat16 {
 
 namespace lscd::simt {
 
+// What registers hold that a wgmma is yet to write: a NaN that no sum is.
+constexpr uint32_t NOT_YET = 0x7fd07e75;
+inline float not_yet() {
+    float value;
+    memcpy(&value, &NOT_YET, sizeof value);
+    return value;
+}
+inline bool is_not_yet(float value) { return memcmp(&value, &NOT_YET, sizeof value) == 0; }
+
 inline float to_float(__nv_bfloat16 value) {
     uint32_t bits = uint32_t(value.bits) << 16;
     float wide;

@@ -6,6 +6,7 @@
 #include "count.h"
 #include "fiber.h"
 #include "mbarrier.h"
+#include "warpgroup.h"
 
 namespace lscd::simt {
 
@@ -21,6 +22,9 @@ struct Index {
 // what is wrong, or nothing.
 using Together = std::string (*)(struct Warp& warp, uint32_t lanes, void** operands);
 
+// The same of a warpgroup, four warps: operands[32 * warp + lane].
+using WithWarpgroup = std::string (*)(struct Warp* warps, void** operands, Site site);
+
 struct Copy {  // a cp.async of 16 bytes under way
     int64_t to;
     Site site;
@@ -28,7 +32,7 @@ struct Copy {  // a cp.async of 16 bytes under way
 };
 
 struct Lane {
-    enum State { ready, waiting, at_barrier, at_phase, ended };
+    enum State { ready, waiting, in_warpgroup, at_barrier, at_phase, ended };
 
     Fiber fiber;
     State state = ready;
@@ -38,6 +42,7 @@ struct Lane {
     Site site = {nullptr, 0};
     uint32_t with = 0;
     Together action = nullptr;
+    WithWarpgroup group_action = nullptr;
     void* operands = nullptr;
     // At an mbarrier: where it is, and which phase must be over.
     int64_t mbarrier = 0;
@@ -53,9 +58,14 @@ struct Lane {
         return state == waiting && other.state == waiting && action == other.action &&
                site == other.site && with == other.with;
     }
+    bool meets_warpgroup(const Lane& other) const {
+        return state == in_warpgroup && other.state == in_warpgroup && site == other.site &&
+               group_action == other.group_action;
+    }
     std::string whereabouts() const {
         if (state == ended) return "have ended";
         if (state == at_barrier) return "wait at the barrier of " + site.text();
+        if (state == in_warpgroup) return "wait for their warpgroup at " + site.text();
         if (state == at_phase)
             return "wait for the mbarrier at shared address " + std::to_string(mbarrier) + " at " +
                    site.text();
@@ -66,6 +76,7 @@ struct Lane {
 struct Warp {
     int number = 0, epoch = 1;  // epochs count how often its lanes have synchronised
     Lane* lanes[32] = {};       // null: the block has no such thread
+    WgmmaQueue wgmmas;
 
     uint32_t present() const {
         uint32_t mask = 0;

@@ -116,6 +116,11 @@ void multiply_add(void** operands, Met met) {
         }
 }
 
+inline float* known_sums(float* d, Site site) {
+    for (int r = 0; r < 4; r++) known(d[r], site);
+    return d;
+}
+
 template <class T>
 std::string multiply(Warp&, uint32_t lanes, void** operands) {
     if (lanes != WHOLE_WARP) return "mma needs all 32 lanes, not " + lanes_text(lanes);
@@ -125,7 +130,7 @@ std::string multiply(Warp&, uint32_t lanes, void** operands) {
 
 template <class T>
 void mma_m16n8k16(float* d, const uint32_t* a, const uint32_t* b, Site site) {
-    Fragments mine = {d, a, b, 0};
+    Fragments mine = {known_sums(d, site), a, b, 0};
     note({Op::mma, site});
     Block::current->meet(site, WHOLE_WARP, multiply<T>, &mine);
 }
@@ -147,7 +152,7 @@ std::string multiply_sparse(Warp&, uint32_t lanes, void** operands) {
 
 template <class T, int STEP>
 void mma_sp_m16n8k32(float* d, const uint32_t* a, const uint32_t* b, uint32_t metadata, Site site) {
-    Fragments mine = {d, a, b, metadata};
+    Fragments mine = {known_sums(d, site), a, b, metadata};
     note({Op::mma_sp, site});
     Block::current->meet(site, WHOLE_WARP, multiply_sparse<T, STEP>, &mine);
 }

@@ -1,5 +1,8 @@
 // Memory as lanes see it: every access is checked, noted for its request, then made.
 #pragma once
+#include <type_traits>
+
+#include "floats.h"
 #include "machine.h"
 
 namespace lscd::simt {
@@ -87,6 +90,15 @@ inline void check_global(const char* what, const void* address, int bytes, int a
     if (!wrong.empty()) Block::current->fail(site, sized(what, bytes) + " " + wrong);
 }
 
+// A value, which no wgmma is yet to write.
+template <class T>
+const T& known(const T& value, Site site) {
+    if constexpr (std::is_same_v<T, float>)
+        if (is_not_yet(value))
+            Block::current->fail(site, "uses a sum that a wgmma may still be computing: no wait between");
+    return value;
+}
+
 template <class T>
 T load_global(const T* from, Site site, bool movable = false) {
     check_global("load", from, sizeof(T), sizeof(T), false, site, movable);
@@ -98,7 +110,7 @@ template <class T>
 void store_global(T* to, const T& value, Site site) {
     check_global("store", to, sizeof(T), sizeof(T), true, site);
     note({Op::global_store, site, 0, 0, sizeof(T), uint64_t(to)});
-    *to = value;
+    *to = known(value, site);
 }
 
 // cp.async: the bytes are read now, and arrive in shared memory when the thread waits for them.

@@ -121,6 +121,16 @@ inline void stmatrix_x4_trans(Address to, const uint4& r, simt::Site site = simt
     simt::stmatrix_transposed(simt::shared_memory(to), registers, site);
 }
 
+inline uint32_t count_shared(Address at, simt::Site site = simt::here()) {
+    auto* counter = simt::shared_memory(at);
+    simt::count_in_turn(counter, site);
+    uint32_t before;
+    memcpy(&before, counter, sizeof before);
+    uint32_t after = before + 1;
+    memcpy(counter, &after, sizeof after);
+    return before;
+}
+
 // --- mbarriers and bulk copies ---
 
 inline void mbarrier_init(Address barrier, int arrivals, simt::Site site = simt::here()) {
@@ -137,6 +147,7 @@ inline void mbarrier_wait(Address barrier, uint32_t parity, simt::Site site = si
     simt::wait_for_phase(simt::shared_memory(barrier), parity, site);
 }
 inline uint64_t evict_first() { return 0; }
+inline uint64_t evict_last() { return 0; }
 inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier, uint64_t /*policy*/,
                       simt::Site site = simt::here()) {
     simt::start_bulk_copy(simt::shared_memory(to), from, bytes, simt::shared_memory(barrier), site);
@@ -152,6 +163,11 @@ inline void let_next_grid_begin() {}
 inline void bmma_m16n8k128(uint32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b,
                            const uint32_t (&c)[4], simt::Site site = simt::here()) {
     simt::bmma_m16n8k128(d, a0, a1, b, c, site);
+}
+template <class T>  // k = 8 to 15 of k16: zeros
+void mma_m16n8k8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, simt::Site site = simt::here()) {
+    uint32_t a[4] = {a0, a1, 0, 0}, two[2] = {b, 0};
+    simt::mma_m16n8k16<T>(d, a, two, site);
 }
 template <class T, int STEP>
 void mma_sp_m16n8k32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[4], uint32_t metadata,

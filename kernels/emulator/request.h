@@ -28,7 +28,7 @@ constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LI
 enum class Op : int32_t {
     shared_load, shared_store, ldmatrix, cp_async, commit, wait, global_load, global_store,
     atomic, mma, shuffle, vote, popcount, barrier, warp_barrier,
-    stmatrix, mbarrier, bulk_copy, bmma, mma_sp
+    stmatrix, mbarrier, bulk_copy, bmma, mma_sp, wgmma, wgmma_sp
 };
 
 // What one lane does: with bytes of shared memory (an offset), of global memory (an address), or none.

@@ -69,14 +69,19 @@ struct Touch {
         if (warp != now.warp) return !now.known->covers(warp, warp_epoch, lanes);
         return warp_epoch == now.warp_epoch && (lanes & ~(1u << now.lane));
     }
-    void add(const Moment& now, Site where) {
+    void add(const Moment& now, Site where) { add(now, 1u << now.lane, where); }
+    // Of a wgmma: no lane's, and all of them have waited for it.
+    void add_wgmma(const Moment& now, Site where) { add(now, 0, where); }
+    std::string text() const {
+        std::string who = lanes ? lanes_text(lanes) : "wgmma";
+        return "warp " + std::to_string(warp) + ", " + who + " at " + site.text();
+    }
+
+  private:
+    void add(const Moment& now, uint32_t more, Site where) {
         bool together = block_epoch == now.block_epoch && warp == now.warp &&
                         warp_epoch == now.warp_epoch;
-        *this = {now.block_epoch, now.warp_epoch, now.warp,
-                 (together ? lanes : 0) | 1u << now.lane, where};
-    }
-    std::string text() const {
-        return "warp " + std::to_string(warp) + ", " + lanes_text(lanes) + " at " + site.text();
+        *this = {now.block_epoch, now.warp_epoch, now.warp, (together ? lanes : 0) | more, where};
     }
 };
 
@@ -89,10 +94,28 @@ struct Cell {
     Touch written, read, read_before;
     Write how = Write::store;
     int32_t barrier = 0, phase = 0;  // of a bulk copy
+    int32_t fences = 0;              // of the proxies, that its writer had made before
+    int32_t wgmmas = 0;              // that are under way and read it; the latest of them:
+    int32_t wgmma_warp = 0;
+    Site wgmma = {nullptr, 0};
 };
 
 class Shadow {
     std::vector<Cell> cells;
+    std::vector<std::vector<Touch>> fences;  // of the proxies, by thread
+
+    static size_t thread(const Touch& one) {
+        return size_t(one.warp) * 32 + size_t(__builtin_ctz(one.lanes));
+    }
+
+    // What is wrong with a read of the asynchronous proxy: stores are seen behind a fence of their
+    // thread, which happened before.
+    std::string unfenced(const Cell& cell, const Moment& now) const {
+        if (cell.how == Write::bulk_copy) return "";
+        const auto& made = fences[thread(cell.written)];
+        if (made.size() > size_t(cell.fences) && !made[size_t(cell.fences)].races_with(now)) return "";
+        return "written by " + cell.written.text() + " in another proxy, no fence between";
+    }
 
     static std::string overlap(const Cell& cell, const Moment& now) {
         if (cell.how == Write::cp_async)
@@ -108,7 +131,10 @@ class Shadow {
 
   public:
     // Forgets everything: a new block starts with nothing written.
-    void reset(size_t bytes) { cells.assign(bytes, Cell()); }
+    void reset(size_t bytes, size_t threads) {
+        cells.assign(bytes, Cell());
+        fences.assign((threads + 31) / 32 * 32, {});
+    }
     int64_t bytes() const { return int64_t(cells.size()); }
 
     // What is wrong with a read that happens now, or nothing.
@@ -131,11 +157,14 @@ class Shadow {
             if (std::string wrong = overlap(cell, now); !atomic && !wrong.empty()) return wrong;
             if (how == Write::atomic && !cell.written.block_epoch)
                 return "nothing has been written there yet";
+            if (cell.wgmmas)
+                return "a wgmma of warp " + std::to_string(cell.wgmma_warp) + " at " +
+                       cell.wgmma.text() + " may still be reading: no wait between";
             for (const Touch* reader : {&cell.read, &cell.read_before})
                 if (reader->races_with(now))
                     return "a race: read by " + reader->text() + ", no barrier between";
             cell.written.add(now, site);
-            cell.how = how;
+            cell.how = how, cell.fences = fences_of(now);
         }
         return "";
     }
@@ -149,9 +178,43 @@ class Shadow {
     // A cp.async is done: it counts as a write of its thread, made now.
     void arrive(int64_t at, int bytes, const Moment& now, Site site) {
         for (int64_t i = at; i < at + bytes; i++) {
-            cells[size_t(i)].how = Write::store;
-            cells[size_t(i)].written.add(now, site);
+            Cell& cell = cells[size_t(i)];
+            cell.how = Write::store, cell.fences = fences_of(now);
+            cell.written.add(now, site);
         }
+    }
+
+    // A fence between the proxies, of what its thread has stored.
+    void fence(const Moment& now, Site site) {
+        Touch one;
+        one.add(now, site);
+        fences[thread(one)].push_back(one);
+    }
+
+    // What is wrong with a wgmma that reads from now on, or nothing.
+    std::string begin_wgmma(int64_t at, int bytes, const Moment& now, Site site) {
+        for (int64_t i = at; i < at + bytes; i++) {
+            Cell& cell = cells[size_t(i)];
+            if (std::string wrong = overlap(cell, now); !wrong.empty()) return wrong;
+            if (!cell.written.block_epoch) return "nothing has been written there yet";
+            if (std::string wrong = unfenced(cell, now); !wrong.empty()) return wrong;
+            cell.wgmmas++, cell.wgmma_warp = now.warp, cell.wgmma = site;
+        }
+        return "";
+    }
+
+    // It has been waited for: it counts as a read made now.
+    void end_wgmma(int64_t at, int bytes, const Moment& now, Site site) {
+        for (int64_t i = at; i < at + bytes; i++) {
+            Cell& cell = cells[size_t(i)];
+            if (cell.read.warp != now.warp) cell.read_before = cell.read;
+            cell.read.add_wgmma(now, site), cell.wgmmas--;
+        }
+    }
+
+  private:
+    int32_t fences_of(const Moment& now) const {
+        return int32_t(fences[size_t(now.warp * 32 + now.lane)].size());
     }
 };
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPERATIONS = (
     "shared_load", "shared_store", "ldmatrix", "cp_async", "commit", "wait",
     "global_load", "global_store", "atomic", "mma", "shuffle", "vote", "popcount", "barrier",
-    "warp_barrier", "stmatrix", "mbarrier", "bulk_copy", "bmma", "mma_sp",
+    "warp_barrier", "stmatrix", "mbarrier", "bulk_copy", "bmma", "mma_sp", "wgmma", "wgmma_sp",
 )  # fmt: skip
 
 

@@ -69,6 +69,23 @@ __global__ void told_by_the_warp(const __grid_constant__ Problem p) {
     if (i < 32) st_global(C + i, int(ld_shared(buffer + 4 * i)));
 }
 
+// Two warps read a buffer M times; whichever counts last fills it again.
+__global__ void filled_by_the_last(const __grid_constant__ Problem p) {
+    BULK
+    if (i == 0) st_shared(barrier + 8, 0);
+    make(barrier);
+    if (i == 0) copy(buffer, A, 256, barrier);
+    int sum = 0;
+    for (int turn = 0; turn < p.M; turn++) {
+        mbarrier_wait(barrier, turn % 2);
+        sum += int(ld_shared(buffer + 4 * i));
+        __syncwarp();
+        if (i % 32 == 0 && count_shared(barrier + 8) % 2 == 1 && turn + 1 < p.M)
+            copy(buffer, A + 64 * (turn + 1), 256, barrier);
+    }
+    st_global(C + i, sum);
+}
+
 // --- wrong ---
 
 __global__ void no_wait(const __grid_constant__ Problem p) {
@@ -92,6 +109,18 @@ __global__ void one_lane_waits(const __grid_constant__ Problem p) {
     make(barrier);
     if (i == 0) copy(buffer, A, 256, barrier), mbarrier_wait(barrier, 0);
     if (i < 32) ld_shared(buffer + 4 * i);  // here
+}
+
+// By a warp that does not know whether it is the last.
+__global__ void filled_by_the_first(const __grid_constant__ Problem p) {
+    BULK
+    if (i == 0) st_shared(barrier + 8, 0);
+    make(barrier);
+    if (i == 0) copy(buffer, A, 256, barrier);
+    mbarrier_wait(barrier, 0);
+    ld_shared(buffer + 4 * i);  // here
+    __syncwarp();
+    if (i % 32 == 0 && count_shared(barrier + 8) == 0) copy(buffer, A, 256, barrier);
 }
 
 __global__ void store_into_a_copy(const __grid_constant__ Problem p) {
@@ -255,12 +284,14 @@ using namespace lscd;
 BULK_PROBE(refilled)
 BULK_PROBE(producer_and_consumer)
 BULK_PROBE(told_by_the_warp)
+BULK_PROBE(filled_by_the_last)
 BULK_PROBE(no_wait)
 BULK_PROBE(wait_for_the_phase_before)
 BULK_PROBE(one_lane_waits)
 BULK_PROBE(store_into_a_copy)
 BULK_PROBE(copy_into_a_copy)
 BULK_PROBE(refilled_too_early)
+BULK_PROBE(filled_by_the_first)
 BULK_PROBE(read_after_arriving)
 BULK_PROBE(bytes_that_nobody_copies)
 BULK_PROBE(too_few_arrivals)

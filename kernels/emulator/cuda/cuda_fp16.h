@@ -1,6 +1,8 @@
 // fp16 for the emulator.
 #pragma once
-#include "../floats.h"
+#include "../memory.h"
 
 inline float __half2float(__half value) { return lscd::simt::to_float(value); }
-inline __half __float2half_rn(float value) { return lscd::simt::to_half(value); }
+inline __half __float2half_rn(float value, lscd::simt::Site site = lscd::simt::here()) {
+    return lscd::simt::to_half(lscd::simt::known(value, site));
+}

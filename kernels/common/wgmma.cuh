@@ -1,0 +1,133 @@
+// The PTX of warpgroups on sm_90: four warps that multiply matrices in shared memory, asynchronously. As
+// in ptx.cuh each instruction has its own name, and the emulator has functions of these names.
+//
+//   wgmma_fence()                  registers are written: products may read them
+//   wgmma_...(sums, ...)           products, several
+//   wgmma_commit()                 they are a group
+//   wgmma_wait<n>()                all but the latest n groups are done: until then their sums, their
+//                                  registers and what they read in shared memory are theirs
+#pragma once
+#include "ptx.cuh"
+
+namespace lscd {
+
+// --- descriptors of matrices in shared memory ------------------------------------------------------
+//
+// Sixteen bytes number i of row r of a matrix lie where number i ^ r % 8 would (rows of 128 bytes; of 64
+// bytes: i ^ r / 2 % 4). A matrix begins at a multiple of 8 rows; parts of its rows, further on in them.
+
+// [rows of A or columns of B][k], 128 bytes a row.
+__device__ inline uint64_t k_major(Address at) {
+    constexpr uint64_t SWIZZLE_128 = 1, EIGHT_ROWS = 8 * 128, UNUSED = 1;
+    return (at & 0x3ffff) >> 4 | UNUSED << 16 | EIGHT_ROWS >> 4 << 32 | SWIZZLE_128 << 62;
+}
+
+// B as [k][n], ROW_BYTES of n a row, 128 or 64. What follows in n is `next` bytes further on.
+template <int ROW_BYTES>
+__device__ inline uint64_t n_major(Address at, uint32_t next) {
+    static_assert(ROW_BYTES == 128 || ROW_BYTES == 64);
+    constexpr uint64_t SWIZZLE = ROW_BYTES == 128 ? 1 : 2, EIGHT_ROWS = 8 * ROW_BYTES;
+    return (at & 0x3ffff) >> 4 | uint64_t(next >> 4) << 16 | EIGHT_ROWS >> 4 << 32 | SWIZZLE << 62;
+}
+
+}  // namespace lscd
+
+#ifdef LSCD_EMULATOR
+#include "../emulator/wgmma.h"
+#else
+
+namespace lscd {
+
+// What this thread has stored into shared memory, wgmma and bulk copies see after the next barrier.
+__device__ inline void async_proxy_fence() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+__device__ inline void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int GROUPS>
+__device__ inline void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
+}
+
+// Registers of a product that has been waited for: the compiler must leave them until here.
+__device__ inline void wgmma_used(const uint32_t (&r)[4]) {
+    asm volatile("" ::"r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));
+}
+
+// The sums of N columns as operands, and their numbers.
+#define LSCD_D(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define LSCD_D8 LSCD_D(0)
+#define LSCD_D16 LSCD_D8, LSCD_D(1)
+#define LSCD_D24 LSCD_D16, LSCD_D(2)
+#define LSCD_D32 LSCD_D24, LSCD_D(3)
+#define LSCD_D40 LSCD_D32, LSCD_D(4)
+#define LSCD_D48 LSCD_D40, LSCD_D(5)
+#define LSCD_D56 LSCD_D48, LSCD_D(6)
+#define LSCD_D64 LSCD_D56, LSCD_D(7)
+#define LSCD_R8 "%0, %1, %2, %3"
+#define LSCD_R16 LSCD_R8 ", %4, %5, %6, %7"
+#define LSCD_R24 LSCD_R16 ", %8, %9, %10, %11"
+#define LSCD_R32 LSCD_R24 ", %12, %13, %14, %15"
+#define LSCD_R40 LSCD_R32 ", %16, %17, %18, %19"
+#define LSCD_R48 LSCD_R40 ", %20, %21, %22, %23"
+#define LSCD_R56 LSCD_R48 ", %24, %25, %26, %27"
+#define LSCD_R64 LSCD_R56 ", %28, %29, %30, %31"
+
+// d[64 x N] (+)= a[64x16] * b[16 x N], without the sum where `adds` is 0. a and b lie k_major. Of the
+// 16 rows of a warp, d[i] of a lane is of columns 8 i on, as of mma.
+template <class T, int N>
+__device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, uint64_t b,
+                                             uint32_t adds) {
+#define LSCD_WGMMA(TYPE, COLS, A, B, ADDS)                                                             \
+    asm volatile("{ .reg .pred adds; setp.ne.b32 adds, " ADDS ", 0; "                                 \
+                 "wgmma.mma_async.sync.aligned.m64n" #COLS "k16.f32." TYPE "." TYPE " {" LSCD_R##COLS  \
+                 "}, " A ", " B ", adds, 1, 1, 0, 0; }"                                               \
+                 : LSCD_D##COLS                                                                       \
+                 : "l"(a), "l"(b), "r"(adds))
+#define LSCD_TYPES(COLS, A, B, ADDS)                                                                   \
+    if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B, ADDS);         \
+    if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B, ADDS)
+    static_assert(N == 8 || N == 16 || N == 32 || N == 64);
+    LSCD_TYPES(8, "%4", "%5", "%6");
+    LSCD_TYPES(16, "%8", "%9", "%10");
+    LSCD_TYPES(32, "%16", "%17", "%18");
+    LSCD_TYPES(64, "%32", "%33", "%34");
+#undef LSCD_TYPES
+#undef LSCD_WGMMA
+}
+
+// d[64 x N] (+)= a[64x32, two of each four columns] * b[32 x N], without the sum where `adds` is 0; a
+// in registers, as of mma_sp, and b n_major. Of each four lanes, 2 * STEP and the next one give the
+// metadata: which columns.
+template <class T, int N, int STEP>
+__device__ __forceinline__ void wgmma_sp_m64k32(float (&d)[N / 8][4], const uint32_t (&a)[4],
+                                                uint64_t b, const uint32_t& metadata, uint32_t adds) {
+#define LSCD_WGMMA(TYPE, COLS, A, B, ADDS)                                                             \
+    asm volatile("{ .reg .pred adds; setp.ne.b32 adds, " ADDS ", 0; "                                 \
+                 "wgmma.mma_async.sp.sync.aligned.m64n" #COLS "k32.f32." TYPE "." TYPE                 \
+                 " {" LSCD_R##COLS "}, {" A "}, " B ", adds, 1, 1, 1; }"                              \
+                 : LSCD_D##COLS                                                                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(metadata), "n"(STEP),      \
+                   "r"(adds))
+#define LSCD_TYPES(COLS, A, B, ADDS)                                                                   \
+    if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B, ADDS);         \
+    if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B, ADDS)
+    static_assert(N % 8 == 0 && 24 <= N && N <= 64);
+    LSCD_TYPES(24, "%12, %13, %14, %15", "%16, %17, %18", "%19");
+    LSCD_TYPES(32, "%16, %17, %18, %19", "%20, %21, %22", "%23");
+    LSCD_TYPES(40, "%20, %21, %22, %23", "%24, %25, %26", "%27");
+    LSCD_TYPES(48, "%24, %25, %26, %27", "%28, %29, %30", "%31");
+    LSCD_TYPES(56, "%28, %29, %30, %31", "%32, %33, %34", "%35");
+    LSCD_TYPES(64, "%32, %33, %34, %35", "%36, %37, %38", "%39");
+#undef LSCD_TYPES
+#undef LSCD_WGMMA
+}
+
+}  // namespace lscd
+
+#endif

@@ -1,0 +1,63 @@
+// Matrices in shared memory as the descriptors of wgmma give them (common/wgmma.cuh makes them).
+#pragma once
+#include <vector>
+
+#include "memory.h"
+
+namespace lscd::simt {
+
+constexpr int UNIT = 16;  // bytes, of one swizzle's pieces
+
+// Elements (row, k): row of A, or column of B.
+struct Described {
+    uint64_t descriptor;
+    bool k_major;
+    uint32_t start, next_part, next_eight, swizzle;  // swizzle: bits of an address that it changes
+
+    Described(uint64_t descriptor, bool k_major)
+        : descriptor(descriptor), k_major(k_major), start(field(0)), next_part(field(16)),
+          next_eight(field(32)), swizzle(uint32_t(4 - (descriptor >> 62)) & 3) {}
+
+    // A line has 64, 32 or 16 elements; what follows in it is elsewhere.
+    uint32_t address(int row, int k) const {
+        int line = k_major ? row : k, in_line = k_major ? k : row, width = 8 << swizzle;
+        uint32_t at = start + uint32_t(line % 8 * width + in_line % width) * 2 +
+                      uint32_t(line / 8) * next_eight + uint32_t(in_line / width) * next_part;
+        return at ^ (at >> 7 & mask()) << 4;
+    }
+
+    // Offsets of the units that elements [first, first + rows) x [0, depth) lie in.
+    std::vector<int64_t> units(int first, int rows, int depth) const {
+        std::vector<int64_t> found;
+        for (int row = first; row < first + rows; row += k_major ? 1 : 8)
+            for (int k = 0; k < depth; k += k_major ? 8 : 1)
+                found.push_back(int64_t(address(row, k) & ~15u) - SHARED_BASE);
+        return found;
+    }
+
+    template <class T>
+    double element(int row, int k) const {
+        T half;
+        memcpy(&half, shared_memory(address(row, k)), sizeof half);
+        return to_float(half);
+    }
+
+    // What is wrong with a matrix of so many rows, or nothing.
+    std::string wrong(int rows, int depth) const {
+        if (!swizzle) return "a descriptor without swizzle, which the emulator does not know";
+        if (descriptor >> 49 & 7 || start >> 7 & mask())
+            return "a matrix that does not begin at a line that is a multiple of 8";
+        int64_t bytes = Block::current->shadow.bytes();
+        for (int64_t at : units(0, rows, depth))
+            if (at < 0 || at + UNIT > bytes)
+                return "shared address " + std::to_string(at) + ": out of bounds, the block has " +
+                       std::to_string(bytes) + " bytes";
+        return "";
+    }
+
+  private:
+    uint32_t field(int bit) const { return uint32_t(descriptor >> bit & 0x3fff) << 4; }
+    uint32_t mask() const { return (1u << swizzle) - 1; }
+};
+
+}  // namespace lscd::simt
