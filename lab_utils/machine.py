@@ -99,12 +99,27 @@ def driver(device: torch.device | str = "cpu") -> str:
     """
     if torch.device(device).type == "cpu":
         return ""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return _nvidia_smi("--query-gpu=driver_version").splitlines()[0].strip()
+
+
+def gpu_processes(device: torch.device | str) -> dict[int, int]:
+    """Bytes that each process has on that GPU, by its id; those that the driver does not hide.
+
+    Raises RuntimeError where nvidia-smi fails.
+    """
+    uuid = torch.cuda.get_device_properties(device).uuid
+    lines = _nvidia_smi("--query-compute-apps=pid,used_memory", f"--id=GPU-{uuid}").splitlines()
+    found = (line.split(",") for line in lines if "," in line)
+    return {int(pid): int(mib.split()[0]) << 20 for pid, mib in found if mib.split()[0].isdigit()}
+
+
+def _nvidia_smi(*arguments: str) -> str:
+    command = ["nvidia-smi", *arguments, "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise RuntimeError(f"{' '.join(command)} failed: {error}") from error
-    return done.stdout.splitlines()[0].strip()
+    return done.stdout
 
 
 def cuda_version(device: torch.device | str = "cpu") -> str:

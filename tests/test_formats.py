@@ -14,6 +14,16 @@ from lab_utils.formats import FORMATS, Csr, SparseMatrix, checks, encode
 from lab_utils.patterns import PATTERNS, random_sparse
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_decodes_into_memory_that_is_given(format):
+    dense = random_sparse(70, 90, 0.6)
+    A, out = encode(fitting(dense, format), format), torch.full((70, 90), torch.nan).half()
+    assert A.decode(out=out) is out and same_bits(out, A.decode())
+    for wrong in (out.T, out.float(), out[:, ::2], out[1:]):
+        with pytest.raises(ValueError, match=r"out is .*; allowed: .*70, 90"):
+            A.decode(out=wrong)
+
+
 def test_the_registry_is_in_order():
     papers = ["dense", "csr", "tiled_csl", "tca_bme", "2:4", "sparta"]
     assert list(FORMATS) == [*papers, "zero_row_24", "zero_row_24_strips"]

@@ -81,6 +81,20 @@ def test_weights_decoded_first_give_the_dense_models_bits() -> None:
     assert torch.equal(model(tokens), expected)
 
 
+@torch.inference_mode()
+def test_matrices_are_decoded_into_the_same_memory() -> None:
+    model = sparse(pruned(random_model(torch.float16), 0.6))
+    qkv, fc1 = model.layers[0].qkv.weight, model.layers[1].fc1.weight
+    rooms = {layer.scratch for layer in model.layers}
+    (scratch,) = rooms
+    assert scratch.weights == max(qkv.shape[0] * qkv.shape[1], fc1.shape[0] * fc1.shape[1])
+    first = scratch.decoded(qkv)
+    assert torch.equal(first, qkv.decode())
+    second = scratch.decoded(fc1)
+    assert torch.equal(second, fc1.decode()) and second.data_ptr() == first.data_ptr()
+    assert not second.is_inference()
+
+
 def test_the_limit_of_decoding_first_can_be_set() -> None:
     model = random_model()
     for kind, limit in DENSE_ABOVE.items():

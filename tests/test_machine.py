@@ -2,8 +2,10 @@
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from lab_utils import backends, machine
@@ -112,6 +114,16 @@ def test_the_driver_is_what_nvidia_smi_says(tmp_path: Path, monkeypatch) -> None
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match="nvidia-smi --query-gpu=driver_version .* failed"):
         machine.driver("cuda")
+
+
+def test_gpu_processes_are_those_that_nvidia_smi_tells(tmp_path: Path, monkeypatch) -> None:
+    fake = tmp_path / "nvidia-smi"
+    fake.write_text("#!/bin/sh\nprintf '71, 512 MiB\\n72, 3 MiB\\n73, [N/A]\\n'\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    found = SimpleNamespace(uuid="0-1")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: found)
+    assert machine.gpu_processes("cuda") == {71: 512 << 20, 72: 3 << 20}
 
 
 @pytest.fixture

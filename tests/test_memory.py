@@ -5,13 +5,15 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab_utils import catalog
 from lab_utils.analysis import compression as c
 from lab_utils.analysis import memory as m
+from lab_utils.formats import encode
 from lab_utils.llm import OPT, OPTConfig, cache
+from lab_utils.patterns import random_sparse
 
 OPT_30B, OPT_175B = catalog.model("OPT-30B"), catalog.model("OPT-175B")
 A100 = m.usable_bytes(catalog.device("A100-80GB"))
@@ -50,14 +52,21 @@ def test_terms_by_hand() -> None:
     assert m.total(work) == sum(terms.values())
 
 
+@settings(deadline=None)  # formulas of chunks add up thousands of terms
 @given(st.floats(0, 1), st.sampled_from(list(c.FORMULAS)))
 def test_weights_of_one_gpu_are_those_of_the_formats(sparsity: float, format: str) -> None:
     work = m.Workload(OPT_30B, format, sparsity)
-    layer = sum(
-        c.format_bytes(format, M, K, sparsity) + c.stored_extra_bytes(format, M, K)
-        for M, K in catalog.layer_shapes(OPT_30B).values()
-    )
+    shapes = catalog.layer_shapes(OPT_30B).values()
+    layer = sum(m.encoded_bytes(format, M, K, sparsity) for M, K in shapes)
     assert m.needs(work)["weights"] == pytest.approx(48 * layer)
+
+
+@pytest.mark.parametrize("sparsity", [0.5, 0.8])
+@pytest.mark.parametrize("format", ["tiled_csl", "tca_bme", "zero_row_24"])
+def test_encodings_are_as_large_as_planned(format: str, sparsity: float) -> None:
+    M, K = 512, 7168
+    encoding = encode(random_sparse(M, K, sparsity), format)
+    assert encoding.nbytes == pytest.approx(m.encoded_bytes(format, M, K, sparsity), rel=0.01)
 
 
 def test_weights_and_tables_are_the_checkpoint_of_opt_125m() -> None:
@@ -72,7 +81,7 @@ def test_dense_matrices_are_the_ones_that_are_named() -> None:
     assert kept == {f"layers.{i}.fc1" for i in [*range(12), *range(36, 48)]}
     work = m.Workload(OPT_30B, "tca_bme", 0.8)
     M, K = catalog.layer_shapes(OPT_30B)["fc1"]
-    each = 2 * M * K - c.format_bytes("tca_bme", M, K, 0.8) - c.stored_extra_bytes("tca_bme", M, K)
+    each = 2 * M * K - m.encoded_bytes("tca_bme", M, K, 0.8)
     more = m.needs(replace(work, dense=kept.__contains__))["weights"] - m.needs(work)["weights"]
     assert more == pytest.approx(24 * each)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
+from lab_utils.analysis.zero_row_24 import PAIRS_FROM
 from lab_utils.catalog import Device, Model, layer_shapes
 
 GIB = 1 << 30
@@ -22,10 +23,11 @@ TERMS = {
     "context": "the driver, and the kernels' code",
 }
 USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
-CONTEXT_BYTES = 0.5 * GIB  # assumed: usual with torch and cuBLAS loaded, not measured by us
-LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90; less elsewhere
+CONTEXT_BYTES = 0.89e9  # what dense OPT-30B took on one H200 beyond the other terms (CUDA 13.0)
+LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90, for each stream; less elsewhere
 DENSE_ABOVE = 256  # tokens: with more, lab_utils.llm decodes a matrix and multiplies it dense
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
+SKIPPED = {"zero_row_24": 0.015, "zero_row_24_strips": 0.045}  # of bytes, to avoid bank conflicts
 SPLITS = 4  # partial sums in fp32 that a product adds: an upper bound for skinny products
 
 
@@ -171,10 +173,15 @@ def _weights(work: Workload) -> float:
         names = (f"layers.{layer}.{matrix}" for layer in range(work.model.layers))
         kept = sum(work.dense(name) for name in names)
         dense += kept * VALUE_BYTES * M * K
-        each = format_bytes(work.format, M, K, work.sparsity)
-        each += stored_extra_bytes(work.format, M, K)
-        encoded += (work.model.layers - kept) * each
+        encoded += (work.model.layers - kept) * encoded_bytes(work.format, M, K, work.sparsity)
     return encoded + dense
+
+
+def encoded_bytes(format: str, M: int, K: int, sparsity: float) -> float:
+    """Expected bytes of a matrix as `encode` lays it out by itself, for a random mask."""
+    options = {"pairs": sparsity >= PAIRS_FROM} if format == "zero_row_24" else {}
+    nbytes = format_bytes(format, M, K, sparsity, **options) * (1 + SKIPPED.get(format, 0))
+    return nbytes + stored_extra_bytes(format, M, K)
 
 
 def _tables(model: Model, gpus: int) -> float:
@@ -217,8 +224,11 @@ def _workspace(work: Workload) -> float:
 
 
 def _graphs(work: Workload) -> float:
-    """What one decode step computes: its activations are those of a prompt of one token."""
-    return _activations(replace(work, prompt=1, output=work.positions - 1))
+    """What one decode step computes: its activations are those of a prompt of one token.
+
+    Steps are captured on a stream of their own, for which cuBLAS has another workspace.
+    """
+    return _activations(replace(work, prompt=1, output=work.positions - 1)) + LIBRARY_BYTES
 
 
 def _divides(gpus: int, model: Model) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a chunk; rows of one of its four tiles
 ORDERS = 32  # groups of a stream: 16 of either row
 SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
+PAIRS_FROM = 0.65  # sparsity from which streams are words of two values
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
 METADATA_BYTES, STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 512, 64, 512, 4

@@ -66,11 +66,18 @@ class SparseMatrix(ABC):
 
     # --- what all formats share ------------------------------------------------------------
 
-    def decode(self) -> Tensor:
-        """The dense matrix [M, K], bit for bit what was encoded, on the device of the arrays."""
+    def decode(self, out: Tensor | None = None) -> Tensor:
+        """The dense matrix [M, K], bit for bit what was encoded, on the device of the arrays.
+
+        `out`: where to write it, contiguous, as it would be made. Raises ValueError otherwise.
+        """
         self.ensure_valid()
-        dense = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
-        self._unpack(dense)
+        place = {"dtype": self.dtype, "device": self.device}
+        dense = torch.empty(self.shape, **place) if out is None else out
+        found = (dense.shape, dense.dtype, dense.device, dense.is_contiguous())
+        if found != (self.shape, self.dtype, self.device, True):
+            raise ValueError(f"out is {found}; allowed: {(self.shape, *place.values(), True)}")
+        self._unpack(dense.zero_())
         return dense
 
     @classmethod

@@ -6,13 +6,11 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
-from lab_utils.analysis.zero_row_24 import COLS, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, PAIRS_FROM, whole_chunks
 from lab_utils.formats.checks import check_dense
 from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
 from lab_utils.formats.zero_row_24_encode import REACH, Queues, check_options, checked_slice, pack
 from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, regular_chunks, tiles_of
-
-PAIRS_FROM = 0.65  # sparsity
 
 
 class ZeroRow24(ZeroRowChunks):

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from lab_utils.analysis.memory import DENSE_ABOVE as DENSE_ABOVE_ON_GPU
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.parallel import ALONE, Ranks
+from lab_utils.llm.scratch import Scratch
 from lab_utils.nn import SparseLinear
 
 MATRICES = ("qkv", "out", "fc1", "fc2")
@@ -51,9 +52,11 @@ def causal(layer: int, q: Tensor, kv: Tensor) -> Tensor:
 class Layer(nn.Module):
     """One decoder layer; with `ranks`, one rank's share of it, whose sums are over all ranks."""
 
-    def __init__(self, config: OPTConfig, index: int, ranks: Ranks = ALONE, **place):
+    def __init__(self, config: OPTConfig, index: int, ranks: Ranks = ALONE,
+                 scratch: Scratch | None = None, **place):  # fmt: skip
         super().__init__()
         self.config, self.index, self.ranks = config, index, ranks
+        self.scratch = scratch or Scratch(config, ranks.world)
         self.dense_above: int | None = None
         heads, ffn = config.share(ranks.world)
         H, width = config.hidden, heads * config.head_dim
@@ -93,7 +96,7 @@ class Layer(nn.Module):
     def multiply(self, linear: nn.Module, x: Tensor) -> Tensor:
         """linear(x), decoded first where that is expected to be faster (see `DENSE_ABOVE`)."""
         if isinstance(linear, SparseLinear) and x.shape[:-1].numel() > self.limit(x.device):
-            return F.linear(x, linear.weight.decode(), linear.bias)
+            return F.linear(x, self.scratch.decoded(linear.weight), linear.bias)
         return linear(x)
 
     def limit(self, device: torch.device) -> float:
@@ -140,7 +143,9 @@ class OPT(nn.Module):
         self.embedding = nn.Embedding(config.vocab, E, **place)
         self.positions = nn.Embedding(config.max_positions + POSITION_OFFSET, H, **place)
         self.project_in = nn.Linear(E, H, bias=False, **place) if projected else None
-        self.layers = nn.ModuleList(Layer(config, i, ranks, **place) for i in range(config.layers))
+        scratch = Scratch(config, ranks.world)
+        layers = (Layer(config, i, ranks, scratch, **place) for i in range(config.layers))
+        self.layers = nn.ModuleList(layers)
         norm = {"elementwise_affine": config.norm_affine, **place}
         self.final_norm = nn.LayerNorm(H, **norm) if config.final_norm else None
         self.project_out = nn.Linear(H, E, bias=False, **place) if projected else None

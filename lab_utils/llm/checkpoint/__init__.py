@@ -2,8 +2,8 @@
 
 `sources` says what weights are read from, `hugging_face` is one: a checkpoint of that library.
 `loading` prunes and encodes them layer by layer, `saving` writes what comes of it, in the files
-that `layout` names, and `stored` reads it again. `skeleton` is the model that they fill, `opening`
-finds out what a name or folder stands for.
+that `layout` names, and `stored` reads it again. `skeleton` is the model that they fill, in memory
+that `build_pool` keeps free of holes; `opening` finds out what a name or folder stands for.
 """
 
 from lab_utils.llm.checkpoint.hugging_face import HuggingFace

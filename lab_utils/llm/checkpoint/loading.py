@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from lab_utils.llm.checkpoint.build_pool import BuildPool
 from lab_utils.llm.checkpoint.skeleton import linear_of, own_copy, set_parameter, skeleton
 from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.model import MATRICES, OPT, Layer
@@ -56,15 +57,18 @@ def placed(
         if name != "layers":
             reader.fill(module, name)
     calibration = Calibration(model, tokens) if recipe.statistic else None
+    pool = BuildPool(reader.device)
     for layer in model.layers:
         for name in ("attention_norm", "mlp_norm"):
             reader.fill(layer.get_submodule(name), layer.full_name(name))
-        for name in MATRICES:
-            linear = reader.linear(full := layer.full_name(name))
-            setattr(layer, name, linear if calibration else recipe.encoded(full, linear))
-        if calibration:
-            prune_layer(layer, recipe, calibration)
-            encode_layer(layer, recipe)
+        with pool.active():
+            for name in MATRICES:
+                linear = reader.linear(full := layer.full_name(name))
+                setattr(layer, name, linear if calibration else recipe.encoded(full, linear))
+            if calibration:
+                prune_layer(layer, recipe, calibration)
+                encode_layer(layer, recipe)
+        pool.move_out(layer)
         yield layer
 
 

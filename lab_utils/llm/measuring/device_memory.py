@@ -1,6 +1,7 @@
 """Memory of the device that a model runs on: what it may have, what it took, and too little."""
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,16 +29,25 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak_bytes(device: torch.device) -> float:
-    """The most memory taken on the GPU since `reset_peak`; NaN for the CPU.
+    """The most memory that this process took on the GPU since `reset_peak`; NaN for the CPU.
 
-    That of torch's allocator, with the private memory of graphs, and what is now taken outside of
-    it: by the driver, by libraries and kernels, and by other programs, if there are any.
+    That of torch's allocator, with the private memory of graphs, and what the process has outside
+    of it now: the driver's context, libraries and the kernels' code.
     """
     if device.type != "cuda":
         return math.nan
+    return torch.cuda.max_memory_reserved(device) + outside_bytes(device)
+
+
+def outside_bytes(device: torch.device) -> float:
+    """What this process has on the GPU outside of torch's allocator.
+
+    By the driver's list of processes. Where this process is not in it, as in a container, by what
+    is taken on the whole GPU: then no other program may use it.
+    """
     free, everything = torch.cuda.mem_get_info(device)
-    outside = everything - free - torch.cuda.memory_reserved(device)
-    return torch.cuda.max_memory_reserved(device) + outside
+    taken = machine.gpu_processes(device).get(os.getpid(), everything - free)
+    return taken - torch.cuda.memory_reserved(device)
 
 
 @contextmanager
