@@ -1,4 +1,4 @@
-"""The GPU encoder of zero-row 2:4, in the emulator: the CPU's bytes, and what it says of damage."""
+"""GPU encoders of zero-row 2:4, in the emulator: the CPU's bytes, and what they say of damage."""
 
 import ctypes
 
@@ -9,16 +9,22 @@ from matrices import ODD_BITS, flipped, same_bits
 from torch import Tensor
 
 from lab_utils.backends.simt import Machine
-from lab_utils.formats import ZeroRow24, native
+from lab_utils.formats import FORMATS, SparseMatrix, encode, native
 from lab_utils.patterns import random_sparse
 from lab_utils.toolchains import KERNELS
 
-OPTIONS = {
-    "default": {},
-    "packed": {"pairs": False, "slice_cols": 144, "reach": 16},
-    "pairs": {"pairs": True, "slice_cols": 96},
-    "plain order": {"pairs": True, "slice_cols": 48, "reach": -1},
+ROWS, STRIPS = "zero_row_24", "zero_row_24_strips"
+CASES = {
+    "default": (ROWS, {}),
+    "packed": (ROWS, {"pairs": False, "slice_cols": 144, "reach": 16}),
+    "pairs": (ROWS, {"pairs": True, "slice_cols": 96}),
+    "plain order": (ROWS, {"pairs": True, "slice_cols": 48, "reach": -1}),
+    "strips": (STRIPS, {}),
+    "strips, entries": (STRIPS, {"levels": 0, "reach": 8}),
+    "strips, level 1": (STRIPS, {"levels": 1, "reach": -1}),
 }
+
+formats = pytest.mark.parametrize("format", [ROWS, STRIPS])
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +56,9 @@ def on_gpu(machine, monkeypatch):
     return run
 
 
-def check(on_gpu, dense: Tensor, **options) -> None:
-    expected = ZeroRow24.encode(dense, **options)
-    A = on_gpu(ZeroRow24.encode, dense, **options)
+def check(on_gpu, dense: Tensor, format: str, options: dict) -> None:
+    expected = encode(dense, format, **options)
+    A = on_gpu(encode, dense, format, **options)
     assert A.constants == expected.constants
     for name, array in expected.arrays.items():
         assert torch.equal(A.arrays[name], array), name
@@ -61,11 +67,11 @@ def check(on_gpu, dense: Tensor, **options) -> None:
     assert on_gpu(lambda: A.nnz) == expected.nnz
 
 
-@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.8, 0.97, 1.0])
 def test_same_bytes(on_gpu, case, sparsity):
     for seed, shape in enumerate([(1, 1), (70, 49), (64, 200)]):
-        check(on_gpu, random_sparse(*shape, sparsity, seed=seed), **OPTIONS[case])
+        check(on_gpu, random_sparse(*shape, sparsity, seed=seed), *CASES[case])
     assert len(on_gpu.called) == 6
 
 
@@ -75,24 +81,33 @@ def test_dense_tiles_odd_values_and_rows_of_any_length(on_gpu, dtype):
     dense[20:68, 48:130] = 1.5
     for row, pattern in enumerate(ODD_BITS):
         dense.view(torch.int16)[row, 3 * row] = pattern - (1 << 16 if pattern >= 1 << 15 else 0)
-    for options in OPTIONS.values():
-        check(on_gpu, dense, **options)
+    for case in CASES.values():
+        check(on_gpu, dense, *case)
 
 
-def outcome(A: ZeroRow24, arrays: dict[str, Tensor]) -> str:
+def outcome(A: SparseMatrix, arrays: dict[str, Tensor]) -> str:
     try:
-        ZeroRow24(A.shape, A.dtype, arrays)
+        FORMATS[A.name](A.shape, A.dtype, arrays)
     except ValueError as error:
         return str(error)
     return "valid"
 
 
-def test_damage_is_found_as_on_the_cpu(on_gpu):
+def small(format: str, seed: int) -> SparseMatrix:
+    """A matrix of a few ragged chunks; streams, or levels, by turns."""
+    dense = random_sparse(70, 220, (0.2, 0.6, 0.9)[seed % 3], seed=seed)
+    even = seed % 2 == 0
+    options = {"slice_cols": 96, "pairs": even} if format == ROWS else {"levels": int(even)}
+    return encode(dense, format, **options)
+
+
+@formats
+def test_damage_is_found_as_on_the_cpu(on_gpu, format):
     generator, said = torch.Generator().manual_seed(0), set()
     for seed in range(60):
-        dense = random_sparse(70, 120, (0.2, 0.6, 0.9)[seed % 3], seed=seed)
-        A = ZeroRow24.encode(dense, slice_cols=96, pairs=seed % 2 == 0)
-        name = "data" if seed % 4 else ("chunk_start", "first_chunk", "geometry")[seed // 4 % 3]
+        A = small(format, seed)
+        tables = [name for name in A.arrays if name != "data"]
+        name = "data" if seed % 4 else tables[seed // 4 % len(tables)]
         size = 1200 if seed % 3 else A.arrays[name].nbytes  # mostly in the first headers
         bit = int(torch.randint(8 * min(size, A.arrays[name].nbytes), (), generator=generator))
         arrays = {**A.arrays, name: flipped(A.arrays[name], bit)}
@@ -102,10 +117,11 @@ def test_damage_is_found_as_on_the_cpu(on_gpu):
     assert len(said) > 10
 
 
-def test_noise_in_the_data_is_found_as_on_the_cpu(on_gpu):
+@formats
+def test_noise_in_the_data_is_found_as_on_the_cpu(on_gpu, format):
     generator = torch.Generator().manual_seed(0)
     for seed in range(12):
-        A = ZeroRow24.encode(random_sparse(70, 120, 0.6, seed=seed), slice_cols=96)
+        A = small(format, seed)
         data = A.arrays["data"].clone()
         start = (0, 512, 576)[seed % 3]  # metadata, starts, values
         noise = torch.randint(256, (64,), generator=generator, dtype=torch.uint8)

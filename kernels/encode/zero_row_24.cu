@@ -3,7 +3,8 @@
 //
 //   queue: a block of four warps for 64 rows of a slice, a warp for a tile's 16 rows,
 //          a lane for a group of three columns, then of three columns of the queue
-//   place, pack: a warp for a chunk, a lane for a stream (zero_row_24.cuh)
+//   place, pack: a warp for a chunk, a lane for a stream (zero_row_24_tile.cuh)
+#include "zero_row_24.cuh"
 #include "zero_row_24_place.cuh"
 
 namespace lscd {
@@ -72,6 +73,8 @@ __global__ void __launch_bounds__(TILES * LANES)
     if (bad) st_global(nonfinite, 1);
 }
 
+constexpr Costs COSTS{3, 40};
+
 // Weights are done with when streams are placed: with their memory, more blocks fit on an SM.
 template <bool PAIRS>
 struct PlaceMemory {
@@ -91,13 +94,12 @@ __global__ void __launch_bounds__(LANES)
     Tiles tiles(shared.tiles);
     Shared<uint32_t> metadata = in_shared(shared.metadata);
     for (int i = lane_id(); i < METADATA_WORDS; i += LANES) metadata.store(i, 0);
-    tiles.load(plan, here);
+    load(tiles, plan, here);
     int halves = 0;
     auto count = [&](uint32_t) { halves++; };
-    Writer<PAIRS, decltype(count)>(metadata, count).write(tiles);
+    Writer<PAIRS, decltype(count), Middle>(metadata, count, Middle()).write(tiles);
     Placement<PAIRS> placement(metadata, shared.piles, 2 * halves, header_bytes(here.extra));
-    if (reach < 0 || placement.free_of_conflicts()) placement.in_order();
-    else placement.greedily(reach);
+    placement.place(reach, COSTS, MOST_BYTES);
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
     int units = (placement.end + TAIL + UNIT - 1) / UNIT * (UNIT / START_BYTES);
     if (lane_id() == 0) st_global(sizes + blockIdx.x, units);
@@ -121,10 +123,10 @@ __global__ void __launch_bounds__(LANES)
     int first = ld_global(chunk_start + blockIdx.x);
     int vectors = ld_global(chunk_start + blockIdx.x + 1) - first;
     for (int i = lane_id(); i < vectors; i += LANES) chunk.store(i, uint4{0, 0, 0, 0});
-    tiles.load(plan, here);
+    load(tiles, plan, here);
     int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
     auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
-    Writer<PAIRS, decltype(put)>(chunk.as<uint32_t>(), put).write(tiles);
+    Writer<PAIRS, decltype(put), Middle>(chunk.as<uint32_t>(), put, Middle()).write(tiles);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     int size = vectors * START_BYTES / UNIT;
     halves.store(STARTS / 2 + TILES * g + m, uint16_t(start | (size >> 2 * m & 3) << 14));

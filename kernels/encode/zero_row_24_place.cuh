@@ -1,12 +1,17 @@
-// Where the streams of a chunk begin: see kernels/cpu/encode/zero_row_24_place.cpp, also for why.
+// Where the streams of a chunk begin: see kernels/cpu/encode/zero_row_24_placement.h, also for why.
 // Each lane weighs up its own stream.
 #pragma once
-#include "zero_row_24.cuh"
+#include "zero_row_24_tile.cuh"
 
 namespace lscd::zero_row_24 {
 
-constexpr int FREE_BYTES = 120, WAVEFRONT_COST = 20, SKIP_COST = 3, TILE_COST = 40;
+constexpr int FREE_BYTES = 120, WAVEFRONT_COST = 20;
 constexpr int GATHERS = 8;  // of a tile; packed streams take two loads for each
+
+// Of a byte that is skipped, and of taking turns.
+struct Costs {
+    int skip, turns;
+};
 
 template <bool PAIRS>
 constexpr int LOADS = PAIRS ? GATHERS : 2 * GATHERS;
@@ -93,29 +98,37 @@ class Placement {
     static constexpr int STEP = PAIRS ? 4 : 2;
     Reads<PAIRS> reads_;
     Piles<PAIRS> piles_;
-    int bytes_;  // of the lane's stream
+    int bytes_, first_;  // of the lane's stream; where streams may begin
 
   public:
     int start, end;  // of the lane's stream; of all of them
 
     __device__ Placement(Shared<uint32_t> metadata, typename Piles<PAIRS>::Memory& memory,
                          int bytes, int first)
-        : reads_(metadata), piles_(memory), bytes_(bytes), start(first), end(first) {}
+        : reads_(metadata), piles_(memory), bytes_(bytes), first_(first), start(first),
+          end(first) {}
 
+    // Greedily, unless that would make more than `most` bytes of the chunk.
+    __device__ void place(int reach, Costs costs, int most) {
+        if (reach >= 0 && !free_of_conflicts()) {
+            greedily(reach, costs);
+            if (end + TAIL <= most) return;
+        }
+        int after = inclusive_scan(bytes_);
+        start = first_ + after - bytes_;
+        end = first_ + __shfl_sync(ALL_LANES, after, LANES - 1);
+    }
+
+  private:
     // Whether no tile's streams fill the banks once.
     __device__ bool free_of_conflicts() const {
         int tile = bytes_;
         for (int d = 1; d < TILE_STREAMS; d *= 2) tile += __shfl_xor_sync(ALL_LANES, tile, d);
         return __all_sync(ALL_LANES, tile <= FREE_BYTES);
     }
-    __device__ void in_order() {
-        int after = inclusive_scan(bytes_);
-        start += after - bytes_;
-        end += __shfl_sync(ALL_LANES, after, LANES - 1);
-    }
-    __device__ void greedily(int reach) {
+    __device__ void greedily(int reach, Costs costs) {
         for (uint32_t placed = 0; ~placed;) {
-            uint32_t best = __reduce_min_sync(ALL_LANES, best_of_lane(placed, reach));
+            uint32_t best = __reduce_min_sync(ALL_LANES, best_of_lane(placed, reach, costs));
             int chosen = best % 256, at = end + best / 256 % 256;
             if (at / 2 % 2) piles_.template add<true>(reads_, at / 4, chosen);
             else piles_.template add<false>(reads_, at / 4, chosen);
@@ -124,20 +137,18 @@ class Placement {
             placed |= 1u << chosen;
         }
     }
-
-  private:
     // Least cost of the lane's stream << 16 | bytes skipped << 8 | lane; all ones if it is placed.
-    __device__ uint32_t best_of_lane(uint32_t placed, int reach) const {
+    __device__ uint32_t best_of_lane(uint32_t placed, int reach, Costs costs) const {
         if (placed >> lane_id() & 1) return ~0u;
         uint32_t full[LOADS<PAIRS>], best = ~0u;
 #pragma unroll
         for (int q = 0; q < LOADS<PAIRS>; q++) full[q] = piles_.fullest(q);
         uint32_t of_tile = placed >> lane_id() / TILE_STREAMS * TILE_STREAMS & 0xff;
-        int saved = TILE_COST * __popc(of_tile);  // the others' costs are of 8 streams left
+        int saved = costs.turns * __popc(of_tile);  // the others' costs are of 8 streams left
         for (int skip = 0; skip <= reach; skip += STEP) {
             int at = end + skip, bank = at / 4;
             int more = at / 2 % 2 ? wavefronts<true>(full, bank) : wavefronts<false>(full, bank);
-            uint32_t cost = WAVEFRONT_COST * more + SKIP_COST * skip + saved;
+            uint32_t cost = WAVEFRONT_COST * more + costs.skip * skip + saved;
             best = min(best, cost << 16 | uint32_t(skip) << 8 | lane_id());
         }
         return best;

@@ -1,14 +1,13 @@
-// Zero-row 2:4 on the GPU, the way back: a warp for a chunk, a lane for a stream. What can be wrong
-// with a chunk: see kernels/cpu/encode/zero_row_24_read.cpp. It is looked for in the same order.
+// Zero-row 2:4 on the GPU, the way back: decoding, counting, and what can be wrong with a chunk
+// (zero_row_24_streams.cuh).
 #include "zero_row_24.cuh"
+#include "zero_row_24_streams.cuh"
 
 namespace lscd {
 namespace {
 
 using namespace zero_row_24;
 
-constexpr int SIZE = 1, START = 2, LIST = 3, LEAVES = 4, INDEX = 5, OUTSIDE = 6, TWICE = 7;
-constexpr int ZERO = 8, GARBAGE = 9;
 constexpr int UNUSED_BYTES = MOST_BYTES / 2 * sizeof(int);
 
 struct Encoding {
@@ -19,99 +18,40 @@ struct Encoding {
 
 // The chunk of this block, and the lane's stream in it.
 template <bool PAIRS>
-struct Chunk {
+struct Chunk : Streams<PAIRS> {
     Place place;
-    int m, g;
-    const uint8_t* bytes;
-    int size;
+    int64_t rows;  // of A below the block's first one
 
     __device__ explicit Chunk(const Encoding& A)
-        : place(A.grid, A.first_chunk), m(lane_id() / TILE_STREAMS), g(lane_id() % TILE_STREAMS),
-          bytes(A.data + START_BYTES * start_of(A, blockIdx.x)),
-          size(int(min(START_BYTES * (start_of(A, blockIdx.x + 1) - start_of(A, blockIdx.x)),
-                       int64_t(MOST_BYTES + 1)))) {}  // no larger size is sound
+        : Streams<PAIRS>(A.data, A.chunk_start, MOST_BYTES), place(A.grid, A.first_chunk),
+          rows(A.grid.M - place.block.row) {}
 
-    __device__ static int64_t start_of(const Encoding& A, int chunk) {
-        return ld_global(A.chunk_start + chunk);
-    }
-    __device__ uint32_t half(int at) const {
-        return ld_global(reinterpret_cast<const uint16_t*>(bytes + at));
-    }
-    __device__ int stated() const { return half(STARTS + 2 * (TILES * g + m)); }
-    __device__ int start() const { return stated() & 0x3fff; }
-    __device__ int size_bits() const { return stated() >> 14; }
-    __device__ int listed(int i) const { return half(LISTS + 2 * i); }
-    __device__ int code(int order) const {
-        const auto* words = reinterpret_cast<const uint32_t*>(bytes);
-        return ld_global(words + metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
-    }
+    __device__ int listed(int i) const { return this->half(LISTS + 2 * i); }
     __device__ int column(int group, int i) const {
-        if (place.extra) return listed((m * GROUPS + group) * 4 + i);
+        if (place.extra) return listed((this->m * GROUPS + group) * 4 + i);
         return place.nth * COLS + 3 * group + i;
     }
+    __device__ bool inside(int64_t row, int64_t column) const {
+        return row < rows && column < place.block.cols;
+    }
+    __device__ int first() const { return header_bytes(place.extra); }
+
     // Calls visit(row in the block, column in the slice, offset) for each value of the lane's
     // stream; returns the offset after the last one.
     template <class Visit>
     __device__ int for_each_value(Visit visit) const {
-        int at = start();
-        for (int order = 0; order < ORDERS; order++) {
-            int first = code(order) & 3, second = code(order) >> 2;
-            int row = m * TILE_ROWS + row_of(g, order), group = group_of(order);
-            bool slot0 = first != 3, slot1 = second != 3;
-            if (slot0) visit(row, column(group, first), at);
-            if (slot1) visit(row, column(group, second), PAIRS || slot0 ? at + 2 : at);
-            at += PAIRS ? 4 * slot1 : 2 * slot0 + 2 * slot1;
-        }
-        return at;
+        return this->for_each_of_stream([&](int row, int group, int index, int at) {
+            visit(this->m * TILE_ROWS + row, column(group, index), at);
+        });
     }
-
-    // Each of the three: the chunk's first problem of a kind, for all lanes, or 0.
-
     __device__ int header_problem() const {
-        int first = header_bytes(place.extra);
-        if (size % UNIT || size > MOST_BYTES || size < first + TAIL) return SIZE;
-        bool sized = size_bits() == (size / UNIT >> 2 * m & 3);
-        bool sound = first <= start() && start() <= size - TAIL && start() % (PAIRS ? 4 : 2) == 0;
+        int size = this->size;
+        if (size % UNIT || size > MOST_BYTES || size < first() + TAIL) return SIZE;
+        bool sized = this->above_start() == (size / UNIT >> 2 * this->m & 3);
         bool in_slice = true;
         for (int i = lane_id(); place.extra && i < LIST_BYTES / 2; i += LANES)
             in_slice &= listed(i) == NOTHING || (i % 4 < 3 && listed(i) < place.block.cols);
-        return first_of(!sized, SIZE, !sound, START, !in_slice, LIST);
-    }
-    __device__ int metadata_problem(int64_t M) const {
-        bool index = false, outside = false;
-        int end = for_each_value([&](int row, int column, int) {
-            outside |= place.block.row + row >= M || column >= place.block.cols;
-        });
-        for (int order = 0; order < ORDERS; order++)
-            index |= (code(order) & 3) == code(order) >> 2 && code(order) != 15;
-        return first_of(end > size - TAIL, LEAVES, index, INDEX, outside, OUTSIDE);
-    }
-    // `unused` [MOST_BYTES / 2] in shared memory: 0 where a value stands.
-    __device__ int value_problem(Shared<int> unused, uint32_t exponent, int* nonfinite) const {
-        for (int i = lane_id(); i < size / 2; i += LANES) unused.store(i, 1);
-        __syncwarp();
-        int values = 0, places = 0;
-        bool zero = false, garbage = false, bad = false;
-        for_each_value([&](int, int, int at) {
-            values++;
-            zero |= half(at) == 0;
-            bad |= (half(at) & exponent) == exponent;
-            unused.store_min(at / 2, 0);
-        });
-        __syncwarp();
-        for (int i = lane_id(); i < size / 2; i += LANES) {
-            places += !unused.load(i);
-            garbage |= 2 * i >= header_bytes(place.extra) && unused.load(i) && half(2 * i);
-        }
-        if (bad) st_global(nonfinite, 1);
-        bool twice = __reduce_add_sync(ALL_LANES, values) != __reduce_add_sync(ALL_LANES, places);
-        return first_of(twice, TWICE, zero, ZERO, garbage, GARBAGE);
-    }
-
-  private:
-    __device__ static int first_of(bool a, int if_a, bool b, int if_b, bool c, int if_c) {
-        int found = a ? if_a : b ? if_b : c ? if_c : 16;
-        return __reduce_min_sync(ALL_LANES, found) % 16;
+        return first_of(!sized, SIZE, !this->starts_within(first()), START, !in_slice, OWN);
     }
 };
 
@@ -120,9 +60,10 @@ __global__ void __launch_bounds__(LANES)
     check(const __grid_constant__ Encoding A, uint32_t exponent, int* nonfinite, long long* found) {
     extern __shared__ __align__(128) unsigned char memory[];
     Chunk<PAIRS> chunk(A);
+    Shared<int> unused(memory);
     int problem = chunk.header_problem();
-    if (!problem) problem = chunk.metadata_problem(A.grid.M);
-    if (!problem) problem = chunk.value_problem(Shared<int>(memory), exponent, nonfinite);
+    if (!problem) problem = metadata_problem(chunk);
+    if (!problem) problem = value_problem(chunk, chunk.first(), unused, exponent, nonfinite);
     if (lane_id() == 0) report(found, blockIdx.x, problem);
 }
 
@@ -131,18 +72,14 @@ __global__ void __launch_bounds__(LANES)
     unpack(const __grid_constant__ Encoding A, uint16_t* dense) {
     Chunk<PAIRS> chunk(A);
     uint16_t* origin = dense + chunk.place.block.row * A.grid.K + chunk.place.block.col;
-    chunk.for_each_value([&](int row, int column, int at) {
+    chunk.for_each_value([&](int64_t row, int64_t column, int at) {
         st_global(origin + row * A.grid.K + column, uint16_t(chunk.half(at)));
     });
 }
 
 __global__ void __launch_bounds__(LANES)
     count(const uint8_t* data, const int* chunk_start, int* nnz) {
-    const uint8_t* chunk = data + START_BYTES * int64_t(ld_global(chunk_start + blockIdx.x));
-    uint4 words = ld_global(reinterpret_cast<const uint4*>(chunk) + lane_id());
-    int used = 0;
-    for (uint32_t word : {words.x, words.y, words.z, words.w})
-        used += __popc(~(word & word >> 1) & 0x55555555);
+    int used = Streams<false>(data, chunk_start, MOST_BYTES).count();
     used = __reduce_add_sync(ALL_LANES, used);
     if (lane_id() == 0) st_global(nnz + blockIdx.x, used);
 }

@@ -110,7 +110,7 @@ class ZeroRow24Strips(ZeroRowChunks):
 def _scanned(dense: Tensor) -> tuple[int, int]:
     """Groups of `dense` that have three weights; 1 if a weight is infinite or NaN, else 0."""
     M, K = dense.shape
-    full = dense.new_empty(strips(M), dtype=torch.int32)
+    full = dense.new_empty(M, dtype=torch.int32)
     nonfinite = full.new_zeros(1)
     exponent = EXPONENT[dense.dtype]
     native.call("lscd_zero_row_24_strips_scan", dense, M, K, exponent, full, nonfinite)

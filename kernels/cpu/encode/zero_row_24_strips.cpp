@@ -30,18 +30,15 @@ void put_chunk(u8* chunk, i64 size, const Contents& contents, const u16* starts)
 
 }  // namespace
 
-// full [strips]: groups of each 16 rows that have three weights. nonfinite [1]: 1 if a weight has all
-// bits of `exponent`.
+// full [M]: groups of each row that have three weights. nonfinite [1]: 1 if a weight has all bits of
+// `exponent`.
 LSCD_EXPORT void lscd_zero_row_24_strips_scan(const u16* dense, i64 M, i64 K, i64 exponent,
                                               i32* full, i32* nonfinite) {
     bool any = false;
 #pragma omp parallel for schedule(static) reduction(|| : any) if (large(M * K))
-    for (i64 strip = 0; strip < ceil_div(M, STRIPS * ROWS) * STRIPS; strip++) {
-        full[strip] = 0;
-        for (i64 row = strip * ROWS; row < min(M, (strip + 1) * ROWS); row++) {
-            full[strip] += i32(count_full(dense + row * K, K));
-            if (!any) any = any_nonfinite(dense + row * K, K, u16(exponent));
-        }
+    for (i64 row = 0; row < M; row++) {
+        full[row] = i32(count_full(dense + row * K, K));
+        if (!any) any = any_nonfinite(dense + row * K, K, u16(exponent));
     }
     *nonfinite = any;
 }
@@ -50,7 +47,7 @@ LSCD_EXPORT void lscd_zero_row_24_strips_scan(const u16* dense, i64 M, i64 K, i6
 // in units of 16 bytes.
 LSCD_EXPORT void lscd_zero_row_24_strips_place(const u16* dense, i64 M, i64 K, i64 levels,
                                                i64 reach, u16* starts, i32* sizes) {
-    Shape A{M, K, levels};
+    Grid A{M, K, levels};
 #pragma omp parallel for schedule(dynamic, 8) if (large(M * K))
     for (i64 c = 0; c < A.chunks(); c++) {
         Contents contents(dense, A, c);
@@ -64,7 +61,7 @@ LSCD_EXPORT void lscd_zero_row_24_strips_place(const u16* dense, i64 M, i64 K, i
 // data [16 * chunk_start[chunks]].
 LSCD_EXPORT void lscd_zero_row_24_strips_pack(const u16* dense, i64 M, i64 K, i64 levels,
                                               const u16* starts, const i32* chunk_start, u8* data) {
-    Shape A{M, K, levels};
+    Grid A{M, K, levels};
 #pragma omp parallel for schedule(dynamic, 8) if (large(M * K))
     for (i64 c = 0; c < A.chunks(); c++) {
         i64 size = UNIT * (i64(chunk_start[c + 1]) - chunk_start[c]);

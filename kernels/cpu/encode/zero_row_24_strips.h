@@ -37,7 +37,7 @@ constexpr i64 MOST_UNITS = (MOST_BYTES + UNIT - 1) / UNIT;
 constexpr u32 no_entry(i64 place) { return u32(place / 4 * 4 + 3) << 16; }
 
 // A [M, K], cut into chunks.
-struct Shape {
+struct Grid {
     i64 M, K, levels;
     i64 regular() const { return ceil_div(K, COLS); }
     i64 rounds() const { return regular() + (levels ? ceil_div(regular(), 3) : 0); }
@@ -77,7 +77,7 @@ struct Contents {
     Stream streams[STREAMS];
     Entries entries;
 
-    Contents(const u16* dense, const Shape& A, i64 chunk) {
+    Contents(const u16* dense, const Grid& A, i64 chunk) {
         i64 row = chunk / A.rounds() * ROWS, round = chunk % A.rounds();
         for (i64 m = 0; m < TILES; m++) {
             Tile tile;
@@ -93,12 +93,12 @@ struct Contents {
     }
 
   private:
-    static void load_regular(Tile& tile, const u16* dense, const Shape& A, i64 row, i64 col) {
+    static void load_regular(Tile& tile, const u16* dense, const Grid& A, i64 row, i64 col) {
         i64 cols = std::clamp<i64>(A.K - col, 0, TILE_COLS);
         tile.load(dense + row * A.K + col, A.K, A.M - row, cols);
     }
     // `middle`: the column of A for the tile's first.
-    static void load_level(Tile& tile, const u16* dense, const Shape& A, i64 row, i64 middle) {
+    static void load_level(Tile& tile, const u16* dense, const Grid& A, i64 row, i64 middle) {
         memset(&tile, 0, sizeof tile);
         i64 rows = min(ROWS, A.M - row), cols = min(TILE_COLS, (A.K - middle + 1) / 3);
         for (i64 r = 0; r < rows; r++)

@@ -52,10 +52,10 @@ struct Bytes : Streams {
 };
 
 struct Chunk : Bytes {
-    const Shape& A;
+    const Grid& A;
     i64 row, round;  // its first row of A; its round
 
-    Chunk(const u8* data, const i32* chunk_start, const Shape& A, i64 chunk)
+    Chunk(const u8* data, const i32* chunk_start, const Grid& A, i64 chunk)
         : Bytes(data, chunk_start, chunk), A(A), row(chunk / A.rounds() * ROWS),
           round(chunk % A.rounds()) {}
 
@@ -98,7 +98,7 @@ int header_problem(const Chunk& chunk) {
 LSCD_EXPORT void lscd_zero_row_24_strips_check(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                                i64 levels, i64 exponent, i32* nonfinite,
                                                i64* found) {
-    Shape A{M, K, levels};
+    Grid A{M, K, levels};
     first_problem(A.chunks(), M * K, found, [&](i64 c) {
         Chunk chunk(data, chunk_start, A, c);
         bool any = false;
@@ -128,7 +128,7 @@ LSCD_EXPORT void lscd_zero_row_24_strips_count(const u8* data, const i32* chunk_
 // Writes the non-zeros, and nothing else, into dense [M, K].
 LSCD_EXPORT void lscd_zero_row_24_strips_unpack(const u8* data, const i32* chunk_start, i64 M,
                                                 i64 K, i64 levels, u16* dense) {
-    Shape A{M, K, levels};
+    Grid A{M, K, levels};
 #pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 c = 0; c < A.chunks(); c++) {
         Chunk chunk(data, chunk_start, A, c);

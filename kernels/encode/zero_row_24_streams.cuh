@@ -1,0 +1,113 @@
+// The streams of a zero-row 2:4 chunk on the GPU, seen by those who read it: a warp for a chunk, a lane
+// for a stream. What can be wrong with them: see kernels/cpu/encode/zero_row_24_streams.h. It is looked
+// for in the same order.
+#pragma once
+#include "zero_row_24_tile.cuh"
+
+namespace lscd::zero_row_24 {
+
+constexpr int SIZE = 1, START = 2, OWN = 3, LEAVES = 4, INDEX = 5, OUTSIDE = 6, TWICE = 7;
+constexpr int ZERO = 8, GARBAGE = 9;  // OWN: in what stands between starts and streams
+
+// The lane's stream of chunk blockIdx.x.
+template <bool PAIRS>
+struct Streams {
+    const uint8_t* bytes;
+    int size;  // no more than `most` + 1, which no chunk has
+    int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
+
+    __device__ Streams(const uint8_t* data, const int* chunk_start, int most) {
+        int64_t start = ld_global(chunk_start + blockIdx.x);
+        int64_t end = ld_global(chunk_start + blockIdx.x + 1);
+        bytes = data + START_BYTES * start;
+        size = int(min(START_BYTES * (end - start), int64_t(most + 1)));
+    }
+    __device__ uint32_t half(int at) const {
+        return ld_global(reinterpret_cast<const uint16_t*>(bytes + at));
+    }
+    __device__ uint32_t word(int at) const {
+        return ld_global(reinterpret_cast<const uint32_t*>(bytes + at));
+    }
+    __device__ int stated() const { return half(STARTS + 2 * (TILES * g + m)); }
+    __device__ int start() const { return stated() & 0x3fff; }
+    __device__ int above_start() const { return stated() >> 14; }
+    __device__ int code(int order) const {
+        return word(4 * metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
+    }
+    __device__ bool starts_within(int first) const {
+        return first <= start() && start() <= size - TAIL && start() % (PAIRS ? 4 : 2) == 0;
+    }
+    __device__ bool one_index_twice() const {
+        bool found = false;
+        for (int order = 0; order < ORDERS; order++)
+            found |= (code(order) & 3) == code(order) >> 2 && code(order) != 15;
+        return found;
+    }
+    // Calls visit(row of the tile, group, index, offset) for each value of the lane's stream;
+    // returns the offset after the last one.
+    template <class Visit>
+    __device__ int for_each_of_stream(Visit visit) const {
+        int at = start();
+        for (int order = 0; order < ORDERS; order++) {
+            int first = code(order) & 3, second = code(order) >> 2;
+            int row = row_of(g, order), group = group_of(order);
+            bool slot0 = first != 3, slot1 = second != 3;
+            if (slot0) visit(row, group, first, at);
+            if (slot1) visit(row, group, second, PAIRS || slot0 ? at + 2 : at);
+            at += PAIRS ? 4 * slot1 : 2 * slot0 + 2 * slot1;
+        }
+        return at;
+    }
+    // Slots in use that the lane has counted; all lanes' together are nnz of the streams.
+    __device__ int count() const {
+        uint4 words = ld_global(reinterpret_cast<const uint4*>(bytes) + lane_id());
+        int used = 0;
+        for (uint32_t word : {words.x, words.y, words.z, words.w})
+            used += __popc(~(word & word >> 1) & 0x55555555);
+        return used;
+    }
+};
+
+// Of three things that a lane may have found, the first that one of them has, for all lanes; or 0.
+__device__ inline int first_of(bool a, int if_a, bool b, int if_b, bool c, int if_c) {
+    int found = a ? if_a : b ? if_b : c ? if_c : 16;
+    return __reduce_min_sync(ALL_LANES, found) % 16;
+}
+
+// Of a chunk whose header is sound. Chunk: has for_each_value(visit), which visits the lane's part of
+// it and returns where its stream ends, and inside(row, column).
+template <class Chunk>
+__device__ int metadata_problem(const Chunk& chunk) {
+    bool outside = false;
+    int end = chunk.for_each_value(
+        [&](int64_t row, int64_t column, int) { outside |= !chunk.inside(row, column); });
+    return first_of(end > chunk.size - TAIL, LEAVES, chunk.one_index_twice(), INDEX, outside,
+                    OUTSIDE);
+}
+
+// Of a chunk whose metadata are sound; streams stand from `first` on. `unused` [halves of the largest
+// chunk] in shared memory becomes 0 where a value stands.
+template <class Chunk>
+__device__ int value_problem(const Chunk& chunk, int first, Shared<int> unused, uint32_t exponent,
+                             int* nonfinite) {
+    for (int i = lane_id(); i < chunk.size / 2; i += LANES) unused.store(i, 1);
+    __syncwarp();
+    int values = 0, places = 0;
+    bool zero = false, garbage = false, bad = false;
+    chunk.for_each_value([&](int64_t, int64_t, int at) {
+        values++;
+        zero |= chunk.half(at) == 0;
+        bad |= (chunk.half(at) & exponent) == exponent;
+        unused.store_min(at / 2, 0);
+    });
+    __syncwarp();
+    for (int i = lane_id(); i < chunk.size / 2; i += LANES) {
+        places += !unused.load(i);
+        garbage |= 2 * i >= first && unused.load(i) && chunk.half(2 * i);
+    }
+    if (bad) st_global(nonfinite, 1);
+    bool twice = __reduce_add_sync(ALL_LANES, values) != __reduce_add_sync(ALL_LANES, places);
+    return first_of(twice, TWICE, zero, ZERO, garbage, GARBAGE);
+}
+
+}  // namespace lscd::zero_row_24

@@ -1,0 +1,132 @@
+// Zero-row 2:4 on the GPU: the weights of a chunk in shared memory, and their streams. The bytes are
+// drawn in kernels/cpu/encode/zero_row_24_tile.h.
+//
+//   a block: one warp, one chunk, four tiles    a lane: one stream, rows g and g + 8 of a tile
+//   tile 0: lanes 0 to 7    tile 1: lanes 8 to 15 ...     lane 8 m + g
+#pragma once
+#include "weights.cuh"
+
+namespace lscd::zero_row_24 {
+
+constexpr int TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREAMS = 8;
+constexpr int ORDERS = 32;  // groups of a stream
+constexpr int METADATA_WORDS = 128, STARTS = 512, HEADER_BYTES = 576, TAIL = 4;
+constexpr int START_BYTES = 16;  // of chunk_start
+
+static_assert(TILES * TILE_STREAMS == LANES, "a lane has a stream");
+
+// Position in a stream -> row of the tile, group.
+__device__ inline int row_of(int g, int order) { return g + 8 * (order >> 2 & 1); }
+__device__ inline int group_of(int order) { return (order >> 3) * 4 + (order & 3); }
+// The word of a chunk's metadata with nibble `order` of a stream, in bits 4 * (order % 8) and up.
+__device__ inline int metadata_word(int m, int g, int order) {
+    return (4 * g + order / 8) * TILES + m;
+}
+// One of three registers.
+__device__ inline uint32_t of(const uint32_t (&w)[3], int i) {
+    return i == 0 ? w[0] : i == 1 ? w[1] : w[2];
+}
+
+template <class T>
+__device__ Shared<T> in_shared(T* array) {
+    return Shared<T>(static_cast<void*>(array));
+}
+
+// The weights of a chunk: row r of tile m is row 16 m + r here.
+class Tiles {
+    static constexpr int STRIDE = TILE_COLS + 2;  // halves; odd in words, against bank conflicts
+    Shared<uint16_t> weights_;
+
+  public:
+    static constexpr int ROWS = TILES * TILE_ROWS;
+    struct alignas(16) Memory {
+        uint16_t weights[ROWS * STRIDE];
+    };
+    __device__ explicit Tiles(Memory& memory) : weights_(in_shared(memory.weights)) {}
+    __device__ uint32_t at(int row, int col) const { return weights_.load(row * STRIDE + col); }
+    __device__ void put(int row, int col, uint32_t weight) const {
+        weights_.store(row * STRIDE + col, uint16_t(weight));
+    }
+    // load8(m, r, col): eight weights of a row of tile m.
+    template <class Load8>
+    __device__ void load(Load8 load8) const {
+        Shared<uint32_t> pairs = weights_.as<uint32_t>();
+        for (int i = lane_id(); i < ROWS * TILE_COLS / 8; i += LANES) {
+            int row = i / (TILE_COLS / 8), eight = i % (TILE_COLS / 8);
+            int word = row * STRIDE / 2 + 4 * eight;
+            uint4 weights = load8(row / TILE_ROWS, row % TILE_ROWS, 8 * eight);
+            pairs.store(word, weights.x), pairs.store(word + 1, weights.y);
+            pairs.store(word + 2, weights.z), pairs.store(word + 3, weights.w);
+        }
+        __syncwarp();
+    }
+};
+
+// Which of a group's three weights has no slot: always the middle one.
+struct Middle {
+    __device__ int operator()(int /*order*/, const uint32_t (&)[3]) const { return 1; }
+};
+
+// The lane's stream, group by group: its nibbles go into zeroed metadata, its values to put(value),
+// zeros beside lone ones included. Where a group has three weights, leaves(order, weights) is the one
+// without a slot.
+template <bool PAIRS, class Put, class Leaves>
+class Writer {
+    Shared<uint32_t> metadata_;
+    Put put_;
+    Leaves leaves_;
+    int m_ = lane_id() / TILE_STREAMS, g_ = lane_id() % TILE_STREAMS;
+    int waiting_ = -1;  // where a lone value stands whose word has room
+    uint32_t index_ = 0, value_ = 0;
+
+  public:
+    __device__ Writer(Shared<uint32_t> metadata, Put put, Leaves leaves)
+        : metadata_(metadata), put_(put), leaves_(leaves) {}
+
+    __device__ void write(const Tiles& tiles) {
+        for (int order = 0; order < ORDERS; order++) {
+            int row = m_ * TILE_ROWS + row_of(g_, order), col = 3 * group_of(order);
+            uint32_t w[3] = {tiles.at(row, col), tiles.at(row, col + 1), tiles.at(row, col + 2)};
+            int first = w[0] ? 0 : w[1] ? 1 : 2, last = w[2] ? 2 : w[1] ? 1 : 0;
+            if (w[0] && w[1] && w[2]) {
+                int away = leaves_(order, w);
+                first = away == 0, last = away == 2 ? 1 : 2;
+            }
+            uint32_t low = of(w, first), high = of(w, last);
+            if (first < last) two(order, first, low, last, high);
+            else if (first == last) one(order, first, low);
+            else set(order, 15);
+        }
+        if (waiting_ >= 0) place(value_, index_ | 3 << 2, 0);
+        __syncwarp();
+    }
+
+  private:
+    __device__ void set(int order, uint32_t nibble) {
+        int word = metadata_word(m_, g_, order);
+        metadata_.store(word, metadata_.load(word) | nibble << 4 * (order % 8));
+    }
+    __device__ void place(uint32_t low, uint32_t nibble, uint32_t high) {
+        set(waiting_, nibble);
+        put_(low), put_(high);
+        waiting_ = -1;
+    }
+    __device__ void two(int order, uint32_t i, uint32_t a, uint32_t j, uint32_t b) {
+        if (waiting_ >= 0) place(0, 3 | index_ << 2, value_);
+        set(order, i | j << 2);
+        put_(a), put_(b);
+    }
+    __device__ void one(int order, uint32_t i, uint32_t a) {
+        if (!PAIRS) {
+            set(order, i | 3 << 2);
+            put_(a);
+        } else if (waiting_ >= 0) {
+            set(order, 3 | i << 2);
+            place(value_, index_ | 3 << 2, a);
+        } else {
+            waiting_ = order, index_ = i, value_ = a;
+        }
+    }
+};
+
+}  // namespace lscd::zero_row_24
