@@ -74,13 +74,17 @@ class SparseLinear(nn.Module):
 
         Raises RuntimeError where a gradient would have to flow to x.
         """
+        y = self.product(x)
+        return y if self.bias is None else y + self.bias
+
+    def product(self, x: Tensor) -> Tensor:
+        """The same without the bias, for callers that add it together with something else."""
         if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
             raise RuntimeError(
                 "x requires a gradient; SparseLinear has none: call it under torch.no_grad() or "
                 "torch.inference_mode(), or give it x.detach()"
             )
-        y = sparse_linear(x, self._weight)
-        return y if self.bias is None else y + self.bias
+        return sparse_linear(x, self._weight)
 
     def extra_repr(self) -> str:
         A = self.weight

@@ -118,6 +118,7 @@ def test_explains_its_products() -> None:
         "1 × fc1 [128, 64]: dense",
         "1 × fc1 [128, 64]: tca_bme, decoded in the kernel (7 tokens, at most 7)",
         "2 × fc2 [64, 128]: dense",
+        "sums, norms, ReLU: torch's own (on cpu)",
     ]
     assert "tca_bme, decoded first, multiplied dense (8 tokens, above 7)" in model.explain(8)
 

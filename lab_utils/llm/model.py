@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lab_utils.analysis.memory import DENSE_ABOVE as DENSE_ABOVE_ON_GPU
+from lab_utils.llm import residual
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.parallel import ALONE, Ranks
+from lab_utils.llm.residual import Product, Residual
 from lab_utils.llm.scratch import Scratch
 from lab_utils.nn import SparseLinear
 
@@ -75,29 +77,44 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, attend: Attend = causal) -> Tensor:
         """x: [batch, tokens, hidden] -> the same shape."""
-        if self.config.norm_first:
-            x = x + self.attention(self.attention_norm(x), attend)
-            return x + self.mlp(self.mlp_norm(x))
-        x = self.attention_norm(x + self.attention(x, attend))
-        return self.mlp_norm(x + self.mlp(x))
+        return self.extended(Residual(x), attend).sum()
 
-    def attention(self, x: Tensor, attend: Attend) -> Tensor:
+    def extended(self, x: Residual, attend: Attend) -> Residual:
+        """x with what this layer adds to it, the last of which may wait for the next layer."""
+        if self.config.norm_first:
+            x = x + self.attention(x.norm(self.attention_norm), attend)
+            return x + self.mlp(x.norm(self.mlp_norm))
+        x = x + self.attention(x.sum(), attend)
+        x = Residual(x.norm(self.attention_norm))
+        x = x + self.mlp(x.sum())
+        return Residual(x.norm(self.mlp_norm))
+
+    def attention(self, x: Tensor, attend: Attend) -> Product:
         """[batch, tokens, hidden] -> the same: q, k, v, what `attend` makes of them, and out."""
-        qkv = self.multiply(self.qkv, x)
+        qkv = self.multiply(self.qkv, x).sum()
         split = qkv.unflatten(-1, (3, -1, self.config.head_dim))  # [batch, tokens, 3, heads, dim]
         q, *kv = split.permute(2, 0, 3, 1, 4).split((1, 2))
         y = attend(self.index, q[0], kv[0])  # [batch, heads, tokens, dim]
-        return self.ranks.sum(self.multiply(self.out, y.transpose(1, 2).flatten(2)))
+        return self.over_ranks(self.multiply(self.out, y.transpose(1, 2).flatten(2)))
 
-    def mlp(self, x: Tensor) -> Tensor:
+    def mlp(self, x: Tensor) -> Product:
         """[batch, tokens, hidden] -> the same."""
-        return self.ranks.sum(self.multiply(self.fc2, self.multiply(self.fc1, x).relu_()))
+        return self.over_ranks(self.multiply(self.fc2, self.multiply(self.fc1, x).relu()))
 
-    def multiply(self, linear: nn.Module, x: Tensor) -> Tensor:
-        """linear(x), decoded first where that is expected to be faster (see `DENSE_ABOVE`)."""
-        if isinstance(linear, SparseLinear) and x.shape[:-1].numel() > self.limit(x.device):
-            return F.linear(x, self.scratch.decoded(linear.weight), linear.bias)
-        return linear(x)
+    def over_ranks(self, product: Product) -> Product:
+        """The sum over all ranks, of which one alone has a bias."""
+        return product if self.ranks.world == 1 else Product(self.ranks.sum(product.sum()))
+
+    def multiply(self, linear: nn.Module, x: Tensor) -> Product:
+        """linear(x), decoded first where that is expected to be faster (see `DENSE_ABOVE`).
+
+        Dense products add their bias themselves; that of a sparse one is still to be added.
+        """
+        if not isinstance(linear, SparseLinear):
+            return Product(linear(x))
+        if x.shape[:-1].numel() > self.limit(x.device):
+            return Product(F.linear(x, self.scratch.decoded(linear.weight), linear.bias))
+        return Product(linear.product(x), linear.bias)
 
     def limit(self, device: torch.device) -> float:
         """The most tokens for which sparse matrices are not decoded first."""
@@ -172,12 +189,14 @@ class OPT(nn.Module):
             layer.dense_above = tokens
 
     def explain(self, tokens: int) -> str:
-        """How the matrices of all layers are multiplied with so many tokens, a line for each way.
+        """How the matrices of all layers are multiplied with so many tokens, a line for each way,
+        and how a step computes what lies between the products.
 
         `tokens`: of all sequences together, so batch · prompt at first, then batch.
         """
         ways = Counter(layer.explain(name, tokens) for name in MATRICES for layer in self.layers)
-        return "\n".join(f"{count} × {way}" for way, count in ways.items())
+        lines = [f"{count} × {way}" for way, count in ways.items()]
+        return "\n".join([*lines, f"sums, norms, ReLU: {residual.explain(self.device)}"])
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits [batch, tokens, vocab] of tokens [batch, tokens], from position 0, no cache."""
@@ -192,10 +211,10 @@ class OPT(nn.Module):
 
     def hidden(self, tokens: Tensor, places: Tensor, attend: Attend) -> Tensor:
         """What the last layer puts out, [batch, tokens, hidden], before the final norm."""
-        x = self.embed(tokens, places)
+        x = Residual(self.embed(tokens, places))
         for layer in self.layers:
-            x = layer(x, attend)
-        return x
+            x = layer.extended(x, attend)
+        return x.sum()
 
     def logits(self, x: Tensor) -> Tensor:
         """Logits [..., vocab] of what the last layer puts out, [..., hidden]."""

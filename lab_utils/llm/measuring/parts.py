@@ -63,7 +63,7 @@ def _attention_seconds(decoder: Decoder, prompt: int, output: int) -> float:
 
 
 def _products(model: OPT, batch: int, tokens: int) -> Callable[[], None]:
-    """All products with the four matrices of all layers, biases included."""
+    """All products with the four matrices of all layers, and what kernels of theirs add."""
     widths = {name: model.layers[0].get_submodule(name).in_features for name in MATRICES}
     x = {name: _random(model, batch, tokens, width) for name, width in widths.items()}
 

@@ -1,0 +1,128 @@
+"""Sums, norms and ReLUs between the products: the same numbers, however many kernels they are."""
+
+import functools
+
+import pytest
+import torch
+from opt_models import prompts, pruned, random_model, sparse
+from torch import nn
+
+from lab_utils.llm import OPT, generate, residual
+from lab_utils.llm.generate import Decoder
+from lab_utils.llm.prompts import Prompts
+from lab_utils.llm.residual import Product, Residual
+
+KINDS = {
+    "pre-norm": {},
+    "post-norm": {"norm_first": False, "final_norm": False},
+    "no bias": {"bias": False},
+    "plain norms": {"norm_affine": False},
+}
+
+
+@pytest.fixture
+def compiled(monkeypatch) -> list[str]:
+    """Makes steps on a CPU be compiled, though by no compiler; lists what is asked for."""
+    asked = []
+
+    @functools.cache
+    def compile(function):
+        asked.append(function.__name__)
+        return torch.compile(function, backend="aot_eager")
+
+    monkeypatch.setattr(residual, "_compiled", compile)
+    monkeypatch.setattr(residual, "_obstacle", lambda device_type: None)
+    torch.compiler.reset()
+    return asked
+
+
+def test_sums_wait_and_norms_are_of_all_that_was_added() -> None:
+    x, y, z, bias = (torch.randn(2, 3, 8) for _ in range(4))
+    norm = nn.LayerNorm(8)
+    nn.init.normal_(norm.weight)
+    first = Residual(x) + Product(y, bias[0, 0])
+    second = first + Product(z)
+    for _ in range(2):
+        torch.testing.assert_close(first.sum(), x + (y + bias[0, 0]))
+        torch.testing.assert_close(second.norm(norm), norm(x + (y + bias[0, 0]) + z))
+        torch.testing.assert_close(second.sum(), x + (y + bias[0, 0]) + z)
+    assert torch.equal(Residual(x).norm(norm), norm(x)) and Residual(x).sum() is x
+
+
+def test_relu_adds_the_bias_first() -> None:
+    y, bias = torch.tensor([[[-1.0, 2.0]]]), torch.tensor([3.0, -3.0])
+    assert Product(y, bias).relu().tolist() == [[[2.0, 0.0]]]
+    assert Product(y.clone()).relu().tolist() == [[[0.0, 2.0]]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("format", [None, "tca_bme"])
+def test_compiled_steps_generate_the_same_tokens(kind: str, format: str | None, compiled) -> None:
+    model = pruned(random_model(torch.bfloat16, **KINDS[kind]), 0.6)
+    if format:
+        sparse(model, format)
+    found = generate(model, prompts(), 9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(residual, "_obstacle", lambda device_type: "not now")
+        assert torch.equal(found, generate(model, prompts(), 9))
+    last_sum = {"_add"} if kind != "post-norm" else set()  # which ends with a norm
+    of_bias = {"_add_relu"} if format and kind != "no bias" else set()
+    assert set(compiled) == {"_add_norm"} | last_sum | of_bias
+
+
+def test_prompts_are_not_compiled(compiled) -> None:
+    random_model()(prompts())
+    assert compiled == []
+
+
+def test_says_why_nothing_is_compiled(monkeypatch) -> None:
+    residual._obstacle.cache_clear()
+    assert residual.explain("cpu") == "torch's own (on cpu)"
+    monkeypatch.setattr(residual.importlib.util, "find_spec", lambda name: None)
+    assert residual.explain("cuda") == "torch's own (triton is not installed)"
+    residual._obstacle.cache_clear()
+    monkeypatch.setenv(residual.SWITCH, "0")
+    assert residual.explain("cuda") == "torch's own (LSCD_FUSED=0)"
+    residual._obstacle.cache_clear()
+
+
+# --- on a GPU
+
+
+def kernels_of_a_step(model: OPT) -> int:
+    decoder = Decoder(model, 3, 40, graphs=False)
+    decoder.run(Prompts.of(prompts(), model.config, 30, model.device), 4)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        decoder.step()
+        torch.cuda.synchronize()
+    on_gpu = torch.autograd.DeviceType.CUDA
+    return sum(event.device_type == on_gpu for event in profile.events())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("format", [None, "tca_bme"])
+def test_a_layer_needs_few_kernels(format: str | None) -> None:
+    """In a step, beside its products: two sums with norms, ReLU, cache, attention, bias of qkv."""
+    counts = []
+    for layers in (2, 6):
+        model = pruned(random_model(torch.float16, layers=layers), 0.6).cuda()
+        counts.append(kernels_of_a_step(sparse(model, format) if format else model))
+    products = 8 if format else 4  # at most: those split along K add up in a kernel of their own
+    assert (counts[1] - counts[0]) / 4 <= products + 6
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_compiled_steps_are_as_exact_as_torch_s_own(kind: str, dtype: torch.dtype) -> None:
+    torch.compiler.reset()  # of which there are only so many for a function
+    x, y = torch.randn(2, 8, 1, 9216, device="cuda", dtype=torch.float64).to(dtype)
+    bias = None if kind == "no bias" else torch.randn(9216, device="cuda").to(dtype)
+    norm = nn.LayerNorm(9216, elementwise_affine=kind != "plain norms").cuda().to(dtype)
+    exact = x.double() + y.double() + (0 if bias is None else bias.double())
+    waiting = Residual(x) + Product(y, bias)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(waiting.norm(norm).double(), norm.double()(exact), rtol=4 * eps,
+                               atol=8 * eps)  # fmt: skip
+    torch.testing.assert_close(waiting.sum().double(), exact, rtol=2 * eps, atol=4 * eps)
