@@ -68,14 +68,14 @@ def test_copies_of_two_chunks() -> None:
 
 
 def test_rings_of_any_length() -> None:
-    """Slices so long that few copies fit, and so short that all mbarriers are in use."""
+    """Slices so long that few copies fit, and so short that rings are as long as can be."""
     W = random_sparse(64, 8000, 0.0, mean=0.5)
     A = ZeroRow24.encode(W, slice_cols=8016)
     assert hopper.layout_of(A, 8).stages == 1
     product(A, W, 8)
     W = random_sparse(200, 480, 0.97, mean=0.5)
     A = ZeroRow24.encode(W)
-    assert hopper.layout_of(A, 64).stages * 8 == hopper.MOST_BARRIERS
+    assert hopper.layout_of(A, 64).stages == hopper.MOST_STAGES
     product(A, W, 64)
 
 
@@ -96,11 +96,15 @@ def test_wide_products_fit_by_narrower_blocks() -> None:
 @pytest.mark.parametrize("workers", [1, 3, 16, 200])
 def test_shares_are_everything_once_and_equal(workers) -> None:
     A = ZeroRow24.encode(random_sparse(1000, 900, 0.8), slice_cols=336)
-    shares, segments = hopper.share_out(A, workers)
-    first, last, block, segment = shares.long().T
+    shares, segments = hopper.share_out(A, workers, copy=2)
+    first, last, block, segment, *edges = shares.long().T[:7]
     starts, of_block = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
     assert first[0] == 0 and last[-1] == starts.numel() - 1 and torch.equal(first[1:], last[:-1])
     sizes = (starts[last] - starts[first]).view(-1, workers)
+    for i, edge in enumerate(edges):  # of the block and the next one
+        assert torch.equal(edge, of_block[(block + i).clamp(max=of_block.numel() - 1)])
+    copies = (first[:, None] + torch.arange(0, 18, 2)).minimum(last[:, None])
+    assert torch.equal(shares[:, 7:].long(), starts[copies])
     assert int((sizes - sizes.double().mean(1, keepdim=True)).abs().max()) <= starts.diff().max()
     written = []  # (segment, block) of each sum that the kernel writes
     for low, high, z, number in zip(first, last, block, segment, strict=True):
@@ -139,7 +143,7 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     assert sum(trace.lines[p].requests for p in gathers) == 2 * 4 * 8 * chunks
     places = {(p.function, p.operation) for p in trace.lines}
     assert {("smem2tc", "ldmatrix"), ("smem2tc_listed", "ldmatrix"), ("ld_sparse", "bulk_copy"),
-            ("ld_dense", "stmatrix"), ("extract", "bmma")} <= places  # fmt: skip
+            ("transpose", "stmatrix"), ("extract", "bmma")} <= places  # fmt: skip
     regular = [
         trace.lines[p] for p in trace.lines if (p.function, p.operation) == ("smem2tc", "ldmatrix")
     ]

@@ -21,10 +21,17 @@ constexpr uint32_t NOT_LISTED = 0xffff;
 constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
 
 // Chunks [first, last) of a warp, in block `block` = slice * row_blocks + row block at first. What a
-// warp has of a block is a segment: the sums of its first one go to partial[segment].
-struct __align__(16) WarpShare {
-    int32_t first, last, block, segment;
+// warp has of a block is a segment: the sums of its first one go to partial[segment]. The block's
+// chunks begin at `begin` and end at ends[0], the next block's at ends[1]; copy i of the warp begins at
+// starts[i], in 16 bytes. All that a warp must know to begin comes by one load.
+struct __align__(64) WarpShare {
+    int32_t first, last, block, segment, begin, ends[2], starts[9];
+
+    // Places of these numbers.
+    static constexpr int FIRST = 0, LAST = 1, BLOCK = 2, SEGMENT = 3, BEGIN = 4, ENDS = 5, STARTS = 7;
+    static constexpr int NUMBERS = 16;
 };
+constexpr int MOST_STAGES = 7;
 
 // A: data, chunk_start (in 16 bytes), first_chunk; partial [passes][most_segments][BLOCK_N][64], where
 // a pass is BLOCK_N columns of C.
@@ -50,7 +57,8 @@ __host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b)
 constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 ? 12 : 8; }
 
 // Shared memory of a block: zeros, mbarriers, the slice of B as [k][n], the warps' rings.
-constexpr int BARRIERS = ZERO_BYTES, DENSE = 1024, MOST_BARRIERS = (DENSE - BARRIERS) / 8;
+constexpr int BARRIERS = ZERO_BYTES, DENSE = 1024;
+static_assert(BARRIERS + MOST_STAGES * warps_of(8) * 8 <= DENSE);
 // What every launch asks for as its limit: it belongs to the kernel, and matrices that share one in
 // several threads or in one graph need different sizes.
 constexpr int MOST_SHARED_BYTES = 227 * 1024;
@@ -62,14 +70,12 @@ __host__ __device__ inline int dense_bytes(const HopperProblem& p, int block_n) 
 // --- metadata to addresses ---
 
 // bmma's B operand: which groups of a stream come before the one whose address a lane looks for. Its
-// column, lane / 4, is 2 t + row half; its word, lane % 4, is 2 step + half; in the word, bit 16 row
-// half + 4 t and the next three are of a group. `gather` is 2 step + half of the addresses wanted.
+// column, lane / 4, is 2 t + row half; its word, lane % 4, has 4 bits for each of eight groups.
+// `gather` is 2 step + half of the addresses wanted.
 __device__ inline uint32_t rank_mask(int gather, int lane) {
-    int mine = (gather * 2 + lane / 4 % 2) * 4 + lane / 8;
-    uint32_t mask = 0;
-    for (int group = 0; group < 8; group++)
-        if ((lane % 4 * 2 + group / 4) * 4 + group % 4 < mine) mask |= 0xfu << 4 * group;
-    return mask;
+    int mine = (gather * 2 + lane / 4 % 2) * 4 + lane / 8;  // the group, of 32
+    int before = min(max(mine - lane % 4 * 8, 0), 8);       // groups of the word that come before it
+    return before == 8 ? ~0u : (1u << 4 * before) - 1;
 }
 
 // bmma's A operand: of each group as many bits as its values move the stream forward, in bytes. Index

@@ -43,26 +43,39 @@ struct HopperDense {
 
     // ld_dense: columns [k0, end) of A's slice, columns of B from n0 on. A warp takes pieces of 32 k x
     // 8 n: lane (n, t) loads k = 8t to 8t + 7. Its pair i is in matrix i of stmatrix, whose row 2t + b
-    // is k = 8t + 2i + b. Several pieces are under way at once.
-    __device__ void ld_dense(int k0, int end, int n0) const {
-        constexpr int AT_ONCE = 5;
-        int mine = lane % 8 / 2 * 8 + lane / 8 * 2 + lane % 2;
+    // is k = 8t + 2i + b. Several pieces are under way at once; `meanwhile` is called while the first
+    // ones are.
+    template <class Meanwhile>
+    __device__ void ld_dense(int k0, int end, int n0, Meanwhile meanwhile) const {
         int pieces = round_up(p.slice_cols, 32) / 32 * N_FRAGS;
-        for (int first = warp; first < pieces; first += AT_ONCE * WARPS) {
-            uint4 eight[AT_ONCE];
-#pragma unroll
-            for (int j = 0; j < AT_ONCE; j++) {
-                int i = first + j * WARPS, k = i / N_FRAGS * 32 + lane % 4 * 8;
-                eight[j] = load(n0 + i % N_FRAGS * 8 + lane / 4, k0 + k, i < pieces ? end : 0);
-            }
-#pragma unroll
-            for (int j = 0; j < AT_ONCE; j++) {
-                int i = first + j * WARPS, k = i / N_FRAGS * 32;
-                if (i < pieces)
-                    stmatrix_x4_trans((memory + DENSE + row(k + mine)) ^ i % N_FRAGS * 16, eight[j]);
-            }
+        uint4 eights[AT_ONCE];
+        gmem2reg(eights, warp, pieces, k0, end, n0);
+        meanwhile();
+        transpose(eights, warp, pieces);
+        for (int first = warp + AT_ONCE * WARPS; first < pieces; first += AT_ONCE * WARPS) {
+            gmem2reg(eights, first, pieces, k0, end, n0);
+            transpose(eights, first, pieces);
         }
         if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
+    }
+    // Under way at once: all, where N is at most 16 and a slice has 2400 columns; more would spill.
+    static constexpr int AT_ONCE = N_FRAGS == 2 ? 10 : 5;
+
+    __device__ void gmem2reg(uint4 (&eights)[AT_ONCE], int first, int pieces, int k0, int end,
+                             int n0) const {
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            int i = first + j * WARPS, k = i / N_FRAGS * 32 + lane % 4 * 8;
+            eights[j] = load(n0 + i % N_FRAGS * 8 + lane / 4, k0 + k, i < pieces ? end : 0);
+        }
+    }
+    __device__ void transpose(const uint4 (&eights)[AT_ONCE], int first, int pieces) const {
+        int row_of_lane = lane % 8 / 2 * 8 + lane / 8 * 2 + lane % 2;
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            int i = first + j * WARPS, k = i / N_FRAGS * 32 + row_of_lane;
+            if (i < pieces) stmatrix_x4_trans((memory + DENSE + row(k)) ^ i % N_FRAGS * 16, eights[j]);
+        }
     }
 
     // The row that this lane addresses for ldmatrix, in the slice's first chunk; rows of zeros are

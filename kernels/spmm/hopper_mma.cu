@@ -52,50 +52,54 @@ struct HopperKernel {
     const HopperProblem& p;
     Address memory;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
-    WarpShare share = ld_global(p.shares + blockIdx.x * WARPS + warp);
-    uint64_t policy = evict_first();
+    int numbers = lane < WarpShare::NUMBERS ? __ldg(share_numbers() + lane) : 0;
+    int last = of_share(WarpShare::LAST);
     Address ring = memory + DENSE + dense_bytes(p, BLOCK_N) + warp * p.stages * p.stage_bytes;
     Address barriers = memory + BARRIERS + warp * p.stages * 8;
-    // The chunk to copy next, and where its copy begins and ends in the data: known one copy ahead.
-    int next_chunk, next_end;
-    const uint8_t* source;
+    // Where the next copy begins and ends in the data: known one copy ahead.
+    int next_start, next_end;
     float sum[TILES][N_FRAGS][4] = {};
 
     __device__ HopperKernel(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
 
-    __device__ int start_of(int chunk) const { return __ldg(p.chunk_start() + min(chunk, share.last)); }
-    __device__ const uint8_t* data_at(int start) const { return p.data() + int64_t(start) * 16; }
-    __device__ int first_of(int block) const { return __ldg(p.first_chunk() + block); }
+    __device__ const int32_t* share_numbers() const {
+        return reinterpret_cast<const int32_t*>(p.shares + blockIdx.x * WARPS + warp);
+    }
+    __device__ int of_share(int number) const { return __shfl_sync(~0u, numbers, number); }
+    __device__ int start_of(int chunk) const { return __ldg(p.chunk_start() + min(chunk, last)); }
+    // The first chunk of a block, or behind the last one the end.
+    __device__ int first_of(int block) const {
+        return __ldg(p.first_chunk() + min(block, p.slices * p.row_blocks));
+    }
 
-    // ld_sparse: a bulk copy into a stage of the ring.
-    __device__ void ld_sparse(Address stage, Address barrier, const uint8_t* from, uint32_t bytes) {
+    // ld_sparse: a bulk copy of data from `start` to `end` into a stage of the ring.
+    __device__ void ld_sparse(Address stage, Address barrier, int start, int end) {
+        uint32_t bytes = (end - start) * 16;
         mbarrier_arrive_expect(barrier, bytes);
-        bulk_copy(stage, from, bytes, barrier, policy);
+        bulk_copy(stage, p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
     }
 
-    // Every stage by a lane of its own.
-    __device__ void fill_ring() {
-        int chunk = share.first + lane * COPY, start = start_of(chunk), end = start_of(chunk + COPY);
-        if (lane < p.stages) {
-            mbarrier_init(barriers + 8 * lane, 1);
-            mbarrier_init_fence();
-            if (end > start)
-                ld_sparse(ring + lane * p.stage_bytes, barriers + 8 * lane, data_at(start),
-                          (end - start) * 16);
-        }
-        next_chunk = share.first + p.stages * COPY;
-        source = data_at(__shfl_sync(~0u, end, p.stages - 1));
-        next_end = start_of(next_chunk + COPY);
+    // Copies `from` to `to` of the ring's first, by a lane each.
+    __device__ void fill_ring(int from, int to) {
+        int mine = WarpShare::STARTS + min(lane, p.stages);
+        int start = of_share(mine), end = of_share(mine + 1);
+        if (lane >= from && lane < to && end > start)
+            ld_sparse(ring + lane * p.stage_bytes, barriers + 8 * lane, start, end);
+        next_start = __shfl_sync(~0u, start, p.stages), next_end = __shfl_sync(~0u, end, p.stages);
+    }
+    __device__ void begin_barriers() {
+        if (lane >= p.stages) return;
+        mbarrier_init(barriers + 8 * lane, 1);
+        mbarrier_init_fence();
     }
 
-    // All lanes have read the stage; the next copy takes its place.
-    __device__ void refill(Address stage, Address barrier) {
+    // All lanes have read the stage, and `chunk` is next; the copy after those under way takes its place.
+    __device__ void refill(Address stage, Address barrier, int chunk) {
         __syncwarp();
-        if (lane == 0 && next_chunk < share.last) {
-            const uint8_t* end = data_at(next_end);
-            ld_sparse(stage, barrier, source, uint32_t(end - source));
-            source = end, next_chunk += COPY;
-            next_end = start_of(next_chunk + COPY);
+        int copied = chunk + (p.stages - 1) * COPY;
+        if (lane == 0 && copied < last) {
+            ld_sparse(stage, barrier, next_start, next_end);
+            next_start = next_end, next_end = start_of(copied + 2 * COPY);
         }
     }
 
@@ -178,17 +182,22 @@ struct HopperKernel {
             sum[tile][0][0] += float((a[tile][0] ^ a[tile][1] ^ a[tile][2] ^ a[tile][3]) & 1);
     }
 
-    // One chunk; returns its bytes.
-    __device__ uint32_t chunk(Address at, const Decoder& decoder, const Dense& dense, Address rows,
-                              uint32_t to_next_step, bool extra) {
+    // One chunk; returns its bytes. Both steps are extracted before one is multiplied: what a warp waits
+    // for, bmma and then its values, it waits for once.
+    __device__ uint32_t multiply_chunk(Address at, const Decoder& decoder, const Dense& dense,
+                                       Address rows, uint32_t to_next_step, bool extra) {
         Header h = header(at, decoder);
+        uint32_t a[2][TILES][4];
 #pragma unroll
-        for (int step = 0; step < 2; step++) {
-            uint32_t a[TILES][4];
-            extract(a, h, decoder, step);
-            if (left_out(Stage::smem2tc)) use(a);
-            else if (extra) smem2tc_listed(a, h, step, at, dense);
-            else smem2tc(a, h, step, rows + step * to_next_step);
+        for (int step = 0; step < 2; step++) extract(a[step], h, decoder, step);
+        if (extra && !left_out(Stage::smem2tc)) {
+#pragma unroll
+            for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
+        } else {
+#pragma unroll
+            for (int step = 0; step < 2; step++)
+                if (left_out(Stage::smem2tc)) use(a[step]);
+                else smem2tc(a[step], h, step, rows + step * to_next_step);
         }
         return h.bytes;
     }
@@ -209,41 +218,48 @@ struct HopperKernel {
                 }
     }
 
+    // Weights can be read before the grid before has ended; B and the sums are others' until then. B
+    // does not wait for a whole ring of weights.
     __device__ void run() {
-        fill_ring();
-        wait_for_previous_grid();  // weights can be read before; B and the sums are others' until now
+        int early = ceil_div(p.stages, 2);
+        begin_barriers();
+        fill_ring(0, early);
         int k0 = slice * p.slice_cols, end = min(p.K, k0 + p.slice_cols);
         Dense dense{p, memory};
-        dense.ld_dense(k0, end, blockIdx.y * BLOCK_N);
+        Decoder decoder(lane);
+        typename Dense::Lane b = dense.of_lane();
+        wait_for_previous_grid();
+        dense.ld_dense(k0, end, blockIdx.y * BLOCK_N, [&] { fill_ring(early, p.stages); });
         __syncthreads();
-        multiply_share(dense, ceil_div(end - k0, CHUNK_COLS));
+        multiply_share(dense, decoder, b, ceil_div(end - k0, CHUNK_COLS));
     }
 
     // All chunks of the warp; the first `regular` of a block are 48 columns of the slice each.
-    __device__ void multiply_share(const Dense& dense, int regular) {
-        Decoder decoder(lane);
-        typename Dense::Lane b = dense.of_lane();
-        int block = share.block, segment = share.segment, left = share.last - share.first;
-        int nth = share.first - first_of(block), until = first_of(block + 1) - share.first;
-        Address rows = b.first + nth * b.chunk, stage = keep(ring), barrier = keep(barriers);
+    __device__ void multiply_share(const Dense& dense, const Decoder& decoder,
+                                   const typename Dense::Lane& b, int regular) {
+        int block = of_share(WarpShare::BLOCK), segment = of_share(WarpShare::SEGMENT);
+        int chunk = of_share(WarpShare::FIRST), begin = of_share(WarpShare::BEGIN);
+        int end = of_share(WarpShare::ENDS), end_of_next = of_share(WarpShare::ENDS + 1);
+        Address rows = b.first + (chunk - begin) * b.chunk, stage = keep(ring), barrier = keep(barriers);
         const Address ring_begin = stage, ring_end = ring + p.stages * p.stage_bytes;
         uint32_t parity = 0;
-        while (left > 0) {
+        while (chunk < last) {
             mbarrier_wait(barrier, parity);
             Address at = stage;
 #pragma unroll 1
-            for (int i = 0; i < COPY && left > 0; i++) {
+            for (int i = 0; i < COPY && chunk < last; i++) {
+                bool extra = chunk >= begin + regular;
                 at += left_out(Stage::decode) ? ld_shared(at) & 0
-                                              : chunk(at, decoder, dense, rows, b.step, nth >= regular);
-                rows += b.chunk, nth++, left--;
-                if (--until == 0 || left == 0) {
-                    if (left == 0) let_next_grid_begin();
+                                              : multiply_chunk(at, decoder, dense, rows, b.step, extra);
+                rows += b.chunk, chunk++;
+                if (chunk == end || chunk == last) {
+                    if (chunk == last) let_next_grid_begin();
                     store(segment++);
-                    block++, nth = 0, rows = b.first;
-                    if (left) until = first_of(block + 1) - first_of(block);
+                    block++, rows = b.first, begin = end, end = end_of_next;
+                    end_of_next = first_of(block + 2);
                 }
             }
-            refill(stage, barrier);
+            refill(stage, barrier, chunk);
             stage += p.stage_bytes, barrier += 8;
             if (stage == ring_end) stage = ring_begin, barrier = barriers, parity ^= 1;
         }
@@ -262,13 +278,15 @@ __global__ void __launch_bounds__(warps_of(BLOCK_N) * 32, 1)
 }
 
 template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(CHUNK_ROWS * parts(BLOCK_N))
+__global__ void __launch_bounds__(SegmentSums<T, BLOCK_N>::THREADS, 1)
     add_segments(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     let_next_grid_begin();
-    SegmentSums<T, BLOCK_N> segments(p, Shared<float>(memory));
-    wait_for_previous_grid();  // which segments there are is known before, not their sums
+    SegmentSums<T, BLOCK_N> segments(p, Shared<int>(memory));
+    segments.find();
+    __syncthreads();
+    wait_for_previous_grid();
     segments.add();
     __syncthreads();
     segments.store();
@@ -295,8 +313,8 @@ cudaError_t launch_early(HopperGrid kernel, const HopperProblem& p, int blocks, 
 template <class T, int BLOCK_N, bool PAIRS, int COPY>
 cudaError_t launch(const HopperProblem& p, cudaStream_t stream) {
     using Kernel = HopperKernel<T, BLOCK_N, PAIRS, COPY>;
-    bool fits = p.stages >= 1 && p.stages <= 32 && p.stages * Kernel::WARPS <= MOST_BARRIERS;
-    if (!fits || p.warps != Kernel::WARPS) return cudaErrorInvalidValue;
+    bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.warps == Kernel::WARPS;
+    if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_mma<T, BLOCK_N, PAIRS, COPY>;
     int rings = p.warps * p.stages * p.stage_bytes, bytes = DENSE + dense_bytes(p, BLOCK_N) + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
@@ -304,16 +322,17 @@ cudaError_t launch(const HopperProblem& p, cudaStream_t stream) {
     int blocks = p.slices * p.blocks_per_slice;
     auto error = launch_early(kernel, p, blocks, Kernel::THREADS, bytes, stream);
     if (error) return error;
-    constexpr int ROWS_AT_ONCE = CHUNK_ROWS * parts(BLOCK_N);
-    return launch_early(add_segments<T, BLOCK_N>, p, p.row_blocks, ROWS_AT_ONCE,
-                        ROWS_AT_ONCE * BLOCK_N * int(sizeof(float)), stream);
+    using Sums = SegmentSums<T, BLOCK_N>;
+    return launch_early(add_segments<T, BLOCK_N>, p, p.row_blocks, Sums::THREADS,
+                        Sums::shared_bytes(p.slices), stream);
 }
 
-// Wide blocks wait for shared memory and the tensor core, not for copies: one chunk each.
+// Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks are large:
+// one chunk each.
 template <class T, int BLOCK_N, bool PAIRS>
 cudaError_t launch_copy(const HopperProblem& p, cudaStream_t stream) {
     if (p.copy == 1) return launch<T, BLOCK_N, PAIRS, 1>(p, stream);
-    if constexpr (BLOCK_N <= 16)
+    if constexpr (BLOCK_N <= 16 && PAIRS)
         if (p.copy == 2) return launch<T, BLOCK_N, PAIRS, 2>(p, stream);
     return cudaErrorInvalidValue;
 }

@@ -2,58 +2,89 @@
 //
 //   a block has 64 rows of C; its threads add up the segments of these rows, slice after slice and,
 //   in a slice, warp after warp: the same bits in every run, without atomics
+//
+//   thread     4 rows of a column; a part of the slices
+//   shared     first and end of the segments of each slice | sums [parts][columns][64 rows]
 #pragma once
 #include "hopper.cuh"
 
 namespace lscd {
 namespace {
 
-// Groups of threads of add_segments; each adds up a part of the slices.
-__host__ __device__ constexpr int parts(int block_n) { return block_n <= 16 ? 4 : 64 / block_n; }
+// Of the slices; a group of threads adds up each.
+__host__ __device__ constexpr int parts(int block_n) { return block_n <= 16 ? 2 : 1; }
 
 template <class T, int BLOCK_N>
 struct SegmentSums {
-    static constexpr int PARTS = parts(BLOCK_N);
+    static constexpr int PARTS = parts(BLOCK_N), QUADS = CHUNK_ROWS / 4, PER_PART = QUADS * BLOCK_N;
+    static constexpr int THREADS = PARTS * PER_PART;
+    static constexpr int UNDER_WAY = 4;  // loads of a thread at once
 
     const HopperProblem& p;
-    Shared<float> sums;  // [PARTS][BLOCK_N][64]
-    int row = threadIdx.x % CHUNK_ROWS, part = threadIdx.x / CHUNK_ROWS;
-    int slice, last_slice, first, last;  // segments [first, last) of the slice
+    Shared<int> bounds;   // [slices][2]
+    Shared<float4> sums;  // [PARTS][BLOCK_N][16]
+    int quad = threadIdx.x % QUADS, column = threadIdx.x / QUADS % BLOCK_N;
+    int part = threadIdx.x / PER_PART, n0 = blockIdx.y * BLOCK_N;
 
-    __device__ SegmentSums(const HopperProblem& p, Shared<float> sums) : p(p), sums(sums) {
-        int per_part = ceil_div(p.slices, PARTS);
-        slice = part * per_part, last_slice = min(p.slices, slice + per_part);
-        find(min(slice, p.slices - 1));
+    __host__ __device__ static int bounds_bytes(int slices) { return round_up(slices * 8, 16); }
+    __host__ static int shared_bytes(int slices) {
+        return bounds_bytes(slices) + THREADS * int(sizeof(float4));
     }
-    __device__ void find(int slice) {
-        const int32_t* block = p.segments + slice * p.row_blocks + blockIdx.x;
-        first = __ldg(block), last = __ldg(block + 1);
+    __device__ SegmentSums(const HopperProblem& p, Shared<int> memory)
+        : p(p), bounds(memory), sums((memory + bounds_bytes(p.slices) / 4).template as<float4>()) {}
+
+    // Which segments there are is known before the product has ended, not their sums.
+    __device__ void find() {
+        for (int i = threadIdx.x; i < 2 * p.slices; i += THREADS)
+            bounds.store(i, __ldg(p.segments + i / 2 * p.row_blocks + blockIdx.x + i % 2));
     }
-    __device__ int place(int part, int n) const { return (part * BLOCK_N + n) * CHUNK_ROWS + row; }
+
+    // The segments of a part, one after the other; -1 behind the last.
+    struct Walk {
+        const Shared<int>& bounds;
+        int slice, last, segment, end;
+        __device__ Walk(const Shared<int>& bounds, int slice, int last)
+            : bounds(bounds), slice(slice), last(last), segment(0), end(0) {}
+        __device__ int next() {
+            for (; segment == end && slice < last; slice++)
+                segment = bounds.load(2 * slice), end = bounds.load(2 * slice + 1);
+            return segment == end ? -1 : segment++;
+        }
+    };
+
+    __device__ float4 load(int segment) const {
+        if (segment < 0) return {};
+        int64_t place = int64_t(blockIdx.y) * p.most_segments + segment;
+        auto from = reinterpret_cast<const float4*>(p.partial) + place * PER_PART;
+        return ld_global(from + column * QUADS + quad);
+    }
 
     __device__ void add() {
-        float sum[BLOCK_N] = {};
-        int64_t pass = int64_t(blockIdx.y) * p.most_segments;
-        while (slice < last_slice) {
-            int s = first, end = last;
-            if (++slice < last_slice) find(slice);
-            for (; s < end; s++)
+        float4 sum = {};
+        int each = ceil_div(p.slices, PARTS), first = part * each;
+        Walk walk(bounds, first, n0 + column < p.N ? min(p.slices, first + each) : first);
+        for (int segment = walk.next(); segment >= 0; segment = walk.next()) {
+            float4 values[UNDER_WAY];
+            values[0] = load(segment);
 #pragma unroll
-                for (int n = 0; n < BLOCK_N; n++)
-                    sum[n] += ld_global(p.partial + ((pass + s) * BLOCK_N + n) * CHUNK_ROWS + row);
+            for (int i = 1; i < UNDER_WAY; i++) values[i] = load(walk.next());
+#pragma unroll
+            for (const float4& value : values)
+                sum.x += value.x, sum.y += value.y, sum.z += value.z, sum.w += value.w;
         }
-#pragma unroll
-        for (int n = 0; n < BLOCK_N; n++) sums.store(place(part, n), sum[n]);
+        sums.store((part * BLOCK_N + column) * QUADS + quad, sum);
     }
 
     __device__ void store() const {
-        int m = blockIdx.x * CHUNK_ROWS + row, n0 = blockIdx.y * BLOCK_N;
-        if (m >= p.M) return;
-        for (int n = part; n < min(BLOCK_N, p.N - n0); n += PARTS) {
-            float all = sums.load(place(0, n));
+        auto all = sums.template as<float>();
+        for (int i = threadIdx.x; i < CHUNK_ROWS * min(BLOCK_N, p.N - n0); i += THREADS) {
+            int m = blockIdx.x * CHUNK_ROWS + i % CHUNK_ROWS;
+            if (m >= p.M) continue;
+            float sum = all.load(i);
 #pragma unroll
-            for (int i = 1; i < PARTS; i++) all += sums.load(place(i, n));
-            round_to(static_cast<T*>(p.C) + (n0 + n) * p.ldc + m, all);
+            for (int other = 1; other < PARTS; other++)
+                sum += all.load(other * BLOCK_N * CHUNK_ROWS + i);
+            round_to(static_cast<T*>(p.C) + (n0 + i / CHUNK_ROWS) * p.ldc + m, sum);
         }
     }
 };

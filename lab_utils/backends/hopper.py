@@ -21,7 +21,8 @@ CHUNK_ROWS, CHUNK_COLS = 64, 48
 WARPS = {8: 16, 16: 16, 32: 12, 64: 8}  # by the columns of a block: what their registers allow
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
-SHARED_BYTES, HEAD_BYTES, MOST_BARRIERS = 227 * 1024, 1024, 112
+SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
+MOST_STAGES = 7  # copies under way in a ring; their places come with a share
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
 STAGE_ALIGN = 128
 # Where chunks are small and blocks narrow, a copy takes two chunks along, if so many copies fit.
@@ -67,7 +68,7 @@ class Layout:
     def stages(self) -> int:
         """Copies under way in a ring; 0 where not even one fits."""
         room = SHARED_BYTES - HEAD_BYTES - self.dense_bytes
-        return max(0, min(MOST_BARRIERS, room // self.stage_bytes) // self.warps)
+        return max(0, min(MOST_STAGES, room // self.stage_bytes // self.warps))
 
     @property
     def shared_bytes(self) -> int:
@@ -81,7 +82,7 @@ def layout_of(A: ZeroRow24, N: int) -> Layout:
     """
     widest = min((width for width in WARPS if width >= N), default=max(WARPS))
     widths = [width for width in sorted(WARPS, reverse=True) if width <= widest]
-    small = A.arrays["data"].numel() <= SMALL_CHUNK * chunks_of(A)
+    small = A.pairs and A.arrays["data"].numel() <= SMALL_CHUNK * chunks_of(A)
     for width in widths:
         two = _layout(A, width, 2)
         if small and width <= COPIES_OF_TWO and two.stages >= ENOUGH_STAGES:
@@ -123,8 +124,9 @@ def blocks_per_slice(
 class Shares(NamedTuple):
     """Who multiplies what (`WarpShare` of kernels/spmm/hopper.cuh), on A's device.
 
-    `shares` int32 [warps, 4]: first and last chunk, the block (64 rows of a slice) of the first
-    one, its segment. `segments` int32 [blocks + 1]: first segment of each block.
+    `shares` int32 [warps, 16]: first and last chunk, the block (64 rows of a slice) of the first
+    one, its segment, where the block's chunks begin and end, where the next block's end, and where
+    the first nine copies begin. `segments` int32 [blocks + 1]: first segment of each block.
     """
 
     shares: Tensor
@@ -135,10 +137,13 @@ class Shares(NamedTuple):
 _shares: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
-def share_out(A: ZeroRow24, workers: int) -> Shares:
-    """The chunks of each slice in `workers` shares of equal bytes, as nearly as chunks allow."""
+def share_out(A: ZeroRow24, workers: int, copy: int = 1) -> Shares:
+    """The chunks of each slice in `workers` shares of equal bytes, as nearly as chunks allow.
+
+    `copy`: chunks that a copy takes along.
+    """
     starts = A.arrays["chunk_start"]
-    state = workers, *(A.arrays[name]._version for name in READ)
+    state = workers, copy, *(A.arrays[name]._version for name in READ)
     known = _shares.setdefault(starts, {})
     if state in known:
         return known[state]
@@ -147,13 +152,13 @@ def share_out(A: ZeroRow24, workers: int) -> Shares:
             f"the first product with a {FORMAT} encoding shares its chunks out, which a CUDA graph "
             "cannot capture: multiply once, by as many columns, before"
         )
-    known[state] = _share_out(A, workers)
+    known[state] = _share_out(A, workers, copy)
     if starts.is_cuda:  # launches on any stream read it, before the grid before them has ended
         torch.cuda.current_stream(starts.device).synchronize()
     return known[state]
 
 
-def _share_out(A: ZeroRow24, workers: int) -> Shares:
+def _share_out(A: ZeroRow24, workers: int, copy: int) -> Shares:
     starts, first = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
     rows, blocks = row_blocks_of(A), first.numel() - 1
     ends = starts[first[::rows]]  # [slices + 1]
@@ -172,8 +177,12 @@ def _share_out(A: ZeroRow24, workers: int) -> Shares:
     edges.index_add_(0, block + touched, -(high > low).long())
     counts = edges.cumsum(0)[:-1]  # segments of each block
     segments = torch.nn.functional.pad(counts.cumsum(0), (1, 0)).int()
-    shares = torch.stack([low, high, block, touched.cumsum(0) - touched], 1).int()
-    return Shares(shares.contiguous(), segments)
+    edge = first[(block[:, None] + torch.arange(3, device=first.device)).clamp(max=blocks)]
+    copies = low[:, None] + copy * torch.arange(MOST_STAGES + 2, device=starts.device)
+    places = starts[copies.minimum(high[:, None])]
+    whose = torch.stack([low, high, block, touched.cumsum(0) - touched], 1)
+    shares = torch.cat([whose, edge, places], 1)
+    return Shares(shares.int().contiguous(), segments)
 
 
 def check_weights(A: ZeroRow24) -> None:
@@ -186,7 +195,7 @@ def check_weights(A: ZeroRow24) -> None:
 
 def operands(A: ZeroRow24, layout: Layout, blocks: int) -> dict[str, Tensor]:
     """The arrays that a launch reads, beside B."""
-    shared = share_out(A, blocks * layout.warps)
+    shared = share_out(A, blocks * layout.warps, layout.copy)
     return {name: A.arrays[name] for name in READ} | shared._asdict()
 
 
