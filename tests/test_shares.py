@@ -1,11 +1,18 @@
 """The choice of workers: legal for every shape, and what the model says it is best for."""
 
+import ctypes
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab_utils import encode
+from lab_utils.backends import cuda, emulator
 from lab_utils.backends.shares import MODELS, Tiles, best_workers
+from lab_utils.patterns import random_sparse
 
 counts = st.integers(1, 2000)
+SM90_SHARED_BYTES, RESERVED = 228 * 1024, 1024  # of an SM; of every block, by CUDA
 
 
 @given(
@@ -33,3 +40,16 @@ def test_rows_are_not_shared_where_their_sums_are_dear():
 def test_wide_products_keep_rows_aligned():
     wide = Tiles(96, 1, 768, 64 * 128, True)
     assert best_workers(wide, MODELS["tiled_csl"], 132, 3)[0] == 4 * 96
+
+
+@pytest.mark.parametrize("N", [8, 64, 128])
+@pytest.mark.parametrize("at_once", [1, 2, 3, 4, 5, 9])
+def test_an_sm_has_room_for_no_more_blocks_than_it_is_to_have(N, at_once):
+    A = encode(random_sparse(128, 64, 0.9), "tiled_csl")
+    least, problem, shape = emulator._shape(A, N), cuda.problem_of(A, N, sm90=True), cuda.Shape()
+    problem.at_once = at_once
+    library = emulator.machine().library
+    library.lscd_cuda_shape(0, ctypes.byref(problem), ctypes.byref(shape))
+    fit = SM90_SHARED_BYTES // (shape.shared_bytes + RESERVED)
+    assert fit == min(at_once, SM90_SHARED_BYTES // (least.shared_bytes + RESERVED))
+    assert shape.shared_bytes >= least.shared_bytes

@@ -13,6 +13,9 @@ constexpr int SHARED_BYTES_PER_SM = 164 * 1024;
 constexpr int SHARED_BYTES_PER_SM = 100 * 1024;
 #endif
 
+// Of which every block has so much for CUDA.
+constexpr int RESERVED_SHARED_BYTES = 1024;
+
 // What a block can have on every GPU that these kernels are for; the least is that of sm_86, 89 and 120.
 constexpr int SMALLEST_SHARED_BYTES = 99 * 1024;
 
@@ -21,8 +24,17 @@ struct Config {
     const void* kernel;
     int block_m, block_n, threads, shared_bytes;
 
-    cudaError_t allow_shared() const {
-        return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    // What launches ask for: so much that an SM has no room for more blocks than p.at_once.
+    int shared_bytes_for(const Problem& p) const {
+        constexpr int UNIT = 128;
+        int too_many = p.at_once + 1, room = SHARED_BYTES_PER_SM / too_many - RESERVED_SHARED_BYTES;
+        return p.at_once && room >= shared_bytes ? (room / UNIT + 1) * UNIT : shared_bytes;
+    }
+    // The limit belongs to the kernel. On sm_90, where launches in other threads may need another size,
+    // it is always the same.
+    cudaError_t allow_shared(const Problem& p) const {
+        int bytes = p.sm90 ? SHARED_BYTES_PER_SM - RESERVED_SHARED_BYTES : shared_bytes;
+        return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     }
     dim3 grid(const Problem& p) const {
         return dim3(p.workers, ceil_div(p.N, block_n));

@@ -12,11 +12,11 @@ struct Shape {
     int32_t block_m, block_n, threads, shared_bytes, blocks_per_sm;
 };
 
-inline cudaError_t shape_of(const Config& config, Shape* shape) {
-    *shape = {config.block_m, config.block_n, config.threads, config.shared_bytes, 0};
-    if (cudaError_t error = config.allow_shared()) return error;
+inline cudaError_t shape_of(const Config& config, const Problem& p, Shape* shape) {
+    *shape = {config.block_m, config.block_n, config.threads, config.shared_bytes_for(p), 0};
+    if (cudaError_t error = config.allow_shared(p)) return error;
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&shape->blocks_per_sm, config.kernel,
-                                                         config.threads, config.shared_bytes);
+                                                         config.threads, shape->shared_bytes);
 }
 
 namespace {
@@ -25,6 +25,8 @@ namespace {
 // row of tiles; those of rows that one worker has alone find nothing to do.
 template <class T>
 __global__ void add_partials(Problem p) {
+    let_next_grid_begin();
+    wait_for_previous_grid();
     Shares shares(p);
     int row = blockIdx.y, from = row * shares.row_tiles;
     int first = shares.worker_of(from), last = shares.worker_of(from + shares.row_tiles - 1);
@@ -39,17 +41,30 @@ __global__ void add_partials(Problem p) {
     round_to(static_cast<T*>(p.C) + n * p.ldc + m, sum);
 }
 
+// A grid that begins, if p.early, once all blocks of the one before it let it (let_next_grid_begin) or
+// have ended. It must wait for that one's end (wait_for_previous_grid) before it reads anything but A,
+// and before it writes. Where SMs have room for more blocks than it has, it would crowd on few of them:
+// p.at_once spreads it.
+cudaError_t launch_grid(const void* kernel, const Problem& p, dim3 grid, int threads, int shared_bytes,
+                        cudaStream_t stream) {
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {grid, dim3(threads), size_t(shared_bytes), stream, &early,
+                                 p.early ? 1u : 0u};
+    return cudaLaunchKernelEx(&config, (void (*)(Problem))kernel, p);
+}
+
 cudaError_t launch(const Config& config, Problem p, cudaStream_t stream) {
-    if (cudaError_t error = config.allow_shared()) return error;
+    if (cudaError_t error = config.allow_shared(p)) return error;
     p.block_m = config.block_m;
-    void* arguments[] = {&p};
-    cudaError_t error = cudaLaunchKernel(config.kernel, config.grid(p), dim3(config.threads), arguments,
-                                         config.shared_bytes, stream);
+    cudaError_t error = launch_grid(config.kernel, p, config.grid(p), config.threads,
+                                    config.shared_bytes_for(p), stream);
     Shares shares(p);
     if (error || shares.end_with_rows()) return error;
     auto kernel = p.dtype == Dtype::fp16 ? add_partials<__half> : add_partials<__nv_bfloat16>;
     dim3 grid(ceil_div(p.N * p.block_m, 256), shares.rows);
-    return cudaLaunchKernel((const void*)kernel, grid, dim3(256), arguments, 0, stream);
+    return launch_grid((const void*)kernel, p, grid, 256, 0, stream);
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ struct Problem {
     int32_t workers;
     int32_t tile_values;  // values of a tile, for kernels that are configured by it: see there
     int32_t block_m;      // rows of C of a block; launchers set it
+    int32_t sm90;         // whether the GPU is one: it has wgmma, and grids that begin early
+    int32_t early;        // whether the grid may begin before the one before it has ended
+    int32_t at_once;      // blocks of the grid that an SM has at once, at most; 0: as many as fit
 };
 
 constexpr int TILE_K = 64;  // columns of A that a block decodes at a time

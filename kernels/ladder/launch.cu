@@ -17,7 +17,7 @@ static Config configure(int32_t rung, const Problem& p) {
 }
 
 LSCD_EXPORT int lscd_cuda_shape(int32_t rung, const Problem* p, Shape* shape) {
-    return shape_of(configure(rung, *p), shape);
+    return shape_of(configure(rung, *p), *p, shape);
 }
 
 LSCD_EXPORT int lscd_cuda_spmm(int32_t rung, const Problem* p, cudaStream_t stream) {

@@ -25,7 +25,7 @@ Config configure(Format format, const Problem& p) {
 using namespace lscd;
 
 LSCD_EXPORT int lscd_cuda_shape(int32_t format, const Problem* p, Shape* shape) {
-    return told(shape_of(configure(Format(format), *p), shape));
+    return told(shape_of(configure(Format(format), *p), *p, shape));
 }
 
 LSCD_EXPORT int lscd_cuda_spmm(int32_t format, const Problem* p, cudaStream_t stream) {

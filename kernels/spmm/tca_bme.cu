@@ -166,6 +166,7 @@ struct TcaBmeKernel {
             cp_async_commit();
         };
         locate();
+        wait_for_previous_grid();
         prefetch(share.first, 0);
         prefetch(share.first + 1, 1);
         for (int t = share.first, buffer = 0; t < share.last; t++) {
@@ -174,6 +175,7 @@ struct TcaBmeKernel {
             prefetch(t + 2, buffer == 0 ? 2 : buffer - 1);
             multiply(buffer, stages.run(Stage::decode, t), stages.run(Stage::smem2tc, t));
             buffer = buffer == 2 ? 0 : buffer + 1;
+            if (t + 1 == share.last) let_next_grid_begin();
             if (--left == 0 || t + 1 == share.last) store(t / row_tiles, n0), left = row_tiles;
         }
     }

@@ -32,7 +32,7 @@ struct TiledCslKernel {
     static constexpr int SHARED_BYTES = 2 * (A_ELEMENTS + B_ELEMENTS) * 2;
 
     struct Tile {
-        int start, count;  // of its vectors, all in all
+        int count;  // of its vectors, all in all
         uint4 words[VECTORS];
     };
 
@@ -62,15 +62,17 @@ struct TiledCslKernel {
         for (int i = 0; i < WARP_M * TILE_K / 8; i += 32) chunks.store(i + lane(), uint4{0, 0, 0, 0});
     }
 
-    // Tiles are loaded in their order; those from share.last on are empty.
+    // Tiles are loaded in their order; those from share.last on are empty. EARLY: by loads that ptxas
+    // does not move to behind the wait for the grid before, as it does __ldg.
+    template <bool EARLY = false>
     __device__ void gmem2reg(Tile& tile, int t) {
-        const uint4* vectors = static_cast<const uint4*>(p.A[0]);
-        tile.start = start, tile.count = end - start;
+        const uint4* from = static_cast<const uint4*>(p.A[0]) + start;
+        tile.count = end - start;
         start = end, end = offset(t + 2);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             int i = v * THREADS + threadIdx.x;
-            if (i < tile.count) tile.words[v] = __ldg(vectors + tile.start + i);
+            if (i < tile.count) tile.words[v] = EARLY ? ld_global(from + i) : __ldg(from + i);
         }
     }
 
@@ -81,12 +83,13 @@ struct TiledCslKernel {
         scatter(a, four.x), scatter(a, four.y), scatter(a, four.z), scatter(a, four.w);
     }
 
-    __device__ void extract(const Tile& tile, Shared<T> to) const {
+    __device__ void extract(const Tile& tile, int t, Shared<T> to) const {
         Shared<uint16_t> a = to.template as<uint16_t>();
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
             if (v * THREADS + threadIdx.x < tile.count) scatter(a, tile.words[v]);
-        const uint4* vectors = static_cast<const uint4*>(p.A[0]) + tile.start;
+        if (tile.count <= VECTORS * THREADS) return;
+        const uint4* vectors = static_cast<const uint4*>(p.A[0]) + offset(t);
         for (int i = VECTORS * THREADS + threadIdx.x; i < tile.count; i += THREADS)
             scatter(a, __ldg(vectors + i));
     }
@@ -122,6 +125,7 @@ struct TiledCslKernel {
 
     // The sums of the row that tile t is in; new ones begin.
     __device__ void store(int t, int n0) {
+        if (t + 1 == share.last) let_next_grid_begin();
         RowOfSums<BLOCK_M>(p, share, t / row_tiles(), row_tiles()).template store<T>(p, sum, warp_row(), n0);
         clear(sum);
     }
@@ -139,7 +143,7 @@ struct TiledCslKernel {
             cp_async_commit();
         };
         auto expand = [&](Tile& tile, int t) {  // and load the tile that takes its registers
-            if (stages.run(Stage::extract, t)) extract(tile, a(t));
+            if (stages.run(Stage::extract, t)) extract(tile, t, a(t));
             if (stages.run(Stage::gmem2reg, t)) gmem2reg(tile, t + DEPTH);
         };
         auto multiply = [&](int t) {
@@ -152,9 +156,10 @@ struct TiledCslKernel {
             __syncthreads();
         };
 #pragma unroll
-        for (int d = 0; d < DEPTH; d++) gmem2reg(tiles[d], share.first + d);
-        load_b_tile(share.first, k);
+        for (int d = 0; d < DEPTH; d++) gmem2reg<true>(tiles[d], share.first + d);
         rst_smem(a(0)), rst_smem(a(1));
+        wait_for_previous_grid();
+        load_b_tile(share.first, k);
         __syncthreads();
         expand(tiles[0], share.first);
         settle();
@@ -218,7 +223,7 @@ Config config_for(const Problem& p) {
     if (p.N <= 16) return config_for<T, 16>(p);
     if (p.N <= 32) return config_for<T, 32>(p);
     if (p.N <= 64) return config_for<T, 64>(p);
-    return config<T, 128, 6>();
+    return config<T, 128, 5>();
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ from lab_utils import build
 from lab_utils.backends import hopper
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.problem import Problem
+from lab_utils.backends.settled import settled
 from lab_utils.backends.shares import MODELS, WIDE, Tiles, best_workers
 from lab_utils.formats import SparseMatrix
 
@@ -24,7 +25,7 @@ devices = ("cuda",)
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
 TILE_K = 64  # columns of A that a block decodes at a time
 ALIGN = 8  # elements: 16-byte loads of B
-HOPPER = (9, 0)  # what zero_row_24's kernel was written for, and measured on
+HOPPER = (9, 0)  # has wgmma, sparse or not, and early grids; what relies on them was measured there
 
 # Arrays that each kernel takes, in the order of kernels/spmm/kernels.cuh.
 ARRAYS = {
@@ -146,12 +147,18 @@ class Launch:
 def _launch(A: SparseMatrix, N: int, split_k: float | None) -> Launch:
     if A.name == hopper.FORMAT:
         return _hopper_launch(A, N, split_k)
-    problem = problem_of(A, N)
-    sums = share_out(problem, A, shape_of(A, N), split_k)
+    problem = problem_of(A, N, is_hopper(A.device))
+    shape = shape_of(A, N)
+    sums = share_out(problem, A, shape, split_k)
+    if problem.sm90:
+        problem.early = settled(A.arrays[array] for array in ARRAYS[A.name])
+        blocks = problem.workers * -(-N // shape.block_n)
+        on_an_sm = -(-blocks // _multiprocessors(A.device))
+        problem.at_once = on_an_sm if on_an_sm < shape.blocks_per_sm else 0
     return Launch(("lscd_cuda_spmm", FORMAT_NUMBER[A.name]), problem, sums)
 
 
-def problem_of(A: SparseMatrix, N: int) -> Problem:
+def problem_of(A: SparseMatrix, N: int, sm90: bool) -> Problem:
     arrays = [A.arrays[array].data_ptr() for array in ARRAYS[A.name]]
     return Problem(
         dtype=int(A.dtype == torch.bfloat16),
@@ -161,6 +168,7 @@ def problem_of(A: SparseMatrix, N: int) -> Problem:
         A=(ctypes.c_void_p * 5)(*arrays),
         workers=1,
         tile_values=_tile_values(A),
+        sm90=sm90,
     )
 
 
@@ -198,7 +206,10 @@ def _shape_of(
 ) -> Shape:
     shape = Shape()
     fp16_or_bf16 = int(dtype == torch.bfloat16)
-    asked = Problem(dtype=fp16_or_bf16, M=1, K=1, N=N, workers=1, tile_values=tile_values)
+    asked = Problem(
+        dtype=fp16_or_bf16, M=1, K=1, N=N, workers=1, tile_values=tile_values,
+        sm90=is_hopper(device),
+    )  # fmt: skip
     with torch.cuda.device(device):
         _call("lscd_cuda_shape", FORMAT_NUMBER[format], ctypes.byref(asked), ctypes.byref(shape))
     return shape
@@ -214,6 +225,12 @@ def _workers(A: SparseMatrix, N: int, shape: Shape) -> tuple[int, str]:
         wide=shape.block_n >= WIDE,
     )
     return best_workers(problem, MODELS[A.name], _multiprocessors(A.device), shape.blocks_per_sm)
+
+
+@functools.cache
+def is_hopper(device: torch.device) -> bool:
+    """Whether a GPU is of sm_90."""
+    return torch.cuda.get_device_capability(device) == HOPPER
 
 
 @functools.cache

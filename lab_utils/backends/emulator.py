@@ -91,7 +91,7 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
 
 
 def _shape(A: SparseMatrix, N: int) -> cuda.Shape:
-    asked, shape = cuda.problem_of(A, N), cuda.Shape()
+    asked, shape = cuda.problem_of(A, N, sm90=True), cuda.Shape()
     machine().library.lscd_cuda_shape(
         cuda.FORMAT_NUMBER[A.name], ctypes.byref(asked), ctypes.byref(shape)
     )
@@ -126,7 +126,8 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) ->
 
 def _launch(A: SparseMatrix, N: int, splits: float) -> cuda.Launch:
     arrays = {array: apart(A.arrays[array]) for array in cuda.ARRAYS[A.name]}
-    problem = cuda.problem_of(A, N)
+    problem = cuda.problem_of(A, N, sm90=True)
+    problem.early = True
     problem.A = (ctypes.c_void_p * 5)(*(array.data_ptr() for array in arrays.values()))
     sums = cuda.share_out(problem, A, _shape(A, N), splits)
     return cuda.Launch(("lscd_cuda_spmm", cuda.FORMAT_NUMBER[A.name]), problem, sums, arrays)

@@ -20,4 +20,7 @@ class Problem(ctypes.Structure):
         ("workers", ctypes.c_int32),
         ("tile_values", ctypes.c_int32),
         ("block_m", ctypes.c_int32),
+        ("sm90", ctypes.c_int32),
+        ("early", ctypes.c_int32),
+        ("at_once", ctypes.c_int32),
     )
