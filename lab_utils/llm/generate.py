@@ -18,7 +18,7 @@ from lab_utils.llm.model import OPT
 from lab_utils.llm.prompts import Prompts
 from lab_utils.llm.sampling import Sampling
 
-BUCKET = 64  # slots: the cache is read for 32 tokens too many in the mean
+BUCKET = 32  # slots: the cache is read for 16 tokens too many in the mean
 STOP_EVERY = 16  # steps between two looks, for which the host waits, at who has finished
 NO_STOP = -1
 
