@@ -15,9 +15,8 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from lab_utils import results
+from lab_utils import catalog, results
 from lab_utils.analysis import memory
-from lab_utils.catalog import device, model
 from lab_utils.llm.__main__ import main
 from lab_utils.llm.checkpoint import opened
 from lab_utils.llm.text import Text
@@ -150,9 +149,8 @@ def test_under_torchrun_one_rank_speaks(checkpoint, tmp_path) -> None:
     rows = results.measured("opt", tmp_path)
     assert rows.gpus.tolist() == [2] * 4 and (rows.communication_s > 0).all()
     assert len(done.stdout.splitlines()) == 4
-    assert rows.tokens_per_gpu_second.to_numpy() == pytest.approx(
-        (rows.batch * 5 / 2 / rows.seconds).to_numpy(), rel=1e-3
-    )
+    expected = (rows.batch * 5 / 2 / rows.seconds).to_numpy()
+    assert rows.tokens_per_gpu_second.to_numpy() == pytest.approx(expected, rel=1e-3)
 
 
 # --- the planner
@@ -161,11 +159,11 @@ def test_under_torchrun_one_rank_speaks(checkpoint, tmp_path) -> None:
 def test_plan_answers_without_a_gpu() -> None:
     done = run("plan", "--model", "OPT-66B", "--format", "dense,tca_bme", "--gpu", "H200-SXM")
     assert done.exit_code == 0, done.output
-    header, dense, sparse = (line.split() for line in done.output.splitlines())
-    table = pd.DataFrame([dense, sparse], columns=header)
-    found, usable = table.largest_batch.astype(int), memory.usable_bytes(device("H200-SXM"))
-    sparse = memory.Workload(model("OPT-66B"), "tca_bme", 0.8)
-    assert found.tolist() == [12, memory.largest_batch(sparse, usable)]
+    header, *rows = (line.split() for line in done.output.splitlines())
+    table = pd.DataFrame(rows, columns=header)
+    work, device = memory.Workload(catalog.model("OPT-66B"), "tca_bme"), catalog.device("H200-SXM")
+    largest = memory.largest_batch(work, memory.usable_bytes(device))
+    assert table.largest_batch.astype(int).tolist() == [12, largest]
     assert table.fewest_gpus.tolist() == ["1", "1"]
 
 
