@@ -95,7 +95,7 @@ def outcome(A: SparseMatrix, arrays: dict[str, Tensor]) -> str:
 
 def small(format: str, seed: int) -> SparseMatrix:
     """A matrix of a few ragged chunks; streams, or levels, by turns."""
-    dense = random_sparse(70, 220, (0.2, 0.6, 0.9)[seed % 3], seed=seed)
+    dense = random_sparse(70, 120, (0.2, 0.6, 0.9)[seed % 3], seed=seed)
     even = seed % 2 == 0
     options = {"slice_cols": 96, "pairs": even} if format == ROWS else {"levels": int(even)}
     return encode(dense, format, **options)

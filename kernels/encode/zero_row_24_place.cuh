@@ -1,12 +1,14 @@
 // Where the streams of a chunk begin: see kernels/cpu/encode/zero_row_24_placement.h, also for why.
-// Each lane weighs up its own stream.
+// Each lane weighs up its own stream, all starts at once: bit k of a register stands for bank k.
 #pragma once
 #include "zero_row_24_tile.cuh"
 
 namespace lscd::zero_row_24 {
 
 constexpr int FREE_BYTES = 120, WAVEFRONT_COST = 20;
-constexpr int GATHERS = 8;  // of a tile; packed streams take two loads for each
+constexpr int GATHERS = 8;   // of a tile; packed streams take two loads for each
+constexpr int LONGEST = 4;   // banks that a load of a stream reads: a word for each of four groups
+constexpr int RUN_BITS = 8;  // a run of banks: the first one, and above these bits its length - 1
 
 // Of a byte that is skipped, and of taking turns.
 struct Costs {
@@ -14,88 +16,142 @@ struct Costs {
 };
 
 template <bool PAIRS>
-constexpr int LOADS = PAIRS ? GATHERS : 2 * GATHERS;
+constexpr int SLOT_LOADS = PAIRS ? 1 : 2;
+template <bool PAIRS>
+constexpr int LOADS = GATHERS * SLOT_LOADS<PAIRS>;
 
-__device__ inline uint32_t rotated(uint32_t mask, int by) {
-    return __funnelshift_l(mask, mask, by);
+// Bit k becomes bit k + by, modulo 32.
+__device__ inline uint32_t turned(uint32_t banks, int by) {
+    return __funnelshift_l(banks, banks, by & 31);
 }
 
-// The banks that the loads of the lane's stream read, by gather, if it starts with bank 0.
+// The run of banks that each load of the lane's stream reads, if it starts with bank 0. Words of a
+// stream lie side by side, and those of four groups in a row touch each other.
 template <bool PAIRS>
 struct Reads {
-    uint32_t slot0[GATHERS] = {}, slot1[GATHERS] = {};
+    uint32_t run[LOADS<PAIRS>];
 
     __device__ explicit Reads(Shared<uint32_t> metadata) {
-        int at = 0;
+        uint32_t at = 0;
 #pragma unroll
         for (int order = 0; order < ORDERS; order++) {
             int word = metadata_word(lane_id() / TILE_STREAMS, lane_id() % TILE_STREAMS, order);
             uint32_t code = metadata.load(word) >> 4 * (order % 8) & 15;
-            slot0[order / 4] |= 1u << (at / 4 & 31);
-            slot1[order / 4] |= 1u << ((at + 2) / 4 & 31);
+#pragma unroll
+            for (int slot = 0; slot < SLOT_LOADS<PAIRS>; slot++) {
+                uint32_t bank = (at + 2 * slot) / 4;
+                uint32_t& mine = run[order / 4 * SLOT_LOADS<PAIRS> + slot];
+                if (order % 4 == 0) mine = bank;
+                if (order % 4 == 3) mine |= (bank - mine) << RUN_BITS;
+            }
             int first = (code & 3) != 3, second = code >> 2 != 3;
             at += PAIRS ? 4 * second : 2 * first + 2 * second;
         }
     }
-    // Of load q, if the stream starts with that bank, or, ODD, with its second half: then slot 0
-    // reads what slot 1 would read, and slot 1 the words after those of slot 0.
-    template <bool ODD>
-    __device__ uint32_t banks(int q, int bank) const {
-        if (PAIRS) return rotated(slot0[q], bank);
-        if (q % 2 == ODD) return rotated(slot0[q / 2], bank + ODD);
-        return rotated(slot1[q / 2], bank);
-    }
 };
 
+// Of load q of a packed stream that starts with the second half of bank 0 (ODD): slot 0 reads what
+// slot 1 would read, and slot 1 the words after those of slot 0.
+template <bool ODD>
+__device__ int load_like(int q) {
+    return ODD ? q ^ 1 : q;
+}
+template <bool ODD>
+__device__ int banks_on(int q) {
+    return ODD && q % 2;
+}
+
 // What placed streams read, by load and tile: level n holds the banks that more than n of them
-// read, `fullest` those that no other bank exceeds.
+// read, spread n the banks from which on a run of n + 1 meets one that no other bank exceeds.
 template <bool PAIRS>
 class Piles {
-    static constexpr int PILES = LOADS<PAIRS> * TILES;
-    Shared<uint32_t> level_, fullest_, added_;
+    static constexpr int PILES = LOADS<PAIRS> * TILES, STRIDE = PILES + TILES;
+    Shared<uint32_t> level_, spread_;
+    Shared<uint16_t> run_;
 
   public:
     struct Memory {
-        uint32_t level[TILE_STREAMS * PILES], fullest[PILES], added[LOADS<PAIRS>];
+        uint32_t level[TILE_STREAMS * PILES], spread[LONGEST * STRIDE];
+        uint16_t run[LOADS<PAIRS> * LANES];
     };
-    __device__ explicit Piles(Memory& memory)
-        : level_(in_shared(memory.level)), fullest_(in_shared(memory.fullest)),
-          added_(in_shared(memory.added)) {
+    __device__ Piles(Memory& memory, const Reads<PAIRS>& reads)
+        : level_(in_shared(memory.level)), spread_(in_shared(memory.spread)),
+          run_(in_shared(memory.run)) {
         for (int i = lane_id(); i < TILE_STREAMS * PILES; i += LANES) level_.store(i, 0);
-        for (int i = lane_id(); i < PILES; i += LANES) fullest_.store(i, ~0u);
+        for (int i = lane_id(); i < LONGEST * STRIDE; i += LANES) spread_.store(i, ~0u);
+#pragma unroll
+        for (int q = 0; q < LOADS<PAIRS>; q++)
+            run_.store(q * LANES + lane_id(), uint16_t(reads.run[q]));
         __syncwarp();
     }
-    __device__ uint32_t fullest(int q) const {
-        return fullest_.load(q * TILES + lane_id() / TILE_STREAMS);
+    // Bit k: load q of the lane's tile, which reads this run, takes one more wavefront if the stream
+    // starts with bank k.
+    __device__ uint32_t more(int q, uint32_t run) const {
+        int pile = q * TILES + lane_id() / TILE_STREAMS;
+        return turned(spread_.load((run >> RUN_BITS) * STRIDE + pile), -int(run));
     }
-    // Adds the stream of lane `chosen`; each lane counts for one load of its tile.
+    // Adds the stream of lane `chosen`, from bank `bank` on; each lane counts for one load of its tile.
     template <bool ODD>
-    __device__ void add(const Reads<PAIRS>& reads, int bank, int chosen) {
-#pragma unroll
-        for (int q = 0; q < LOADS<PAIRS>; q++) {
-            uint32_t banks = reads.template banks<ODD>(q, bank);
-            if (lane_id() == chosen) added_.store(q, banks);
+    __device__ void add(int bank, int chosen) const {
+        int q = lane_id();
+        if (q < LOADS<PAIRS>) {
+            uint32_t run = run_.load(load_like<ODD>(q) * LANES + chosen);
+            int first = int(run & 31) + banks_on<ODD>(q) + bank;
+            uint32_t banks = (2u << (run >> RUN_BITS)) - 1;
+            raise(q * TILES + chosen / TILE_STREAMS, turned(banks, first));
         }
         __syncwarp();
-        if (lane_id() < LOADS<PAIRS>) {
-            int pile = lane_id() * TILES + chosen / TILE_STREAMS;
-            uint32_t mask = added_.load(lane_id()), most = 0;
+    }
+
+  private:
+    __device__ void raise(int pile, uint32_t banks) const {
+        uint32_t fullest = 0;
 #pragma unroll
-            for (int n = 0; n < TILE_STREAMS; n++) {
-                uint32_t before = level_.load(n * PILES + pile), now = before | mask;
-                level_.store(n * PILES + pile, now);
-                if (now) most = now;
-                mask &= before;
-            }
-            fullest_.store(pile, most);
+        for (int n = 0; n < TILE_STREAMS; n++) {
+            uint32_t before = level_.load(n * PILES + pile), now = before | banks;
+            level_.store(n * PILES + pile, now);
+            if (now) fullest = now;
+            banks &= before;
         }
-        __syncwarp();
+        uint32_t meets = fullest;
+#pragma unroll
+        for (int n = 0; n < LONGEST; n++) {
+            spread_.store(n * STRIDE + pile, meets);
+            meets |= turned(fullest, -(n + 1));
+        }
+    }
+};
+
+// Counts, one for each bit: bit k of plane n is bit n of the kth count.
+template <int MOST>
+struct Counts {
+    static constexpr int PLANES = MOST < 16 ? 4 : 5;
+    uint32_t plane[PLANES] = {};
+
+    // Adds one where `bits` are set; `before`: how often this was done.
+    __device__ void add(uint32_t bits, int before) {
+#pragma unroll
+        for (int n = 0; n < PLANES && (before + 1) >> n; n++) {
+            uint32_t carry = plane[n] & bits;
+            plane[n] ^= bits;
+            bits = carry;
+        }
+    }
+    // The least of the counts whose bits are in `among`, which becomes those that have it.
+    __device__ int least(uint32_t& among) const {
+        int count = 0;
+#pragma unroll
+        for (int n = PLANES - 1; n >= 0; n--) {
+            uint32_t lower = among & ~plane[n];
+            if (lower) among = lower;
+            else count += 1 << n;
+        }
+        return count;
     }
 };
 
 template <bool PAIRS>
 class Placement {
-    static constexpr int STEP = PAIRS ? 4 : 2;
     Reads<PAIRS> reads_;
     Piles<PAIRS> piles_;
     int bytes_, first_;  // of the lane's stream; where streams may begin
@@ -105,7 +161,7 @@ class Placement {
 
     __device__ Placement(Shared<uint32_t> metadata, typename Piles<PAIRS>::Memory& memory,
                          int bytes, int first)
-        : reads_(metadata), piles_(memory), bytes_(bytes), first_(first), start(first),
+        : reads_(metadata), piles_(memory, reads_), bytes_(bytes), first_(first), start(first),
           end(first) {}
 
     // Greedily, unless that would make more than `most` bytes of the chunk.
@@ -128,10 +184,12 @@ class Placement {
     }
     __device__ void greedily(int reach, Costs costs) {
         for (uint32_t placed = 0; ~placed;) {
-            uint32_t best = __reduce_min_sync(ALL_LANES, best_of_lane(placed, reach, costs));
+            uint32_t best = best_of_lane(placed, reach, costs);
+            best = __reduce_min_sync(ALL_LANES, best);
+            __syncwarp();  // all lanes have read the piles
             int chosen = best % 256, at = end + best / 256 % 256;
-            if (at / 2 % 2) piles_.template add<true>(reads_, at / 4, chosen);
-            else piles_.template add<false>(reads_, at / 4, chosen);
+            if (!PAIRS && at / 2 % 2) piles_.template add<true>(at / 4, chosen);
+            else piles_.template add<false>(at / 4, chosen);
             if (lane_id() == chosen) start = at;
             end = at + __shfl_sync(ALL_LANES, bytes_, chosen);
             placed |= 1u << chosen;
@@ -140,26 +198,33 @@ class Placement {
     // Least cost of the lane's stream << 16 | bytes skipped << 8 | lane; all ones if it is placed.
     __device__ uint32_t best_of_lane(uint32_t placed, int reach, Costs costs) const {
         if (placed >> lane_id() & 1) return ~0u;
-        uint32_t full[LOADS<PAIRS>], best = ~0u;
-#pragma unroll
-        for (int q = 0; q < LOADS<PAIRS>; q++) full[q] = piles_.fullest(q);
         uint32_t of_tile = placed >> lane_id() / TILE_STREAMS * TILE_STREAMS & 0xff;
         int saved = costs.turns * __popc(of_tile);  // the others' costs are of 8 streams left
-        for (int skip = 0; skip <= reach; skip += STEP) {
-            int at = end + skip, bank = at / 4;
-            int more = at / 2 % 2 ? wavefronts<true>(full, bank) : wavefronts<false>(full, bank);
-            uint32_t cost = WAVEFRONT_COST * more + costs.skip * skip + saved;
-            best = min(best, cost << 16 | uint32_t(skip) << 8 | lane_id());
-        }
-        return best;
+        uint32_t best = cheapest<false>(reach, costs.skip);
+        if (!PAIRS) best = min(best, cheapest<true>(reach, costs.skip));
+        return best + (uint32_t(saved) << 16 | lane_id());
     }
+    // Least cost << 16 | bytes skipped << 8, of starts with the first, or ODD, second half of a bank.
+    // Of equal costs those that skip less: a start further on must save wavefronts.
     template <bool ODD>
-    __device__ int wavefronts(const uint32_t (&full)[LOADS<PAIRS>], int bank) const {
-        int sum = 0;
+    __device__ uint32_t cheapest(int reach, int skip_cost) const {
+        Counts<LOADS<PAIRS>> wavefronts;
 #pragma unroll
         for (int q = 0; q < LOADS<PAIRS>; q++)
-            sum += (reads_.template banks<ODD>(q, bank) & full[q]) != 0;
-        return sum;
+            wavefronts.add(piles_.more(q, reads_.run[load_like<ODD>(q)] + banks_on<ODD>(q)), q);
+        int at = end + (end / 2 % 2 != ODD ? 2 : 0);
+        uint32_t best = 0xffffff00, starts = (1u << (end + reach - at + 4) / 4) - 1;
+        for (auto& plane : wavefronts.plane) plane = turned(plane, -(at / 4));
+        while (starts) {
+            uint32_t cheap = starts;
+            int more = wavefronts.least(cheap);
+            uint32_t nearer = (cheap & -cheap) - 1;  // starts before the first of them
+            int skip = at + 4 * __popc(nearer) - end;
+            uint32_t cost = WAVEFRONT_COST * more + skip_cost * skip;
+            best = min(best, cost << 16 | uint32_t(skip) << 8);
+            starts &= nearer;
+        }
+        return best;
     }
 };
 
