@@ -1,5 +1,6 @@
 """Sums, norms and ReLUs between the products: the same numbers, however many kernels they are."""
 
+import ctypes
 import functools
 
 import pytest
@@ -90,14 +91,15 @@ def test_says_why_nothing_is_compiled(monkeypatch) -> None:
 
 
 def kernels_of_a_step(model: OPT) -> int:
+    """The nodes of its CUDA graph."""
     decoder = Decoder(model, 3, 40, graphs=False)
     decoder.run(Prompts.of(prompts(), model.config, 30, model.device), 4)
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profile:
-        decoder.step()
-        torch.cuda.synchronize()
-    on_gpu = torch.autograd.DeviceType.CUDA
-    return sum(event.device_type == on_gpu for event in profile.events())
+    graph, nodes = torch.cuda.CUDAGraph(keep_graph=True), ctypes.c_size_t()
+    with torch.inference_mode(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        decoder._step(32)
+    driver, handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(graph.raw_cuda_graph())
+    assert driver.cuGraphGetNodes(handle, None, ctypes.byref(nodes)) == 0
+    return nodes.value
 
 
 @pytest.mark.gpu
