@@ -23,15 +23,16 @@ constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
 // Chunks [first, last) of a warp, in block `block` = slice * row_blocks + row block at first. What a
 // warp has of a block is a segment: the sums of its first one go to partial[segment]. The block's
 // chunks begin at `begin` and end at ends[0], the next block's at ends[1]; copy i of the warp begins at
-// starts[i], in 16 bytes. All that a warp must know to begin comes by one load.
+// starts[i], in 16 bytes. Where the last segment is of other warps of the thread block, too, `merge`
+// says which (Merged). All that a warp must know to begin comes by one load.
 struct __align__(64) WarpShare {
-    int32_t first, last, block, segment, begin, ends[2], starts[9];
+    int32_t first, last, block, segment, begin, ends[2], merge, starts[8];
 
     // Places of these numbers.
-    static constexpr int FIRST = 0, LAST = 1, BLOCK = 2, SEGMENT = 3, BEGIN = 4, ENDS = 5, STARTS = 7;
-    static constexpr int NUMBERS = 16;
+    static constexpr int FIRST = 0, LAST = 1, BLOCK = 2, SEGMENT = 3, BEGIN = 4, ENDS = 5, MERGE = 7;
+    static constexpr int STARTS = 8, NUMBERS = 16;
 };
-constexpr int MOST_STAGES = 7;
+constexpr int MOST_STAGES = 6;
 
 // A: data, chunk_start (in 16 bytes), first_chunk; partial [passes][most_segments][BLOCK_N][64], where
 // a pass is BLOCK_N columns of C.
@@ -57,7 +58,7 @@ __host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b)
 constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 ? 12 : 8; }
 
 // Shared memory of a block: zeros, mbarriers, the slice of B as [k][n], the warps' rings.
-constexpr int BARRIERS = ZERO_BYTES, DENSE = 1024;
+constexpr int DENSE_READY = ZERO_BYTES, BARRIERS = DENSE_READY + 8, DENSE = 1024;
 static_assert(BARRIERS + MOST_STAGES * warps_of(8) * 8 <= DENSE);
 // What every launch asks for as its limit: it belongs to the kernel, and matrices that share one in
 // several threads or in one graph need different sizes.

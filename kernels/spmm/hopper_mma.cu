@@ -58,6 +58,7 @@ struct HopperKernel {
     Address barriers = memory + BARRIERS + warp * p.stages * 8;
     // Where the next copy begins and ends in the data: known one copy ahead.
     int next_start, next_end;
+    bool dense_is_ready = false;
     float sum[TILES][N_FRAGS][4] = {};
 
     __device__ HopperKernel(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
@@ -88,9 +89,10 @@ struct HopperKernel {
         next_start = __shfl_sync(~0u, start, p.stages), next_end = __shfl_sync(~0u, end, p.stages);
     }
     __device__ void begin_barriers() {
-        if (lane >= p.stages) return;
-        mbarrier_init(barriers + 8 * lane, 1);
+        if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
+        if (lane < p.stages) mbarrier_init(barriers + 8 * lane, 1);
         mbarrier_init_fence();
+        __syncthreads();
     }
 
     // All lanes have read the stage, and `chunk` is next; the copy after those under way takes its place.
@@ -183,13 +185,15 @@ struct HopperKernel {
     }
 
     // One chunk; returns its bytes. Both steps are extracted before one is multiplied: what a warp waits
-    // for, bmma and then its values, it waits for once.
+    // for, bmma and then its values, it waits for once. The first chunk meets B here.
     __device__ uint32_t multiply_chunk(Address at, const Decoder& decoder, const Dense& dense,
                                        Address rows, uint32_t to_next_step, bool extra) {
         Header h = header(at, decoder);
         uint32_t a[2][TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) extract(a[step], h, decoder, step);
+        if (!dense_is_ready) mbarrier_wait(memory + DENSE_READY, 0);
+        dense_is_ready = true;
         if (extra && !left_out(Stage::smem2tc)) {
 #pragma unroll
             for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
@@ -202,26 +206,34 @@ struct HopperKernel {
         return h.bytes;
     }
 
-    // The sums of a segment; new ones begin.
-    __device__ void store(int segment) {
-        int64_t place = int64_t(blockIdx.y) * p.most_segments + segment;
-        float* to = p.partial + place * BLOCK_N * CHUNK_ROWS;
+    // Calls use(m, n, sum) for all sums of the lane.
+    template <class Use>
+    __device__ void for_sums(Use use) {
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++)
 #pragma unroll
-                for (int r = 0; r < 4; r++) {
-                    int m = tile * 16 + r / 2 * 8 + lane / 4, n = frag * 8 + lane % 4 * 2 + r % 2;
-                    st_global(to + n * CHUNK_ROWS + m, sum[tile][frag][r]);
-                    sum[tile][frag][r] = 0;
-                }
+                for (int r = 0; r < 4; r++)
+                    use(tile * 16 + r / 2 * 8 + lane / 4, frag * 8 + lane % 4 * 2 + r % 2,
+                        sum[tile][frag][r]);
+    }
+
+    __device__ float* sums_of(int segment) const {
+        int64_t place = int64_t(blockIdx.y) * p.most_segments + segment;
+        return p.partial + place * BLOCK_N * CHUNK_ROWS;
+    }
+
+    // The sums of a segment; new ones begin.
+    __device__ void store(int segment) {
+        float* to = sums_of(segment);
+        for_sums([&](int m, int n, float& sum) { st_global(to + n * CHUNK_ROWS + m, sum), sum = 0; });
     }
 
     // Weights can be read before the grid before has ended; B and the sums are others' until then. B
     // does not wait for a whole ring of weights.
     __device__ void run() {
-        int early = ceil_div(p.stages, 2);
+        constexpr int early = 1;
         begin_barriers();
         fill_ring(0, early);
         int k0 = slice * p.slice_cols, end = min(p.K, k0 + p.slice_cols);
@@ -230,7 +242,8 @@ struct HopperKernel {
         typename Dense::Lane b = dense.of_lane();
         wait_for_previous_grid();
         dense.ld_dense(k0, end, blockIdx.y * BLOCK_N, [&] { fill_ring(early, p.stages); });
-        __syncthreads();
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
         multiply_share(dense, decoder, b, ceil_div(end - k0, CHUNK_COLS));
     }
 
@@ -238,6 +251,7 @@ struct HopperKernel {
     __device__ void multiply_share(const Dense& dense, const Decoder& decoder,
                                    const typename Dense::Lane& b, int regular) {
         int block = of_share(WarpShare::BLOCK), segment = of_share(WarpShare::SEGMENT);
+        Merged merged(of_share(WarpShare::MERGE));
         int chunk = of_share(WarpShare::FIRST), begin = of_share(WarpShare::BEGIN);
         int end = of_share(WarpShare::ENDS), end_of_next = of_share(WarpShare::ENDS + 1);
         Address rows = b.first + (chunk - begin) * b.chunk, stage = keep(ring), barrier = keep(barriers);
@@ -252,8 +266,10 @@ struct HopperKernel {
                 at += left_out(Stage::decode) ? ld_shared(at) & 0
                                               : multiply_chunk(at, decoder, dense, rows, b.step, extra);
                 rows += b.chunk, chunk++;
-                if (chunk == end || chunk == last) {
-                    if (chunk == last) let_next_grid_begin();
+                if (chunk == last) {
+                    let_next_grid_begin();
+                    if (!merged.several()) store(segment);
+                } else if (chunk == end) {
                     store(segment++);
                     block++, rows = b.first, begin = end, end = end_of_next;
                     end_of_next = first_of(block + 2);
@@ -262,6 +278,25 @@ struct HopperKernel {
             refill(stage, barrier, chunk);
             stage += p.stage_bytes, barrier += 8;
             if (stage == ring_end) stage = ring_begin, barrier = barriers, parity ^= 1;
+        }
+        if constexpr (MERGES<BLOCK_N>) merge(merged, segment);
+    }
+
+    // Warps that end with the same block add their sums up where their rings were: one segment then.
+    __device__ void merge(Merged merged, int segment) {
+        int ring_bytes = p.stages * p.stage_bytes;
+        if (merged.several())
+            for_sums([&](int m, int n, float sum) {
+                st_shared(ring + (n * MERGE_PITCH + m) * 4, __float_as_int(sum));
+            });
+        __syncthreads();
+        Address from = ring + (merged.first - warp) * ring_bytes;
+        auto to = reinterpret_cast<float4*>(sums_of(segment));
+        for (int i = merged.rank * 32 + lane; i < merged.quads(BLOCK_N); i += merged.members * 32) {
+            Address at = from + (i / 16 * MERGE_PITCH + i % 16 * 4) * 4;
+            float4 sum = {};
+            for (int w = 0; w < merged.span; w++) add_quad(sum, ld_shared_v4(at + w * ring_bytes));
+            st_global(to + i, sum);
         }
     }
 };

@@ -11,6 +11,34 @@
 namespace lscd {
 namespace {
 
+// --- in a thread block: warps that end with the same block of A ---
+
+// Whether sums of so many columns are added up in shared memory, [BLOCK_N][MERGE_PITCH] of each warp.
+template <int BLOCK_N>
+constexpr bool MERGES = BLOCK_N <= 16;
+constexpr int MERGE_PITCH = CHUNK_ROWS + 4;  // floats: no bank conflicts
+
+// WarpShare::merge: the warps [first, first + span) that end with the warp's last block. `members` of
+// them have chunks of it, and this one is the rank-th of those; the others have none at all.
+struct Merged {
+    int first, span, rank, members;
+    __device__ explicit Merged(int numbers)
+        : first(numbers & 255), span(numbers >> 8 & 255), rank(numbers >> 16 & 255),
+          members(numbers >> 24) {}
+    __device__ bool several() const { return span > 1; }
+    // Four rows each, that the members add up; none where there is nothing to add.
+    __device__ int quads(int block_n) const {
+        return several() && members ? block_n * CHUNK_ROWS / 4 : 0;
+    }
+};
+
+__device__ inline void add_quad(float4& sum, uint4 value) {
+    sum.x += __int_as_float(value.x), sum.y += __int_as_float(value.y);
+    sum.z += __int_as_float(value.z), sum.w += __int_as_float(value.w);
+}
+
+// --- after all thread blocks ---
+
 // Of the slices; a group of threads adds up each.
 __host__ __device__ constexpr int parts(int block_n) { return block_n <= 16 ? 2 : 1; }
 

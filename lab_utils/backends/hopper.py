@@ -22,7 +22,8 @@ WARPS = {8: 16, 16: 16, 32: 12, 64: 8}  # by the columns of a block: what their 
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
-MOST_STAGES = 7  # copies under way in a ring; their places come with a share
+MOST_STAGES = 6  # copies under way in a ring; their places come with a share
+MERGES, MERGE_PITCH = 16, 68  # columns and fp32 of a column, if warps add sums in shared memory
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
 STAGE_ALIGN = 128
 # Where chunks are small and blocks narrow, a copy takes two chunks along, if so many copies fit.
@@ -69,6 +70,12 @@ class Layout:
         """Copies under way in a ring; 0 where not even one fits."""
         room = SHARED_BYTES - HEAD_BYTES - self.dense_bytes
         return max(0, min(MOST_STAGES, room // self.stage_bytes // self.warps))
+
+    @property
+    def merging(self) -> int:
+        """Warps that add up in shared memory what they have of the same 64 rows; 1: none do."""
+        fits = self.stages * self.stage_bytes >= self.block_n * MERGE_PITCH * 4
+        return self.warps if self.block_n <= MERGES and fits else 1
 
     @property
     def shared_bytes(self) -> int:
@@ -125,8 +132,9 @@ class Shares(NamedTuple):
     """Who multiplies what (`WarpShare` of kernels/spmm/hopper.cuh), on A's device.
 
     `shares` int32 [warps, 16]: first and last chunk, the block (64 rows of a slice) of the first
-    one, its segment, where the block's chunks begin and end, where the next block's end, and where
-    the first nine copies begin. `segments` int32 [blocks + 1]: first segment of each block.
+    one, its segment, where the block's chunks begin and end, where the next block's end, whose sums
+    are merged with its last ones, and where the first eight copies begin. `segments` int32
+    [blocks + 1]: first segment of each block.
     """
 
     shares: Tensor
@@ -137,13 +145,14 @@ class Shares(NamedTuple):
 _shares: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
-def share_out(A: ZeroRow24, workers: int, copy: int = 1) -> Shares:
+def share_out(A: ZeroRow24, workers: int, copy: int = 1, merging: int = 1) -> Shares:
     """The chunks of each slice in `workers` shares of equal bytes, as nearly as chunks allow.
 
-    `copy`: chunks that a copy takes along.
+    `copy`: chunks that a copy takes along. `merging`: so many workers, one after the other, merge
+    the sums of a block that they end with.
     """
     starts = A.arrays["chunk_start"]
-    state = workers, copy, *(A.arrays[name]._version for name in READ)
+    state = workers, copy, merging, *(A.arrays[name]._version for name in READ)
     known = _shares.setdefault(starts, {})
     if state in known:
         return known[state]
@@ -152,13 +161,13 @@ def share_out(A: ZeroRow24, workers: int, copy: int = 1) -> Shares:
             f"the first product with a {FORMAT} encoding shares its chunks out, which a CUDA graph "
             "cannot capture: multiply once, by as many columns, before"
         )
-    known[state] = _share_out(A, workers, copy)
+    known[state] = _share_out(A, workers, copy, merging)
     if starts.is_cuda:  # launches on any stream read it, before the grid before them has ended
         torch.cuda.current_stream(starts.device).synchronize()
     return known[state]
 
 
-def _share_out(A: ZeroRow24, workers: int, copy: int) -> Shares:
+def _share_out(A: ZeroRow24, workers: int, copy: int, merging: int) -> Shares:
     starts, first = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
     rows, blocks = row_blocks_of(A), first.numel() - 1
     ends = starts[first[::rows]]  # [slices + 1]
@@ -168,21 +177,42 @@ def _share_out(A: ZeroRow24, workers: int, copy: int) -> Shares:
     low, high = (side.contiguous().flatten() for side in (bounds[:, :-1], bounds[:, 1:]))
 
     def block_of(chunk: Tensor) -> Tensor:
-        return torch.searchsorted(first, chunk, right=True) - 1
+        return (torch.searchsorted(first, chunk, right=True) - 1).clamp(0, blocks - 1)
 
-    block = block_of(low).clamp(max=blocks - 1)
-    touched = (block_of(high - 1) - block + 1) * (high > low)  # blocks of each share
-    edges = torch.zeros(blocks + 1, dtype=torch.long, device=starts.device)
-    edges.index_add_(0, block, (high > low).long())
-    edges.index_add_(0, block + touched, -(high > low).long())
-    counts = edges.cumsum(0)[:-1]  # segments of each block
+    block, last, has = block_of(low), block_of(high - 1), (high > low).long()
+    leads, merge = _merge(last, has, merging)
+    written = has * (last - block) + leads  # segments that each worker writes, or its team does
+    segment = written.cumsum(0) - written - (written == 0).long()
+    counts = torch.zeros(blocks + 1, dtype=torch.long, device=starts.device)
+    counts = counts.index_add(0, block, has).index_add(0, last, -has).cumsum(0)
+    counts = counts[:-1].index_add(0, last, leads)  # segments of each block
     segments = torch.nn.functional.pad(counts.cumsum(0), (1, 0)).int()
-    edge = first[(block[:, None] + torch.arange(3, device=first.device)).clamp(max=blocks)]
+    edges = first[(block[:, None] + torch.arange(3, device=first.device)).clamp(max=blocks)]
     copies = low[:, None] + copy * torch.arange(MOST_STAGES + 2, device=starts.device)
+    whose = torch.stack([low, high, block, segment], 1)
     places = starts[copies.minimum(high[:, None])]
-    whose = torch.stack([low, high, block, touched.cumsum(0) - touched], 1)
-    shares = torch.cat([whose, edge, places], 1)
+    shares = torch.cat([whose, edges, merge[:, None], places], 1)
     return Shares(shares.int().contiguous(), segments)
+
+
+def _merge(last: Tensor, has: Tensor, merging: int) -> tuple[Tensor, Tensor]:
+    """Which workers lead, and what each knows of its team (`Merged` of hopper_segments.cuh).
+
+    A team are the workers of a thread block, `merging` of them, that end with the same block. `has`
+    int64 [workers]: 1 where a worker has chunks; `last`: the block that it ends with.
+    """
+    worker = torch.arange(last.numel(), device=last.device)
+    latest = torch.where(has > 0, worker, -1).cummax(0).values  # with chunks, at or before each
+    before = torch.nn.functional.pad(latest[:-1], (1, 0), value=-1)
+    same = (worker // merging == before // merging) & (last == last[before]) & (before >= 0)
+    leads = has * (~same).long()
+    leader = torch.where(leads > 0, worker, -1).cummax(0).values.clamp(min=0)
+    members = torch.zeros_like(worker).index_add(0, leader, has)[leader]
+    end = torch.zeros_like(worker).scatter_reduce(0, leader, worker * has, "amax")[leader]
+    rank = has.cumsum(0) - has.cumsum(0)[leader]
+    span = (end - leader + 1) * (worker <= end)
+    numbers = leader % merging | span << 8 | has * (rank << 16 | members << 24)
+    return leads, torch.where(span > 0, numbers, 0)
 
 
 def check_weights(A: ZeroRow24) -> None:
@@ -195,7 +225,7 @@ def check_weights(A: ZeroRow24) -> None:
 
 def operands(A: ZeroRow24, layout: Layout, blocks: int) -> dict[str, Tensor]:
     """The arrays that a launch reads, beside B."""
-    shared = share_out(A, blocks * layout.warps, layout.copy)
+    shared = share_out(A, blocks * layout.warps, layout.copy, layout.merging)
     return {name: A.arrays[name] for name in READ} | shared._asdict()
 
 

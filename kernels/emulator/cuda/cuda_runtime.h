@@ -82,6 +82,11 @@ inline float __int_as_float(int bits) {
     memcpy(&value, &bits, sizeof value);
     return value;
 }
+inline int __float_as_int(float value) {
+    int bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
 
 inline void __syncthreads(lscd::simt::Site site = lscd::simt::here()) {
     lscd::simt::Block::current->barrier(site);
