@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import accuracy, build, encode, ladder
-from lab_utils.backends import cuda
+from lab_utils.backends import cuda, hopper_wgmma
 from lab_utils.baselines import BASELINES
 from lab_utils.baselines.bandwidth import read_all
 from lab_utils.formats import FORMATS
@@ -24,16 +24,22 @@ DTYPES = (torch.float16, torch.bfloat16)
 SPARSITIES = (0.2, 0.7, 0.9)  # other registers per tile; the first exceeds what they can hold
 # No size is a multiple of a tile; one N for every width of block.
 SHAPES = ((130, 200, 8), (256, 130, 9), (65, 136, 20), (129, 65, 50), (70, 328, 130))
+STRIPS = tuple((130, 450, N) for N in hopper_wgmma.WIDTHS)  # which has widths of its own
 SPLITS = (1, 2)
 OWN_BASELINES = ("gemv", "csr_simt")  # kernels of kernels/baselines; the others are libraries'
 
 
 def products() -> Iterator[str]:
     """kernels/spmm: both dtypes, every width of block, K in one part and in two."""
-    for format, (M, K, N) in itertools.product(cuda.formats, SHAPES):
+    for format in cuda.formats:
         if reason := cuda.format_problem(format, torch.device("cuda")):
-            print(f"not run: {format} {M}x{K} N={N}: {reason}")
+            print(f"not run: {format}: {reason}")
             continue
+        yield from products_of(format)
+
+
+def products_of(format: str) -> Iterator[str]:
+    for M, K, N in STRIPS if format == hopper_wgmma.FORMAT else SHAPES:
         for dtype, sparsity, split_k in itertools.product(DTYPES, SPARSITIES, SPLITS):
             W, B = operands(M, K, N, dtype, sparsity)
             C = torch.empty(N, M, dtype=dtype, device="cuda").T

@@ -7,7 +7,7 @@ from odd_values import with_odd_values
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
-from lab_utils.backends import cuda
+from lab_utils.backends import cuda, hopper_wgmma
 from lab_utils.patterns import PATTERNS, random_sparse
 
 pytestmark = pytest.mark.gpu
@@ -69,11 +69,31 @@ def test_streams_and_slices(format: str, options: dict, dtype: torch.dtype) -> N
             accuracy.check(C.cpu(), W, B)
 
 
-@pytest.mark.parametrize("format", ZERO_ROW)
-def test_launches_follow_each_other_closely(format: str) -> None:
+# The same of zero_row_24_strips: every width, both levels, parts of row blocks and whole ones.
+STRIPS = [format for format in MULTIPLIED if format.values == ("zero_row_24_strips",)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("levels", [0, 1])
+@pytest.mark.parametrize("format", STRIPS)
+def test_strips_of_every_width(format: str, levels: int, dtype: torch.dtype) -> None:
+    for sparsity, M in ((0.1, 300), (0.6, 2000), (0.9, 36000), (0.97, 500)):
+        W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
+        A = encode(W, format, levels=levels).to("cuda")
+        for N in (1, *hopper_wgmma.WIDTHS, 65, 150):
+            B = activations(1210, N, dtype, seed=N).cuda()
+            C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
+            cuda.spmm(A, B, C)
+            accuracy.check(C.cpu(), W, B.cpu())
+            assert torch.equal(C, spmm(A, B))
+
+
+@pytest.mark.parametrize("N", [8, 64])
+@pytest.mark.parametrize("format", ZERO_ROW + STRIPS)
+def test_launches_follow_each_other_closely(format: str, N: int) -> None:
     """Grids that begin before those before them have ended: C is another's B, as in a model."""
     W = random_sparse(1024, 1024, 0.7, seed=1) / 16
-    A, x = encode(W, format).to("cuda"), activations(1024, 8, torch.float16).cuda()
+    A, x = encode(W, format).to("cuda"), activations(1024, N, torch.float16).cuda()
     expected, found = x, x
     for _ in range(20):
         torch.cuda.synchronize()

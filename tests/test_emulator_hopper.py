@@ -269,5 +269,5 @@ def test_other_gpus_are_refused_by_name(monkeypatch) -> None:
         "zero_row_24 needs sm_90 (H100, H200); NVIDIA A100 is sm_80: encode A as"
     )
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
-    monkeypatch.setattr(cuda, "_failed_selections", lambda _: 5)
+    monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 5)
     assert "on NVIDIA A100, 5 of 256 self-tests" in cuda.format_problem("zero_row_24", device)

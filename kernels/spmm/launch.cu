@@ -2,6 +2,7 @@
 // back is a cudaError_t.
 #include "../common/launch.cuh"
 #include "hopper.cuh"
+#include "hopper_wgmma.cuh"
 #include "kernels.cuh"
 
 namespace lscd {
@@ -38,6 +39,14 @@ LSCD_EXPORT int lscd_cuda_hopper(const HopperProblem* p, cudaStream_t stream) {
 
 LSCD_EXPORT int lscd_cuda_select(int32_t* wrong, cudaStream_t stream) {
     return told(launch_select(wrong, stream));
+}
+
+LSCD_EXPORT int lscd_cuda_wgmma(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_wgmma(*p, stream));
+}
+
+LSCD_EXPORT int lscd_cuda_wgmma_select(int32_t* wrong, cudaStream_t stream) {
+    return told(launch_wgmma_select(wrong, stream));
 }
 
 LSCD_EXPORT const char* lscd_cuda_error(int error) { return cudaGetErrorString(cudaError_t(error)); }

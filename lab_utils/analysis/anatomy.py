@@ -17,6 +17,7 @@ STAGES = {
     "tiled_csl": ("gmem2reg", "ld_dense", "rst_smem", "extract", "smem2tc"),
     "tca_bme": ("ld_sparse", "ld_dense", "decode", "smem2tc"),
     "zero_row_24": ("extract", "smem2tc", "decode"),  # the last: all that follows the copies
+    "zero_row_24_strips": ("extract", "smem2tc", "decode"),
 }
 NOTHING = "nothing"  # the column `left_out` of a whole kernel
 

@@ -6,15 +6,16 @@ few to fill the GPU; `plan` says how often, and why.
 
 import ctypes
 import functools
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from lab_utils import build
-from lab_utils.backends import hopper
+from lab_utils.backends import hopper, hopper_wgmma
+from lab_utils.backends.launch import ALIGN, Launch, aligned_columns
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.problem import Problem
+from lab_utils.backends.row_blocks import row_blocks_of
 from lab_utils.backends.settled import settled
 from lab_utils.backends.shares import MODELS, WIDE, Tiles, best_workers
 from lab_utils.formats import SparseMatrix
@@ -24,7 +25,6 @@ devices = ("cuda",)
 
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
 TILE_K = 64  # columns of A that a block decodes at a time
-ALIGN = 8  # elements: 16-byte loads of B
 HOPPER = (9, 0)  # has wgmma, sparse or not, and early grids; what relies on them was measured there
 
 # Arrays that each kernel takes, in the order of kernels/spmm/kernels.cuh.
@@ -33,7 +33,13 @@ ARRAYS = {
     "tca_bme": ("bitmap", "values", "gt_offset", "strip_offset"),
 }
 FORMAT_NUMBER = {format: number for number, format in enumerate(ARRAYS)}
-formats = (*ARRAYS, hopper.FORMAT)
+# Formats that rely on undocumented metadata: the instruction, and the self-test with its results.
+SELECTING = {
+    hopper.FORMAT: ("mma.sp", "lscd_cuda_select", hopper.PROBES),
+    hopper_wgmma.FORMAT: ("wgmma.sp", "lscd_cuda_wgmma_select", hopper_wgmma.PROBES),
+}
+formats = (*ARRAYS, *SELECTING)
+__all__ = ["ALIGN", "Launch", "aligned_columns", "plan", "spmm"]
 
 
 class Shape(ctypes.Structure):
@@ -61,18 +67,19 @@ def problem() -> str | None:
 def format_problem(format: str, device: torch.device) -> str | None:
     """Why a GPU on which this backend works cannot multiply a format, or None if it can.
 
-    What zero_row_24 needs of the tensor core beyond its documentation is tried, once a process.
+    What zero-row 2:4 needs of the tensor core beyond its documentation is tried, once a process.
     """
-    if format != hopper.FORMAT:
+    if format not in SELECTING:
         return None
+    instruction, _, probes = SELECTING[format]
     capability, gpu = torch.cuda.get_device_capability(device), torch.cuda.get_device_name(device)
     if capability != HOPPER:
         number = "".join(map(str, capability))
         return f"{format} needs sm_90 (H100, H200); {gpu} is sm_{number}: {hopper.ELSEWHERE}"
-    if failed := _failed_selections(device):
+    if failed := _failed_selections(format, device):
         return (
-            f"{format} needs mma.sp to select by any metadata; on {gpu}, {failed} of "
-            f"{hopper.PROBES} self-tests found that it does not: {hopper.ELSEWHERE}"
+            f"{format} needs {instruction} to select by any metadata; on {gpu}, {failed} of "
+            f"{probes} self-tests found that it does not: {hopper.ELSEWHERE}"
         )
     return None
 
@@ -81,6 +88,8 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
     if A.name == hopper.FORMAT:
         return _hopper_plan(A, B.shape[1])
+    if A.name == hopper_wgmma.FORMAT:
+        return _wgmma_plan(A, B.shape[1])
     shape = shape_of(A, B.shape[1])
     workers, why = _workers(A, B.shape[1], shape)
     choices = {
@@ -110,9 +119,8 @@ def spmm(
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
     launch = _launch(A, N, split_k)
-    partial = C.new_empty(launch.sums, dtype=torch.float32)
+    launch.arrays |= launch.scratch(lambda shape: C.new_empty(shape, dtype=torch.float32))
     problem = launch.problem
-    problem.partial = partial.data_ptr()
     problem.B, problem.ldb = columns.data_ptr(), columns.stride(0)
     problem.C, problem.ldc = result.data_ptr(), M if N == 1 else result.stride(0)
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
@@ -122,31 +130,11 @@ def spmm(
         C.copy_(result.T)
 
 
-def aligned_columns(B: Tensor) -> Tensor:
-    """Bᵀ as [N, K] with 16-byte rows: a view where B allows it (activations do), else a copy."""
-    columns = B.T
-    N, K = columns.shape
-    pitched = columns.stride(1) == 1 and (N == 1 or columns.stride(0) % ALIGN == 0)
-    if pitched and columns.data_ptr() % 16 == 0 and (N > 1 or K % ALIGN == 0):
-        return columns
-    padded = B.new_zeros(N, -(-K // ALIGN) * ALIGN)
-    padded[:, :K] = columns
-    return padded
-
-
-@dataclass
-class Launch:
-    """The function to call, the size of the partial sums, and what must live until then."""
-
-    call: tuple[str | int, ...]
-    problem: Problem
-    sums: tuple[int, ...]
-    arrays: dict[str, Tensor] = field(default_factory=dict)
-
-
 def _launch(A: SparseMatrix, N: int, split_k: float | None) -> Launch:
     if A.name == hopper.FORMAT:
         return _hopper_launch(A, N, split_k)
+    if A.name == hopper_wgmma.FORMAT:
+        return _wgmma_launch(A, N, split_k)
     problem = problem_of(A, N, is_hopper(A.device))
     shape = shape_of(A, N)
     sums = share_out(problem, A, shape, split_k)
@@ -238,7 +226,7 @@ def _multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-# --- zero_row_24 ----------------------------------------------------------------------------------
+# --- zero-row 2:4 ---------------------------------------------------------------------------------
 
 
 def _hopper_plan(A: SparseMatrix, N: int) -> Plan:
@@ -258,24 +246,45 @@ def _hopper_launch(A: SparseMatrix, N: int, split_k: float | None) -> Launch:
 def _hopper_layout(A: SparseMatrix, N: int, split_k: float | None) -> tuple[hopper.Layout, int]:
     """Blocks for N columns, and how many share a slice, once it is known that the kernel works."""
     hopper.check_weights(A)
-    if reason := format_problem(A.name, A.device):
-        raise RuntimeError(reason)
+    _check_format(A)
     layout = hopper.layout_of(A, N)
     return layout, hopper.blocks_per_slice(A, layout, _multiprocessors(A.device), split_k)
 
 
+def _wgmma_plan(A: SparseMatrix, N: int) -> Plan:
+    layout = _wgmma_layout(A, N, None)
+    parts = layout.blocks / row_blocks_of(A)
+    return Plan(name, f"{A.name}_wgmma", hopper_wgmma.choices(A, N, layout), parts)
+
+
+def _wgmma_launch(A: SparseMatrix, N: int, split_k: float | None) -> Launch:
+    return hopper_wgmma.launch_of(A, N, _wgmma_layout(A, N, split_k))
+
+
+def _wgmma_layout(A: SparseMatrix, N: int, split_k: float | None) -> hopper_wgmma.Layout:
+    hopper_wgmma.check_weights(A)
+    _check_format(A)
+    return hopper_wgmma.layout_of(A, N, _multiprocessors(A.device), split_k)
+
+
+def _check_format(A: SparseMatrix) -> None:
+    if reason := format_problem(A.name, A.device):
+        raise RuntimeError(reason)
+
+
 @functools.cache
-def _failed_selections(device: torch.device) -> int:
-    """Self-tests of mma.sp that fail on this GPU (kernels/spmm/hopper_select.cu)."""
+def _failed_selections(format: str, device: torch.device) -> int:
+    """Self-tests that fail on this GPU: kernels/spmm/hopper_select.cu, hopper_wgmma_select.cu."""
+    _, launcher, probes = SELECTING[format]
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
-            f"the first product with {hopper.FORMAT} tests the GPU, which a CUDA graph cannot "
+            f"the first product with {format} tests the GPU, which a CUDA graph cannot "
             "capture: multiply once before"
         )
     with torch.cuda.device(device):
-        wrong = torch.full((hopper.PROBES,), -1, dtype=torch.int32, device=device)
+        wrong = torch.full((probes,), -1, dtype=torch.int32, device=device)
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        _call("lscd_cuda_select", ctypes.c_void_p(wrong.data_ptr()), stream)
+        _call(launcher, ctypes.c_void_p(wrong.data_ptr()), stream)
         return int(wrong.ne(0).sum())
 
 

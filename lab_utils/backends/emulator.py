@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import build
-from lab_utils.backends import cuda, hopper
+from lab_utils.backends import cuda, hopper, hopper_wgmma
 from lab_utils.backends.kernel_trace import KernelFault, KernelTrace
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.simt import Machine, apart
@@ -79,6 +79,9 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     if A.name == hopper.FORMAT:
         layout, blocks = _hopper_layout(A, B.shape[1], splits)
         return Plan(name, f"{A.name}_mma", hopper.choices(A, B.shape[1], layout, blocks), splits)
+    if A.name == hopper_wgmma.FORMAT:
+        choices = hopper_wgmma.choices(A, B.shape[1], _wgmma_layout(A, B.shape[1], splits))
+        return Plan(name, f"{A.name}_wgmma", choices, splits)
     N, shape = B.shape[1], _shape(A, B.shape[1])
     blocks = cuda.rows_of(A, shape) * -(-N // shape.block_n)
     choices = {
@@ -108,15 +111,14 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) ->
     (M, N), K, splits = C.shape, B.shape[0], split_k or now.split_k
     columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN), value=torch.nan))[:, :K]
     result = apart(C.new_full((N, M), torch.nan))
-    launch = (_hopper_launch if A.name == hopper.FORMAT else _launch)(A, N, splits)
-    partial = apart(torch.full(launch.sums, torch.nan))
+    launch = _LAUNCHES.get(A.name, _launch)(A, N, splits)
+    scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan)))
     launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)
     launch.problem.C, launch.problem.ldc = result.data_ptr(), M
-    launch.problem.partial = partial.data_ptr()
     trace = machine().run(
         *launch.call, ctypes.byref(launch.problem), None,
         read=launch.arrays | {"B": columns},
-        written={"C": result, "partial": partial},
+        written={"C": result, **scratch},
         watch=now.watch,
         awaited=("B",),
     )  # fmt: skip
@@ -145,3 +147,15 @@ def _hopper_layout(A: SparseMatrix, N: int, splits: float) -> tuple[hopper.Layou
     hopper.check_weights(A)
     layout = hopper.layout_of(A, N)
     return layout, hopper.blocks_per_slice(A, layout, 1, splits)
+
+
+def _wgmma_launch(A: SparseMatrix, N: int, splits: float) -> cuda.Launch:
+    return hopper_wgmma.launch_of(A, N, _wgmma_layout(A, N, splits), apart)
+
+
+def _wgmma_layout(A: SparseMatrix, N: int, splits: float) -> hopper_wgmma.Layout:
+    hopper_wgmma.check_weights(A)
+    return hopper_wgmma.layout_of(A, N, 1, splits)
+
+
+_LAUNCHES = {hopper.FORMAT: _hopper_launch, hopper_wgmma.FORMAT: _wgmma_launch}

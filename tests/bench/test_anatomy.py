@@ -172,7 +172,8 @@ def test_stages_are_those_of_the_kernels(root: Path) -> None:
     assert declared == {stage for stages in a.STAGES.values() for stage in stages}
     assert set(a.STAGES) <= set(cuda.formats)
     for format, stages in a.STAGES.items():
-        name = "hopper_mma" if format == "zero_row_24" else format
+        hopper = {"zero_row_24": "hopper_mma", "zero_row_24_strips": "hopper_wgmma"}
+        name = hopper.get(format, format)
         source = (root / "kernels" / "spmm" / f"{name}.cu").read_text()
         assert set(re.findall(r"Stage::(\w+)", source)) == set(stages)
 

@@ -1,0 +1,283 @@
+// SpMM on zero-row 2:4 in strips: any mask on wgmma.sp of sm_90, for 17 columns and more.
+//
+//   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh)
+//   hopper_wgmma   the product: a thread block has 256 rows and BLOCK_N columns of C at a time
+//   add_slots      row blocks that several thread blocks have parts of (hopper_wgmma_slots.cuh)
+//
+//   a row block           a round, 192 columns, and its tile of B' -->
+//   warpgroup 0  warp 0   [ chunk ][ chunk ]...   strip of 16 rows: its chunks lie behind each other
+//                warp 1   [ chunk ][ chunk ]...
+//                ...      shares of equal bytes: whole row blocks, then rounds of those that are left
+//
+//   global   data, a strip a warp                          B', a tile a round
+//              | ld_sparse (bulk copies)                     | ld_dense (bulk copies)
+//   shared   metadata, starts, streams     entries         B' [k'][n], rows k k+1 k+2 zeros ...
+//              | presence, bmma: addresses   |               |
+//              | extract: gather             |               |
+//   tensor   A registers --- wgmma.sp <------(---------------+
+//              metadata selects rows of B'   +-- mma.sync ---+   weights that found no slot
+//
+// A slot that is not in use gathers the next value of its stream, and the metadata multiplies it by
+// zeros: so weights must be finite.
+#include "../common/stages.cuh"
+#include "hopper_wgmma_copies.cuh"
+#include "hopper_wgmma_expand.cuh"
+#include "hopper_wgmma_slots.cuh"
+
+namespace lscd {
+namespace {
+
+template <class T, int BLOCK_N>
+struct WgmmaKernel {
+    using Tile = DenseTile<BLOCK_N>;
+
+    const WgmmaProblem& p;
+    int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
+    DenseRing<BLOCK_N> dense;
+    SparseRing sparse;
+    uint32_t masks[4];  // rank_mask of each half of each step
+    float sum[BLOCK_N / 8][4];
+    uint32_t a[TILES][4];  // A registers of a step
+
+    __device__ WgmmaKernel(const WgmmaProblem& p, Address memory)
+        : p(p), dense(p, memory), sparse(p, memory, Tile::BYTES) {
+        for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q, lane));
+    }
+
+    // --- a chunk ---
+
+    struct Header {
+        uint32_t presence[TILES], bases[TILES / 2][4];
+        uint32_t steps;  // of entries
+    };
+
+    __device__ __forceinline__ Header header(Address at, uint32_t (&metadata)[TILES]) const {
+        Header h;
+        uint4 four = ld_shared_v4(at + lane * 16);
+        metadata[0] = four.x, metadata[1] = four.y, metadata[2] = four.z, metadata[3] = four.w;
+        uint2 starts = ld_shared_v2(at + STARTS + lane / 4 * 8);
+        uint32_t bits = starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 |
+                        starts.y >> 24 & 192;
+        h.steps = __shfl_sync(~0u, bits, 0);
+#pragma unroll
+        for (int pair = 0; pair < TILES / 2; pair++) {
+            // Each start twice, for two columns of bmma's C; as different sums, since equal ones would
+            // be copied into four registers in a row for each bmma anew.
+            uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = h.bases[pair];
+            base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
+            base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
+        }
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<true>(metadata[tile]);
+        return h;
+    }
+
+    // Where the values of two tiles lie, for one step.
+    __device__ __forceinline__ void locate(uint32_t (&at)[2][4], const Header& h, int step,
+                                           int pair) const {
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            bmma_m16n8k128(at[half], h.presence[2 * pair], h.presence[2 * pair + 1],
+                           masks[2 * step + half], h.bases[pair]);
+    }
+    // extract: these values, into A registers.
+    __device__ __forceinline__ void extract(const uint32_t (&at)[2][4], int pair) {
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                a[2 * pair + i / 2][2 * half + i % 2] =
+                    left_out(Stage::extract) ? at[half][i] & 0x3bff3bff : gather<true>(at[half][i]);
+    }
+
+    // smem2tc: a step of two tiles. Where no chunk was before, in this segment, sums begin: `adds` is 0.
+    __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], int step, int pair,
+                                            uint32_t adds) {
+        uint64_t rows = dense.descriptor();
+        wgmma_fence();
+#pragma unroll
+        for (int tile = 2 * pair; tile < 2 * pair + 2; tile++) {
+            uint64_t b = rows + (tile * 2 + step) * (32 * Tile::ROW_BYTES >> 4);
+            if (left_out(Stage::smem2tc)) continue;
+            if (step == 0)
+                wgmma_sp_m64k32<T, BLOCK_N, 0>(sum, a[tile], b, metadata[tile], tile ? 1 : adds);
+            else wgmma_sp_m64k32<T, BLOCK_N, 1>(sum, a[tile], b, metadata[tile], 1);
+        }
+        wgmma_commit();
+    }
+
+    // Weights that found no slot: A [16 x 8] holds one of them in each column, and B the rows of B' that
+    // they meet. The swizzle of entry i is that of row i.
+    __device__ __forceinline__ void add_entries(Address entries, uint32_t steps) {
+        int g = lane / 4, place = lane % 8;
+        Address rows = dense.tile() + ((lane / 8 ^ Tile::swizzle(place)) << 4);
+        auto of_row = [](uint32_t entry, int row) { return int(entry >> 24) == row ? entry & 0xffff : 0; };
+#pragma unroll 1
+        for (; steps; steps--, entries += STEP_BYTES) {
+            uint2 two = ld_shared_v2(entries + lane % 4 * 8);
+            uint32_t mine = ld_shared(entries + place * 4);
+            uint32_t a0 = of_row(two.x, g) | of_row(two.y, g) << 16;
+            uint32_t a1 = of_row(two.x, g + 8) | of_row(two.y, g + 8) << 16;
+            Address row = rows + (mine >> 16 & 255) * Tile::ROW_BYTES;
+#pragma unroll
+            for (int n = 0; n < BLOCK_N; n += 32) {
+                uint32_t b[4];
+                ldmatrix_x4_trans(b, row ^ n * 2);
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (n + 8 * i < BLOCK_N) mma_m16n8k8<T>(sum[n / 8 + i], a0, a1, b[i]);
+            }
+        }
+    }
+
+    // A chunk, whose metadata goes to `x`, in four parts: a step of two tiles each. The values of a part
+    // are gathered while the tensor core works on the part before. `before` is the metadata of the chunk
+    // before, which it may still read; that chunk's tile is left when it no longer does.
+    __device__ __forceinline__ void chunk(uint32_t (&x)[4], uint32_t (&before)[4], uint32_t adds) {
+        Address at = sparse.stage;
+        Header h = header(at, x);
+        uint32_t left_before = 0;
+#pragma unroll
+        for (int part = 0; part < 4; part++) {
+            int step = part / 2, pair = part % 2;
+            uint32_t address[2][4];
+            locate(address, h, step, pair);
+            wgmma_wait<1>();  // the part before the last one has read its registers
+            if (part == 1) {
+                wgmma_used(before);
+                if (adds) left_before = dense.leave(dense.slot_before());
+            }
+            extract(address, pair);
+            if (part == 0) dense.wait();
+            if (part == 3 && h.steps && !left_out(Stage::smem2tc)) {
+                wgmma_wait<0>();  // the sums are registers again
+                add_entries(at + ENTRIES, h.steps);
+            }
+            smem2tc(x, step, pair, adds);
+        }
+        if (adds) dense.refill(dense.slot_before(), left_before);
+    }
+
+    // In a build without `decode`: the copies alone.
+    __device__ void only_copies(uint32_t adds) {
+        dense.wait();
+        if (adds) dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+    }
+
+    // --- a segment ---
+
+    __device__ void multiply(int rounds) {
+        uint32_t x[2][4] = {}, adds = 0;
+        auto next = [&](uint32_t (&x)[4], uint32_t (&before)[4]) {
+            sparse.wait();
+            if (left_out(Stage::decode)) only_copies(adds);
+            else chunk(x, before, adds);
+            adds = 1;
+            dense.advance();
+            sparse.refill();
+            return --rounds == 0;
+        };
+#pragma unroll 1
+        while (!next(x[0], x[1]) && !next(x[1], x[0])) {}
+        wgmma_wait<0>();
+        wgmma_used(x[0]), wgmma_used(x[1]);
+        dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+    }
+
+    __device__ void store(int row_block, int slot) const {
+        int64_t place = int64_t(blockIdx.y) * p.slots + slot;
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 8; i++)
+#pragma unroll
+            for (int r = 0; r < 4; r++) {
+                int row = strip * STRIP_ROWS + lane / 4 + r / 2 * 8, n = i * 8 + lane % 4 * 2 + r % 2;
+                int m = row_block * ROW_BLOCK + row, column = blockIdx.y * BLOCK_N + n;
+                if (slot >= 0)
+                    st_global(p.partial + (place * BLOCK_N + n) * ROW_BLOCK + row, sum[i][r]);
+                else if (m < p.M && column < p.N)
+                    round_to(static_cast<T*>(p.C) + column * p.ldc + m, sum[i][r]);
+            }
+    }
+
+    __device__ void run() {
+        sparse.fill();
+        wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
+        dense.fill();
+        __syncthreads();
+        const int32_t* mine = p.first_segment + blockIdx.x;
+        int segment = __ldg(mine);
+#pragma unroll 1
+        while (segment < __ldg(mine + 1)) {  // read anew: a register less in the loop over chunks
+            uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment++));
+            if (int(s.x) * WGMMA_WARPS + strip >= p.strips) {
+                dense.pass(s.z - s.y);
+                continue;
+            }
+            multiply(s.z - s.y);
+            if (segment == __ldg(mine + 1)) let_next_grid_begin();
+            store(s.x, s.w);
+        }
+    }
+};
+
+template <class T, int BLOCK_N>
+__global__ void __launch_bounds__(32 * WGMMA_WARPS, 1)
+    hopper_wgmma(const __grid_constant__ WgmmaProblem p) {
+#if LSCD_SM90
+    extern __shared__ __align__(1024) unsigned char memory[];
+    WgmmaKernel<T, BLOCK_N>(p, shared_address(memory)).run();
+#else
+    __trap();
+#endif
+}
+
+// --- launching ---
+
+// A grid that may begin while the one before it still runs.
+cudaError_t launch_early(void (*kernel)(WgmmaProblem), const WgmmaProblem& p, int blocks, int threads,
+                         int shared_bytes, cudaStream_t stream) {
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {dim3(blocks, p.passes()), dim3(threads), size_t(shared_bytes), stream,
+                                 &early, 1};
+    return cudaLaunchKernelEx(&config, kernel, p);
+}
+
+template <class T, int BLOCK_N>
+cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
+    using Tile = DenseTile<BLOCK_N>;
+    bool fits = p.stages >= 1 && p.stages <= MOST_RING && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    if (!fits) return cudaErrorInvalidValue;
+    auto kernel = hopper_wgmma<T, BLOCK_N>;
+    int rings = WGMMA_WARPS * p.stages * p.stage_bytes;
+    int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
+    auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
+    auto error = launch_early(expand_dense<BLOCK_N>, p, p.rounds * Tile::EIGHTS, DENSE_ROWS, 0, stream);
+    if (!error) error = launch_early(kernel, p, p.blocks, 32 * WGMMA_WARPS, bytes, stream);
+    if (error || !p.shared_rows) return error;
+    return launch_early(add_slots<T, BLOCK_N>, p, p.shared_rows * (BLOCK_N / 8), ROW_BLOCK, 0, stream);
+}
+
+template <class T>
+cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 24: return launch<T, 24>(p, stream);
+        case 32: return launch<T, 32>(p, stream);
+        case 40: return launch<T, 40>(p, stream);
+        case 48: return launch<T, 48>(p, stream);
+        case 56: return launch<T, 56>(p, stream);
+        case 64: return launch<T, 64>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
+
+}  // namespace
+
+cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream) {
+    return p.dtype == Dtype::fp16 ? launch_width<__half>(p, stream)
+                                  : launch_width<__nv_bfloat16>(p, stream);
+}
+
+}  // namespace lscd

@@ -1,0 +1,66 @@
+// SpMM on zero-row 2:4 in strips with wgmma.sp, for sm_90: one product, and what its kernels share.
+// kernels/cpu/encode/zero_row_24_strips.h says how the bytes of A lie.
+#pragma once
+#include "../common/wgmma.cuh"
+#include "hopper.cuh"
+
+namespace lscd {
+
+constexpr int STRIP_ROWS = 16, ROUND_COLS = 192;  // of a chunk: four tiles of 16 x 48, side by side
+constexpr int ENTRIES = 576, STEP_BYTES = 32;     // bytes of a chunk before its entries; of eight entries
+constexpr int DENSE_ROWS = ROUND_COLS / 3 * 4;    // of B' in a round: three rows of B and one of zeros
+
+// A row block is what a thread block works on: 64 rows for each of its warpgroups, a strip a warp.
+constexpr int WGMMA_WARPS = 16, ROW_BLOCK = WGMMA_WARPS * STRIP_ROWS;
+
+// Rounds [first, last) of a row block. Its sums go to C, where `slot` is -1, or to partial[slot].
+struct __align__(16) Segment {
+    int32_t row_block, first, last, slot;
+};
+
+// A row block that several thread blocks have parts of: partial[first] to partial[last - 1].
+struct __align__(16) SharedRows {
+    int32_t row_block, first, last, unused;
+};
+
+// A: data, chunk_start (in 16 bytes); partial [passes][slots][BLOCK_N][ROW_BLOCK], where a pass is
+// BLOCK_N columns of C.
+struct WgmmaProblem : Problem {
+    int32_t rounds, strips, levels;  // of A
+    int32_t block_n, blocks;         // thread blocks of a pass
+    int32_t slots, shared_rows;
+    int32_t stages, stage_bytes;     // of each warp's ring of chunks
+    int32_t tile_slots;              // tiles of B' in shared memory
+    const Segment* segments;
+    const int32_t* first_segment;    // [blocks + 1]: of each thread block
+    const SharedRows* shared;        // [shared_rows]
+    void* tiles;                     // B' [passes][rounds][DenseTile]
+
+    __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
+    __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }
+    __host__ __device__ int passes() const { return ceil_div(N, block_n); }
+
+    // Row of B that column j of a round meets.
+    __device__ int row_of(int round, int j) const {
+        if (!levels) return round * ROUND_COLS + j;
+        if (round % 4 == 3 || round == rounds - 1) return (round / 4 * ROUND_COLS + j) * 3 + 1;
+        return (round - round / 4) * ROUND_COLS + j;
+    }
+};
+
+// The tile of B' that a round meets, [k'][n]: as wide as a swizzle. wgmma may use fewer columns.
+template <int BLOCK_N>
+struct DenseTile {
+    static constexpr int WIDTH = BLOCK_N <= 32 ? 32 : 64, ROW_BYTES = WIDTH * 2;
+    static constexpr int BYTES = DENSE_ROWS * ROW_BYTES, EIGHTS = WIDTH / 8;
+    // Sixteen bytes of row k, columns 8 i to 8 i + 7, lie where number i ^ this would.
+    __host__ __device__ static constexpr int swizzle(int k) { return WIDTH == 64 ? k % 8 : k / 2 % 4; }
+    __device__ static uint64_t descriptor(Address at) { return n_major<ROW_BYTES>(at, 8 * ROW_BYTES); }
+};
+
+cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);
+
+// Whether wgmma.sp selects as zero-row 2:4 needs it: see hopper_wgmma_select.cu.
+cudaError_t launch_wgmma_select(int32_t* wrong, cudaStream_t stream);
+
+}  // namespace lscd

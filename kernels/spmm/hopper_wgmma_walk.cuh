@@ -1,0 +1,46 @@
+// What a thread block has still to copy, one after another through its segments.
+#pragma once
+#include "hopper_wgmma.cuh"
+
+namespace lscd {
+namespace {
+
+// Rounds at < last of a segment; none is left: at = last. `STRIPS`: the chunks of one strip of each row
+// block, numbered through A; the last row block may be without it. Otherwise the tiles of B'.
+template <bool STRIPS>
+struct Walk {
+    int segment, at, last;
+
+    __device__ Walk(const WgmmaProblem& p, int strip) : segment(__ldg(p.first_segment + blockIdx.x)) {
+        open(p, strip);
+    }
+    __device__ Walk(int segment, int at, int last) : segment(segment), at(at), last(last) {}
+
+    __device__ bool more() const { return at < last; }
+
+    // The first segment from here on that has something.
+    __device__ void open(const WgmmaProblem& p, int strip) {
+        at = last = 0;
+        for (int end = __ldg(p.first_segment + blockIdx.x + 1); segment < end; segment++) {
+            uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
+            int mine = s.x * WGMMA_WARPS + strip;
+            if (STRIPS && mine >= p.strips) continue;
+            int before = STRIPS ? mine * p.rounds : 0;
+            at = before + s.y, last = before + s.z;
+            return;
+        }
+    }
+    __device__ void next(const WgmmaProblem& p, int strip, int step = 1) {
+        at = min(at + step, last);
+        if (at == last) segment++, open(p, strip);
+    }
+    __device__ void skip(const WgmmaProblem& p, int strip, int times) {
+        while (times > 0 && more()) {
+            int here = min(times, last - at);
+            times -= here, next(p, strip, here);
+        }
+    }
+};
+
+}  // namespace
+}  // namespace lscd

@@ -1,0 +1,177 @@
+"""Launches of kernels/spmm/hopper_wgmma.cu, which multiplies zero_row_24_strips on sm_90.
+
+A thread block has 256 rows, a strip of 16 for each of its warps. In shared memory are a ring of
+chunks of A for each warp, and one of tiles of B' for all: B with rows of zeros, as wgmma reads it.
+"""
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lab_utils.backends import hopper
+from lab_utils.backends.launch import Launch
+from lab_utils.backends.problem import Problem
+from lab_utils.backends.row_blocks import ROW_BLOCK, WARPS, row_blocks_of, share_out
+from lab_utils.formats import ZeroRow24Strips
+
+FORMAT = ZeroRow24Strips.name
+READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
+WIDTHS = (24, 32, 40, 48, 56, 64)  # columns of C that a thread block has at once
+NARROW = 16  # columns, which hopper.py's kernel multiplies faster
+
+# Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
+SHARED_BYTES, HEAD_BYTES, MOST_BARRIERS = hopper.SHARED_BYTES, 2048, 208
+DENSE_ROWS = 256  # of a tile of B'
+MOST_TILES, ENOUGH_STAGES = 6, 2
+PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
+
+
+class WgmmaProblem(Problem):
+    """`WgmmaProblem` of kernels/spmm/hopper_wgmma.cuh."""
+
+    _fields_ = (
+        *(
+            (name, ctypes.c_int32)
+            for name in (
+                "rounds", "strips", "levels", "block_n", "blocks", "slots", "shared_rows",
+                "stages", "stage_bytes", "tile_slots",
+            )
+        ),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("segments", "first_segment", "shared", "tiles")
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Thread blocks, and what of their shared memory is for B', what for the warps' rings."""
+
+    block_n: int
+    passes: int  # over A, of block_n columns each
+    blocks: int  # of a pass
+    stage_bytes: int  # of one chunk of a ring
+
+    @property
+    def tile_columns(self) -> int:
+        """Of a tile of B': the swizzle's."""
+        return 32 if self.block_n <= 32 else 64
+
+    @property
+    def tile_bytes(self) -> int:
+        return DENSE_ROWS * self.tile_columns * 2
+
+    def _stages_beside(self, tiles: int) -> int:
+        room = SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes
+        return min(MOST_BARRIERS // WARPS, room // (WARPS * self.stage_bytes))
+
+    @property
+    def stages(self) -> int:
+        """Copies under way in a ring: two or more, if with two tiles of B' at least."""
+        counts = (self._stages_beside(tiles) for tiles in (4, 3, 2))
+        return next((n for n in counts if n >= ENOUGH_STAGES), self._stages_beside(2))
+
+    @property
+    def tile_slots(self) -> int:
+        """Tiles of B' in shared memory."""
+        room = SHARED_BYTES - HEAD_BYTES - WARPS * self.stages * self.stage_bytes
+        return min(MOST_TILES, room // self.tile_bytes)
+
+    @property
+    def shared_bytes(self) -> int:
+        rings = WARPS * self.stages * self.stage_bytes
+        return HEAD_BYTES + self.tile_slots * self.tile_bytes + rings
+
+
+def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
+    """A thread block on each multiprocessor, or `split_k` of them for a row block."""
+    passes = -(-N // WIDTHS[-1])
+    block_n = next(width for width in WIDTHS if width * passes >= N)
+    wanted = multiprocessors if split_k is None else round(split_k * row_blocks_of(A))
+    blocks = max(1, min(wanted, row_blocks_of(A) * A.rounds))
+    align = hopper.STAGE_ALIGN
+    return Layout(block_n, passes, blocks, -(-A.largest_chunk // align) * align)
+
+
+def check_weights(A: ZeroRow24Strips) -> None:
+    """Raise ValueError where a weight is infinite or NaN: the kernel could multiply it by zero."""
+    if A.nonfinite:
+        raise ValueError(
+            f"A has an infinite or NaN weight, which {FORMAT} cannot multiply; {hopper.ELSEWHERE}"
+        )
+
+
+def sums_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
+    """Shape of a launch's partial sums."""
+    slots, _ = share_out(A, layout.blocks)
+    return layout.passes, slots, layout.block_n, ROW_BLOCK
+
+
+def tiles_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
+    """Shape of B', in words of two elements."""
+    return layout.passes, A.rounds, DENSE_ROWS, layout.tile_columns // 2
+
+
+def _problem_of(
+    A: ZeroRow24Strips, N: int, layout: Layout, arrays: dict[str, Tensor]
+) -> WgmmaProblem:
+    addresses = [arrays[name].data_ptr() for name in READ]
+    return WgmmaProblem(
+        dtype=int(A.dtype == torch.bfloat16),
+        M=A.shape[0],
+        K=A.shape[1],
+        N=N,
+        A=(ctypes.c_void_p * 5)(*addresses),
+        rounds=A.rounds,
+        strips=A.strips,
+        levels=A.levels,
+        block_n=layout.block_n,
+        blocks=layout.blocks,
+        slots=sums_of(A, layout)[1],
+        shared_rows=arrays["shared"].shape[0],
+        stages=layout.stages,
+        stage_bytes=layout.stage_bytes,
+        tile_slots=layout.tile_slots,
+        segments=arrays["segments"].data_ptr(),
+        first_segment=arrays["first_segment"].data_ptr(),
+        shared=arrays["shared"].data_ptr(),
+    )
+
+
+def launch_of(
+    A: ZeroRow24Strips,
+    N: int,
+    layout: Layout,
+    place: Callable[[Tensor], Tensor] = lambda array: array,
+) -> Launch:
+    """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
+    _, shares = share_out(A, layout.blocks)
+    read = {name: A.arrays[name] for name in READ} | shares._asdict()
+    arrays = {name: place(array) for name, array in read.items()}
+    problem = _problem_of(A, N, layout, arrays)
+    tiles = {"tiles": tiles_of(A, layout)}
+    return Launch(("lscd_cuda_wgmma",), problem, sums_of(A, layout), arrays, tiles)
+
+
+def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
+    """What `explain` says of a launch."""
+    rows = row_blocks_of(A)
+    columns = f"{layout.block_n} of C at once"
+    if layout.passes > 1:
+        columns = f"{layout.passes} x {layout.block_n} of C; A is read {layout.passes} times"
+    if N <= NARROW:
+        columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
+    levels = "chunks of their own, every fourth" if A.levels else "entries of their chunks"
+    return {
+        "blocks": f"{layout.blocks} of {32 * WARPS} threads, {layout.shared_bytes / 1024:.0f} KB "
+        f"shared memory, {layout.tile_slots} tiles of B, {layout.tile_bytes // 1024} KB each",
+        "columns": columns,
+        "shares": f"{rows} row blocks of {ROW_BLOCK}, {A.rounds} rounds each: "
+        f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal bytes",
+        "ring": f"{layout.stages} chunks under way in each warp",
+        "values": f"groups of three weights have two slots; what is left over: {levels}",
+    }

@@ -1,0 +1,40 @@
+"""A launch of a GPU kernel, as backends cuda and emulator make it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from lab_utils.backends.problem import Problem
+
+ALIGN = 8  # elements: 16-byte loads of B
+
+
+@dataclass
+class Launch:
+    """The function to call, the size of its scratch memory, and what must live until then."""
+
+    call: tuple[str | int, ...]
+    problem: Problem
+    sums: tuple[int, ...]  # fp32, partial sums
+    arrays: dict[str, Tensor] = field(default_factory=dict)
+    more: dict[str, tuple[int, ...]] = field(default_factory=dict)  # other words of 4 bytes
+
+    def scratch(self, new: Callable[[tuple[int, ...]], Tensor]) -> dict[str, Tensor]:
+        """Memory that kernels write and read again, made by `new`; its addresses are set."""
+        arrays = {name: new(shape) for name, shape in {"partial": self.sums, **self.more}.items()}
+        for name, array in arrays.items():
+            setattr(self.problem, name, array.data_ptr())
+        return arrays
+
+
+def aligned_columns(B: Tensor) -> Tensor:
+    """Bᵀ as [N, K] with 16-byte rows: a view where B allows it (activations do), else a copy."""
+    columns = B.T
+    N, K = columns.shape
+    pitched = columns.stride(1) == 1 and (N == 1 or columns.stride(0) % ALIGN == 0)
+    if pitched and columns.data_ptr() % 16 == 0 and (N > 1 or K % ALIGN == 0):
+        return columns
+    padded = B.new_zeros(N, -(-K // ALIGN) * ALIGN)
+    padded[:, :K] = columns
+    return padded

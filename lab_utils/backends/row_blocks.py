@@ -1,0 +1,121 @@
+"""Who multiplies what of a matrix in strips: equal bytes for all thread blocks of hopper_wgmma.
+
+A row block is 256 rows, a round 192 columns of it. Thread blocks get whole row blocks first, then
+rounds of the row blocks that are left: their sums are added up in the end.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from lab_utils.formats import ZeroRow24Strips
+
+WARPS = 16  # of a thread block; each has a strip of 16 rows
+ROW_BLOCK = 16 * WARPS
+
+
+def row_blocks_of(A: ZeroRow24Strips) -> int:
+    return -(-A.shape[0] // ROW_BLOCK)
+
+
+class Shares(NamedTuple):
+    """Who multiplies what (kernels/spmm/hopper_wgmma.cuh), on A's device.
+
+    `segments` int32 [S, 4]: row block, first and last round, slot of the partial sums or -1; a
+    thread block's behind each other, from `first_segment` int32 [blocks + 1] on. `shared` int32
+    [R, 4]: row blocks with several segments, and their first and last slot.
+    """
+
+    segments: Tensor
+    first_segment: Tensor
+    shared: Tensor
+
+    @property
+    def slots(self) -> int:
+        return int(self.shared[-1, 2]) if self.shared.numel() else 0
+
+
+# By chunk_start; what a launch has found, later ones find again: slots, and the arrays.
+_shares: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def share_out(A: ZeroRow24Strips, blocks: int) -> tuple[int, Shares]:
+    """The chunks of A in `blocks` shares of equal bytes; how many slots they need."""
+    starts = A.arrays["chunk_start"]
+    state = blocks, *(A.arrays[name]._version for name in A.arrays)
+    known = _shares.setdefault(starts, {})
+    if state in known:
+        return known[state]
+    if starts.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"the first product with a {A.name} encoding shares its chunks out, which a CUDA graph "
+            "cannot capture: multiply once before"
+        )
+    shares = _share_out(A, blocks)
+    on_device = Shares(*(array.int().to(starts.device) for array in shares))
+    known[state] = shares.slots, on_device
+    if starts.is_cuda:  # launches on any stream read it, before the grid before them has ended
+        torch.cuda.current_stream(starts.device).synchronize()
+    return known[state]
+
+
+def _share_out(A: ZeroRow24Strips, blocks: int) -> Shares:
+    """Shares, as int64 on the host."""
+    costs = _costs(A)  # [row blocks, rounds]
+    owner = _whole_row_blocks(costs.sum(1).tolist(), blocks)
+    own, left = (owner >= 0).nonzero()[:, 0], (owner < 0).nonzero()[:, 0]
+    free = torch.full((blocks,), costs.sum() / blocks, dtype=torch.float64)
+    free.index_add_(0, owner[own], -costs[own].sum(1).double())
+    block, parts, shared = _split(costs[left], free)
+    parts[:, 0], shared[:, 0] = left[parts[:, 0]], left[shared[:, 0]]
+    whole = torch.stack([own, 0 * own, 0 * own + A.rounds, 0 * own - 1], 1)
+    whose = torch.cat([block, owner[own]])
+    order = whose.sort(stable=True).indices  # its parts first: then their sums are soon added up
+    counts = torch.bincount(whose, minlength=blocks)
+    first = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+    return Shares(torch.cat([parts, whole])[order].contiguous(), first, shared)
+
+
+def _costs(A: ZeroRow24Strips) -> Tensor:
+    """Bytes, in units of 16, of each round of each row block [row blocks, rounds], on the host."""
+    sizes = A.arrays["chunk_start"].long().diff().view(A.strips, A.rounds)
+    padded = torch.nn.functional.pad(sizes, (0, 0, 0, -A.strips % WARPS))
+    return padded.view(-1, WARPS, A.rounds).sum(1).cpu()
+
+
+def _whole_row_blocks(costs: list[int], blocks: int) -> Tensor:
+    """The thread block that has each row block alone, or -1: filled up to equal parts, in order."""
+    part = sum(costs) / blocks
+    owner, block, free = [], 0, part
+    for cost in costs:
+        if free < cost <= part:
+            block, free = block + 1, part
+        fits = cost <= free and block < blocks
+        owner.append(block if fits else -1)
+        free -= cost * fits
+    return torch.tensor(owner, dtype=torch.long)
+
+
+def _split(costs: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Row blocks `costs` [R, rounds], in order, to thread blocks by what each has `free`.
+
+    The thread block of each part; parts [P, 4] (row block, first and last round, slot); row blocks
+    in several parts [S, 4] (row block, first and last slot, 0).
+    """
+    rounds, rows = costs.shape[1], costs.shape[0]
+    line = torch.nn.functional.pad(costs.flatten().cumsum(0), (1, 0)).double()
+    aims = free.clamp(min=0).cumsum(0)
+    cuts = torch.searchsorted(line, aims / aims[-1].clamp(min=1e-9) * line[-1] - 1e-6)
+    cuts[-1] = rows * rounds
+    edges = torch.cat([cuts, torch.arange(rows + 1) * rounds]).unique()
+    first, last = edges[:-1], edges[1:]
+    row, block = first // rounds, torch.searchsorted(cuts, first, right=True)
+    partial = last - first < rounds
+    slot = torch.where(partial, partial.cumsum(0) - 1, -1)
+    counts = torch.bincount(row[partial], minlength=rows)
+    ends = counts.cumsum(0)
+    several = counts.nonzero()[:, 0]
+    shared = torch.stack([several, (ends - counts)[several], ends[several], 0 * several], 1)
+    return block, torch.stack([row, first - row * rounds, last - row * rounds, slot], 1), shared

@@ -1,0 +1,214 @@
+"""The wgmma kernel on the host: every compiled variant, its shares, its traces, its refusals."""
+
+import ctypes
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+from emulated import machine_of
+from torch import Tensor
+
+from lab_utils import accuracy, encode, explain, spmm
+from lab_utils.backends import cuda, emulator, hopper_wgmma, row_blocks
+from lab_utils.backends.simt import Machine
+from lab_utils.formats import ZeroRow24Strips
+from lab_utils.patterns import PATTERNS, random_sparse
+
+DTYPES = [torch.float16, torch.bfloat16]
+
+
+def activations(K: int, N: int, dtype: torch.dtype = torch.float16) -> Tensor:
+    generator = torch.Generator().manual_seed(N)
+    return torch.randn(N, K, generator=generator).add_(0.5).to(dtype).T
+
+
+def product(A: ZeroRow24Strips, W: Tensor, N: int, split_k: int = 1) -> Tensor:
+    """C = A · B in the emulator, right in every element and with the same bits when repeated."""
+    B = activations(W.shape[1], N, W.dtype)
+    with emulator.recording(split_k=split_k):
+        C, again = (spmm(A, B, backend="emulator") for _ in range(2))
+    accuracy.check(C, W, B)
+    assert torch.equal(C, again)
+    return C
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("levels", [0, 1])
+def test_every_width_and_tail(levels, dtype) -> None:
+    """N = 1 to 64 and in passes beyond; M and K that no chunk divides; last strips without rows."""
+    for N, (M, K) in itertools.product((1, 17, 25, 33, 41, 49, 64, 70), ((65, 193), (150, 800))):
+        W = random_sparse(M, K, 0.6, dtype=dtype, seed=N, mean=0.5)
+        product(ZeroRow24Strips.encode(W, levels=levels), W, N)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.7, 0.95, 1.0])
+def test_every_sparsity(sparsity) -> None:
+    for levels, dtype in zip((0, 1), DTYPES, strict=True):
+        W = random_sparse(100, 500, sparsity, dtype=dtype, mean=0.5)
+        product(ZeroRow24Strips.encode(W, levels=levels), W, 32)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_masks_with_a_dense_tile(pattern) -> None:
+    W = random_sparse(300, 700, 0.7, pattern=pattern, mean=0.5)
+    W[64:128, 48:200] = 1.5
+    product(ZeroRow24Strips.encode(W), W, 40, split_k=3)
+
+
+def test_rings_and_tiles_come_around() -> None:
+    """Refilled many times, with as few stages and tiles as there can be; segments of all kinds."""
+    for sparsity, N, stages, tiles in ((0.0, 64, 1, 2), (0.5, 24, 2, 6), (0.97, 48, 6, 4)):
+        W = random_sparse(300, 2500, sparsity, mean=0.5)
+        A = ZeroRow24Strips.encode(W)
+        layout = hopper_wgmma.layout_of(A, N, 1, None)
+        assert (layout.stages, layout.tile_slots) == (stages, tiles)
+        for split_k in (1.5, 4):
+            product(A, W, N, split_k)
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 4, 7, 132])
+def test_shares_are_everything_once_and_equal(blocks) -> None:
+    W = random_sparse(1100, 900, 0.8)
+    W[:300] = random_sparse(300, 900, 0.3)  # five row blocks, of which one is three times as dense
+    A = ZeroRow24Strips.encode(W)
+    rows, rounds, costs = row_blocks.row_blocks_of(A), A.rounds, row_blocks._costs(A)
+    blocks = min(blocks, rows * rounds)
+    slots, shares = row_blocks.share_out(A, blocks)
+    done, bytes_, slots_of = torch.zeros(rows, rounds), torch.zeros(blocks), {}
+    for block in range(blocks):
+        mine = shares.segments[shares.first_segment[block] : shares.first_segment[block + 1]]
+        for row, first, last, slot in mine.tolist():
+            assert first < last and (slot < 0) == (last - first == rounds)
+            done[row, first:last] += 1
+            bytes_[block] += costs[row, first:last].sum()
+            slots_of.setdefault(row, []).extend([slot] * (slot >= 0))
+    assert bool((done == 1).all())
+    assert float((bytes_ - bytes_.mean()).abs().max()) <= int(costs.max()) + int(
+        costs.sum(1).max() * (blocks < rows)
+    )
+    summed = {row: list(range(first, last)) for row, first, last, _ in shares.shared.tolist()}
+    assert summed == {row: sorted(found) for row, found in slots_of.items() if found}
+    assert sorted(itertools.chain(*summed.values())) == list(range(slots))
+
+
+def test_whole_row_blocks_come_first() -> None:
+    """12 equal row blocks for 11 thread blocks: only one is shared."""
+    owner = row_blocks._whole_row_blocks([8] * 12, 11)
+    assert owner.tolist() == [*range(11), -1]
+    assert row_blocks._whole_row_blocks([30, 1, 1, 1], 3).tolist() == [-1, 0, 0, 0]
+
+
+def test_shares_are_found_once() -> None:
+    A = ZeroRow24Strips.encode(random_sparse(100, 100, 0.5))
+    again = ZeroRow24Strips.of_valid(A.shape, A.dtype, A.arrays, A.constants)
+    found = row_blocks.share_out(A, 2)
+    assert row_blocks.share_out(again, 2) is found
+    assert row_blocks.share_out(A.clone(), 2) is not found
+
+
+@pytest.mark.parametrize("levels", [0, 1])
+def test_a_trace_counts_what_the_layout_promises(levels) -> None:
+    A = ZeroRow24Strips.encode(random_sparse(512, 960, 0.6), levels=levels)
+    with emulator.recording(split_k=3) as traces:
+        spmm(A, activations(960, 64), backend="emulator")
+    trace, chunks = traces[0], A.strips * A.rounds
+    assert trace.kernels == (
+        "expand_dense<64>", "hopper_wgmma<__half, 64>", "add_slots<__half, 64>"
+    )  # fmt: skip
+    assert trace.total("bmma").requests == trace.total("wgmma_sp").requests == 8 * chunks
+    copies = {p.function: trace.lines[p] for p in trace.lines if p.operation == "bulk_copy"}
+    assert copies["ld_sparse"].lanes == chunks
+    assert copies["ld_dense"].sectors == 2 * A.rounds * 256 * 128 / 32  # once for each row block
+    gathers = [p for p in trace.lines if p.function == "gather"]
+    assert sum(trace.lines[p].requests for p in gathers) == 32 * chunks
+    entries = [p for p in trace.lines if (p.function, p.operation) == ("add_entries", "ldmatrix")]
+    reads = [trace.lines[p] for p in entries]
+    assert sum(r.wavefronts for r in reads) == 4 * sum(r.requests for r in reads)
+    assert trace.total("mma").requests == 4 * sum(r.requests for r in reads)
+
+
+def test_explain_names_the_blocks_and_the_format_for_few_columns() -> None:
+    A = ZeroRow24Strips.encode(random_sparse(600, 480, 0.9))
+    plan = explain(A, activations(480, 100), backend="emulator")
+    assert plan.kernel == "zero_row_24_strips_wgmma"
+    assert plan.choices["columns"] == "2 x 56 of C; A is read 2 times"
+    assert plan.choices["shares"].startswith("3 row blocks of 256, 3 rounds each: 3.0 rounds")
+    assert plan.choices["values"].endswith("entries of their chunks")
+    few = explain(A, activations(480, 16), backend="emulator").choices["columns"]
+    assert few == "24 of C at once; for 16 columns and fewer, zero_row_24 is the format"
+
+
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+def test_weights_that_are_not_finite_are_refused(value) -> None:
+    W = random_sparse(64, 96, 0.5)
+    W[3, 5] = value
+    A, B = encode(W, "zero_row_24_strips"), activations(96, 24)
+    for call in (spmm, explain):
+        with pytest.raises(ValueError, match="zero_row_24_strips cannot multiply; encode A as tca"):
+            call(A, B, backend="emulator")
+
+
+def test_activations_that_are_not_finite_stay_in_their_products() -> None:
+    """An infinity in B meets the weights of its row, never a slot that is not in use."""
+    W, B = random_sparse(64, 96, 0.5, pattern="two_four"), activations(96, 24).contiguous()
+    W[:, 2::3] = 0  # no group has three weights
+    B[7, 3] = torch.inf
+    C = spmm(encode(W, "zero_row_24_strips"), B, backend="emulator")
+    assert torch.equal(~C.isfinite(), (W[:, 7] != 0)[:, None] & (torch.arange(24) == 3))
+
+
+# --- what the kernel needs of the GPU ---
+
+
+@pytest.fixture
+def h200(monkeypatch) -> None:
+    """What backend cuda asks of the GPU; its plan is made, but nothing can be launched."""
+    monkeypatch.setattr(cuda, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(cuda, "format_problem", lambda *_: None)
+
+
+def test_the_plan_for_a_gpu_fills_it(h200) -> None:
+    A = ZeroRow24Strips.encode(random_sparse(3000, 2304, 0.7))
+    plan = cuda.plan(A, activations(2304, 64))
+    assert plan.choices["blocks"].startswith("132 of 512 threads, ")
+    assert plan.split_k == 132 / 12
+    launch = cuda._launch(A, 64, None)
+    again = cuda._launch(A, 64, plan.split_k)  # what lab anatomy asks for
+    assert launch.problem.blocks == again.problem.blocks == 132
+    assert launch.sums == (1, launch.problem.slots, 64, 256)
+    assert launch.more == {"tiles": (1, 16, 256, 32)}
+    rings = 16 * launch.problem.stages * launch.problem.stage_bytes
+    tiles = launch.problem.tile_slots * 256 * 128
+    assert rings + tiles + 2048 <= hopper_wgmma.SHARED_BYTES
+
+
+def selections(machine: Machine) -> Tensor:
+    """What the self-test finds: wrong elements by width, then fp16 and bf16, steps 0 and 1."""
+    wrong = torch.full((hopper_wgmma.PROBES,), -1, dtype=torch.int32)
+    machine.run("lscd_cuda_wgmma_select", ctypes.c_void_p(wrong.data_ptr()), None, read={},
+                written={"wrong": wrong})  # fmt: skip
+    return wrong
+
+
+def test_the_self_test_passes_where_metadata_selects() -> None:
+    assert not selections(emulator.machine()).any()
+
+
+def test_the_self_test_notices_other_tensor_cores(tmp_path: Path) -> None:
+    """In every width, dtype and step, where metadata does more than select."""
+    machine = machine_of("other_warpgroup", tmp_path)
+    widths = len(hopper_wgmma.WIDTHS)
+    assert bool(selections(machine).view(widths * 4, -1).ne(0).any(1).all())
+
+
+def test_other_gpus_are_refused_by_name(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA A100")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
+    device = torch.device("cuda", 0)
+    told = cuda.format_problem("zero_row_24_strips", device)
+    assert told.startswith("zero_row_24_strips needs sm_90 (H100, H200); NVIDIA A100 is sm_80: ")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 5)
+    told = cuda.format_problem("zero_row_24_strips", device)
+    assert "needs wgmma.sp to select by any metadata; on NVIDIA A100, 5 of 768 self-tests" in told
