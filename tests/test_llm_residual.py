@@ -56,8 +56,11 @@ def test_relu_adds_the_bias_first() -> None:
     assert Product(y.clone()).relu().tolist() == [[[0.0, 2.0]]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("format", [None, "tca_bme"])
+@pytest.mark.parametrize(
+    ("kind", "format"),
+    [("pre-norm", None), ("pre-norm", "tca_bme"), ("post-norm", "tca_bme"), ("no bias", "tca_bme"),
+     ("plain norms", None)],
+)  # fmt: skip
 def test_compiled_steps_generate_the_same_tokens(kind: str, format: str | None, compiled) -> None:
     model = pruned(random_model(torch.bfloat16, **KINDS[kind]), 0.6)
     if format:

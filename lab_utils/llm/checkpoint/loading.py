@@ -62,14 +62,19 @@ def placed(
         for name in ("attention_norm", "mlp_norm"):
             reader.fill(layer.get_submodule(name), layer.full_name(name))
         with pool.active():
-            for name in MATRICES:
-                linear = reader.linear(full := layer.full_name(name))
-                setattr(layer, name, linear if calibration else recipe.encoded(full, linear))
-            if calibration:
-                prune_layer(layer, recipe, calibration)
-                encode_layer(layer, recipe)
+            _make_matrices(layer, reader, calibration)
         pool.move_out(layer)
         yield layer
+
+
+def _make_matrices(layer: Layer, reader: "_Reader", calibration: Calibration | None) -> None:
+    """Those of one layer: read, pruned and encoded."""
+    for name in MATRICES:
+        linear = reader.linear(full := layer.full_name(name))
+        setattr(layer, name, linear if calibration else reader.recipe.encoded(full, linear))
+    if calibration:
+        prune_layer(layer, reader.recipe, calibration)
+        encode_layer(layer, reader.recipe)
 
 
 @dataclass(frozen=True)
