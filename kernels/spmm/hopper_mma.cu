@@ -21,8 +21,9 @@
 //
 // extract: a slot that is not in use gathers the next value of its stream, and the metadata multiplies
 // it by zeros. So weights must be finite.
-#include "../common/stages.cuh"
+#include "hopper_chunk.cuh"
 #include "hopper_dense.cuh"
+#include "hopper_ring.cuh"
 #include "hopper_segments.cuh"
 
 namespace lscd {
@@ -33,114 +34,21 @@ struct HopperKernel {
     static constexpr int WARPS = warps_of(BLOCK_N), THREADS = WARPS * 32, N_FRAGS = BLOCK_N / 8;
     using Dense = HopperDense<T, BLOCK_N, WARPS>;
 
-    // What a lane needs of every chunk; kept, so that the loop does not compute it anew.
-    struct Decoder {
-        uint32_t masks[4];  // rank_mask of each half of each step
-        uint32_t metadata_at, starts_at;
-        __device__ explicit Decoder(int lane)
-            : metadata_at(keep(lane * 16)), starts_at(keep(STARTS + lane / 4 * 8)) {
-            for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q, lane));
-        }
-    };
-
-    // Metadata of a lane's tiles, and what bmma starts from to compute the addresses of its values.
-    struct Header {
-        uint32_t metadata[TILES], presence[TILES], bases[TILES / 2][4];
-        uint32_t bytes;  // of the chunk
-    };
-
     const HopperProblem& p;
     Address memory;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
-    int numbers = lane < WarpShare::NUMBERS ? __ldg(share_numbers() + lane) : 0;
-    int last = of_share(WarpShare::LAST);
-    Address ring = memory + DENSE + dense_bytes(p, BLOCK_N) + warp * p.stages * p.stage_bytes;
-    Address barriers = memory + BARRIERS + warp * p.stages * 8;
-    // Where the next copy begins and ends in the data: known one copy ahead.
-    int next_start, next_end;
+    ShareNumbers share{p.shares, int(blockIdx.x) * WARPS + warp, lane};
+    int last = share[WarpShare::LAST];
+    WarpRing<COPY> ring{p, memory + DENSE + dense_bytes(p, BLOCK_N) + warp * p.stages * p.stage_bytes,
+                        memory + BARRIERS + warp * p.stages * 8, lane, last};
     bool dense_is_ready = false;
     float sum[TILES][N_FRAGS][4] = {};
 
     __device__ HopperKernel(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
 
-    __device__ const int32_t* share_numbers() const {
-        return reinterpret_cast<const int32_t*>(p.shares + blockIdx.x * WARPS + warp);
-    }
-    __device__ int of_share(int number) const { return __shfl_sync(~0u, numbers, number); }
-    __device__ int start_of(int chunk) const { return __ldg(p.chunk_start() + min(chunk, last)); }
     // The first chunk of a block, or behind the last one the end.
     __device__ int first_of(int block) const {
         return __ldg(p.first_chunk() + min(block, p.slices * p.row_blocks));
-    }
-
-    // ld_sparse: a bulk copy of data from `start` to `end` into a stage of the ring.
-    __device__ void ld_sparse(Address stage, Address barrier, int start, int end) {
-        uint32_t bytes = (end - start) * 16;
-        mbarrier_arrive_expect(barrier, bytes);
-        bulk_copy(stage, p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
-    }
-
-    // Copies `from` to `to` of the ring's first, by a lane each.
-    __device__ void fill_ring(int from, int to) {
-        int mine = WarpShare::STARTS + min(lane, p.stages);
-        int start = of_share(mine), end = of_share(mine + 1);
-        if (lane >= from && lane < to && end > start)
-            ld_sparse(ring + lane * p.stage_bytes, barriers + 8 * lane, start, end);
-        next_start = __shfl_sync(~0u, start, p.stages), next_end = __shfl_sync(~0u, end, p.stages);
-    }
-    __device__ void begin_barriers() {
-        if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
-        if (lane < p.stages) mbarrier_init(barriers + 8 * lane, 1);
-        mbarrier_init_fence();
-        __syncthreads();
-    }
-
-    // All lanes have read the stage, and `chunk` is next; the copy after those under way takes its place.
-    __device__ void refill(Address stage, Address barrier, int chunk) {
-        __syncwarp();
-        int copied = chunk + (p.stages - 1) * COPY;
-        if (lane == 0 && copied < last) {
-            ld_sparse(stage, barrier, next_start, next_end);
-            next_start = next_end, next_end = start_of(copied + 2 * COPY);
-        }
-    }
-
-    __device__ Header header(Address at, const Decoder& decoder) const {
-        Header h;
-        uint4 metadata = ld_shared_v4(at + decoder.metadata_at);
-        uint2 starts = ld_shared_v2(at + decoder.starts_at);
-        h.metadata[0] = metadata.x, h.metadata[1] = metadata.y;
-        h.metadata[2] = metadata.z, h.metadata[3] = metadata.w;
-        h.bytes = (starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 |
-                   starts.y >> 24 & 192) * 32;
-#pragma unroll
-        for (int pair = 0; pair < TILES / 2; pair++) {
-            // Each start twice, for two columns of bmma's C; as different sums, since equal ones would
-            // be copied into four registers in a row for each bmma anew.
-            uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = h.bases[pair];
-            base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
-            base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
-        }
-#pragma unroll
-        for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<PAIRS>(h.metadata[tile]);
-        return h;
-    }
-
-    // extract: the A fragments of a step. A bmma gives the addresses of two tiles' values.
-    __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder& decoder,
-                            int step) const {
-#pragma unroll
-        for (int pair = 0; pair < TILES / 2; pair++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                uint32_t at[4];
-                bmma_m16n8k128(at, h.presence[2 * pair], h.presence[2 * pair + 1],
-                               decoder.masks[2 * step + half], h.bases[pair]);
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    a[2 * pair + i / 2][2 * half + i % 2] =
-                        left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<PAIRS>(at[i]);
-            }
     }
 
     __device__ void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[4],
@@ -188,10 +96,10 @@ struct HopperKernel {
     // for, bmma and then its values, it waits for once. The first chunk meets B here.
     __device__ uint32_t multiply_chunk(Address at, const Decoder& decoder, const Dense& dense,
                                        Address rows, uint32_t to_next_step, bool extra) {
-        Header h = header(at, decoder);
+        Header h = header<PAIRS>(at, decoder);
         uint32_t a[2][TILES][4];
 #pragma unroll
-        for (int step = 0; step < 2; step++) extract(a[step], h, decoder, step);
+        for (int step = 0; step < 2; step++) extract<PAIRS>(a[step], h, decoder, step);
         if (!dense_is_ready) mbarrier_wait(memory + DENSE_READY, 0);
         dense_is_ready = true;
         if (extra && !left_out(Stage::smem2tc)) {
@@ -234,14 +142,16 @@ struct HopperKernel {
     // does not wait for a whole ring of weights.
     __device__ void run() {
         constexpr int early = 1;
-        begin_barriers();
-        fill_ring(0, early);
+        if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
+        ring.begin();
+        __syncthreads();
+        ring.fill(share, 0, early);
         int k0 = slice * p.slice_cols, end = min(p.K, k0 + p.slice_cols);
         Dense dense{p, memory};
         Decoder decoder(lane);
         typename Dense::Lane b = dense.of_lane();
         wait_for_previous_grid();
-        dense.ld_dense(k0, end, blockIdx.y * BLOCK_N, [&] { fill_ring(early, p.stages); });
+        dense.ld_dense(k0, end, blockIdx.y * BLOCK_N, [&] { ring.fill(share, early, p.stages); });
         __syncwarp();
         if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
         multiply_share(dense, decoder, b, ceil_div(end - k0, CHUNK_COLS));
@@ -250,12 +160,13 @@ struct HopperKernel {
     // All chunks of the warp; the first `regular` of a block are 48 columns of the slice each.
     __device__ void multiply_share(const Dense& dense, const Decoder& decoder,
                                    const typename Dense::Lane& b, int regular) {
-        int block = of_share(WarpShare::BLOCK), segment = of_share(WarpShare::SEGMENT);
-        Merged merged(of_share(WarpShare::MERGE));
-        int chunk = of_share(WarpShare::FIRST), begin = of_share(WarpShare::BEGIN);
-        int end = of_share(WarpShare::ENDS), end_of_next = of_share(WarpShare::ENDS + 1);
-        Address rows = b.first + (chunk - begin) * b.chunk, stage = keep(ring), barrier = keep(barriers);
-        const Address ring_begin = stage, ring_end = ring + p.stages * p.stage_bytes;
+        int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
+        Merged merged(share[WarpShare::MERGE]);
+        int chunk = share[WarpShare::FIRST], begin = share[WarpShare::BEGIN];
+        int end = share[WarpShare::ENDS], end_of_next = share[WarpShare::ENDS + 1];
+        Address rows = b.first + (chunk - begin) * b.chunk, stage = keep(ring.stages);
+        Address barrier = keep(ring.barriers);
+        const Address ring_begin = stage, ring_end = stage + p.stages * p.stage_bytes;
         uint32_t parity = 0;
         while (chunk < last) {
             mbarrier_wait(barrier, parity);
@@ -275,9 +186,9 @@ struct HopperKernel {
                     end_of_next = first_of(block + 2);
                 }
             }
-            refill(stage, barrier, chunk);
+            ring.refill(stage, barrier, chunk);
             stage += p.stage_bytes, barrier += 8;
-            if (stage == ring_end) stage = ring_begin, barrier = barriers, parity ^= 1;
+            if (stage == ring_end) stage = ring_begin, barrier = ring.barriers, parity ^= 1;
         }
         if constexpr (MERGES<BLOCK_N>) merge(merged, segment);
     }
@@ -287,10 +198,10 @@ struct HopperKernel {
         int ring_bytes = p.stages * p.stage_bytes;
         if (merged.several())
             for_sums([&](int m, int n, float sum) {
-                st_shared(ring + (n * MERGE_PITCH + m) * 4, __float_as_int(sum));
+                st_shared(ring.stages + (n * MERGE_PITCH + m) * 4, __float_as_int(sum));
             });
         __syncthreads();
-        Address from = ring + (merged.first - warp) * ring_bytes;
+        Address from = ring.stages + (merged.first - warp) * ring_bytes;
         auto to = reinterpret_cast<float4*>(sums_of(segment));
         for (int i = merged.rank * 32 + lane; i < merged.quads(BLOCK_N); i += merged.members * 32) {
             Address at = from + (i / 16 * MERGE_PITCH + i % 16 * 4) * 4;

@@ -1,0 +1,66 @@
+// A chunk of zero-row 2:4 in shared memory, to A fragments of mma.sp: metadata, presence, addresses by
+// bmma, values.
+#pragma once
+#include "../common/stages.cuh"
+#include "hopper.cuh"
+
+namespace lscd {
+namespace {
+
+// What a lane needs of every chunk; kept, so that the loop does not compute it anew.
+struct Decoder {
+    uint32_t masks[4];  // rank_mask of each half of each step
+    uint32_t metadata_at, starts_at;
+    __device__ explicit Decoder(int lane)
+        : metadata_at(keep(lane * 16)), starts_at(keep(STARTS + lane / 4 * 8)) {
+        for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q, lane));
+    }
+};
+
+// Metadata of a lane's tiles, and what bmma starts from to compute the addresses of its values.
+struct Header {
+    uint32_t metadata[TILES], presence[TILES], bases[TILES / 2][4];
+    uint32_t bytes;  // of the chunk
+};
+
+template <bool PAIRS>
+__device__ Header header(Address at, const Decoder& decoder) {
+    Header h;
+    uint4 metadata = ld_shared_v4(at + decoder.metadata_at);
+    uint2 starts = ld_shared_v2(at + decoder.starts_at);
+    h.metadata[0] = metadata.x, h.metadata[1] = metadata.y;
+    h.metadata[2] = metadata.z, h.metadata[3] = metadata.w;
+    h.bytes = (starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 |
+               starts.y >> 24 & 192) * 32;
+#pragma unroll
+    for (int pair = 0; pair < TILES / 2; pair++) {
+        // Each start twice, for two columns of bmma's C; as different sums, since equal ones would
+        // be copied into four registers in a row for each bmma anew.
+        uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = h.bases[pair];
+        base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
+        base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
+    }
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<PAIRS>(h.metadata[tile]);
+    return h;
+}
+
+// extract: the A fragments of a step. A bmma gives the addresses of two tiles' values.
+template <bool PAIRS>
+__device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder& decoder, int step) {
+#pragma unroll
+    for (int pair = 0; pair < TILES / 2; pair++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint32_t at[4];
+            bmma_m16n8k128(at, h.presence[2 * pair], h.presence[2 * pair + 1],
+                           decoder.masks[2 * step + half], h.bases[pair]);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                a[2 * pair + i / 2][2 * half + i % 2] =
+                    left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<PAIRS>(at[i]);
+        }
+}
+
+}  // namespace
+}  // namespace lscd
