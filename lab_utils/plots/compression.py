@@ -55,7 +55,7 @@ def compression_ratios(
         fig,
         "Compression ratio of each format",
         f"M = {M}, K = {K}{tiles}, 2-byte values; below 1 the encoding is larger than dense",
-        margin={"r": 105 if cursor is None else 135},
+        margin={"r": 115 if cursor is None else 150},
         legend={"x": 0.02, "y": 0.98},
         showlegend=published is not None,
     )

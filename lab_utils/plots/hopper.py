@@ -16,6 +16,7 @@ ENCODINGS = {  # colour, dash
     "TCA-BME": (FORMAT_COLOURS["tca_bme"], "solid"),
     "zero-row 2:4, pairs": (OURS, "dot"),
     "zero-row 2:4, packed": (OURS, "solid"),
+    "zero-row strips": (FORMAT_COLOURS["zero_row_24_strips"], "solid"),
 }
 STREAMS = {"packed": ("solid", "circle"), "pairs": ("dot", "square")}
 ORDERS = {"plain order": MUTED, "placed": OURS}

@@ -30,7 +30,7 @@ FORMAT_LABELS = {
     "2:4": "2:4",
     "sparta": "SparTA",
     "zero_row_24": "zero-row 2:4",
-    "zero_row_24_strips": "zero-row 2:4, strips",
+    "zero_row_24_strips": "zero-row strips",
     "optimal": "no indices",
 }
 FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible inside each other
@@ -64,6 +64,9 @@ KERNELS = {
     "tca_bme_mma": Kernel("TCA-BME", FORMAT_COLOURS["tca_bme"], "diamond"),
     "tiled_csl_mma": Kernel("Tiled-CSL", FORMAT_COLOURS["tiled_csl"], "circle"),
     "zero_row_24_mma": Kernel("zero-row 2:4", FORMAT_COLOURS["zero_row_24"], "cross"),
+    "zero_row_24_strips_wgmma": Kernel(
+        "zero-row strips", FORMAT_COLOURS["zero_row_24_strips"], "cross-open"
+    ),
     "sparta": Kernel("SparTA", FORMAT_COLOURS["sparta"], "triangle-up"),
     "two_four": Kernel("2:4", FORMAT_COLOURS["2:4"], "square-open"),
     "csr_simt": Kernel("CSR, SIMT", FORMAT_COLOURS["csr"], "circle-open", simt=True),
