@@ -65,9 +65,8 @@ struct DenseRing {
     }
     __device__ int slot_before() const { return (slot ? slot : p.tile_slots) - 1; }
 
-    // This warp has read the tile. How many had before, lane 0 learns.
+    // This warp has read the tile, and synchronised since. How many had before, lane 0 learns.
     __device__ uint32_t leave(int slot) const {
-        __syncwarp();
         return lane ? 0 : count_shared(memory + LEFT + 4 * slot);
     }
     // The last one to leave fetches another tile, for all.

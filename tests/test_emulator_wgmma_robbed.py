@@ -1,0 +1,83 @@
+"""The wgmma kernel, each time without one of its waits, fences and barriers: the emulator tells."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from emulated import compiled, linked
+
+from lab_utils import spmm
+from lab_utils.backends import emulator
+from lab_utils.backends.kernel_trace import KernelFault
+from lab_utils.backends.simt import Machine
+from lab_utils.formats import ZeroRow24Strips
+from lab_utils.patterns import random_sparse
+from lab_utils.toolchains import KERNELS
+
+SPMM = KERNELS / "spmm"
+SOURCES = sorted(SPMM.glob("hopper_wgmma*.cu*"))
+SYNCHRONISES = re.compile(
+    r"__sync(?:threads|warp)\(\)|mbarrier_wait\([^()]*\)|mbarrier_init_fence\(\)|async_proxy_fence\(\)"
+    r"|(?:sparse|dense)\.wait\(\)|wait_for_previous_grid\(\)|wgmma_(?:fence|commit|wait<\d>)\(\)"
+)
+# Kernels that the product here does not use: they are not compiled each time.
+OTHERS = re.compile(r"case (?:32|40|48|56|64): return launch<.*;")
+BF16 = "launch_width<__nv_bfloat16>(p, stream)"
+LAUNCHER = """
+extern "C" __attribute__((visibility("default"))) int lscd_cuda_wgmma(
+    const lscd::WgmmaProblem* p, cudaStream_t stream) { return lscd::launch_wgmma(*p, stream); }
+"""
+ROBBED = [
+    (source.name, match.start())
+    for source in SOURCES
+    if "select" not in source.name
+    for match in SYNCHRONISES.finditer(source.read_text())
+    if "only_copies" not in source.read_text()[match.start() - 60 : match.start()]
+]
+LOST = "|".join(
+    (r"no (?:barrier|wait|fence) between", "no griddepcontrol.wait before",
+     "nothing has been written", "ends while a wgmma is under way")
+)  # fmt: skip
+
+
+def described(case: tuple[str, int]) -> str:
+    text = (SPMM / case[0]).read_text()
+    line = text.count("\n", 0, case[1]) + 1
+    return f"{case[0]}:{line} {SYNCHRONISES.match(text, case[1])[0]}"
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Machine]:
+    """By file and place in it, the kernel without what stands there."""
+    top = tmp_path_factory.mktemp("robbed")
+
+    def build(case: tuple[str, int]) -> Machine:
+        spmm = top / f"{case[0]}_{case[1]}" / "spmm"
+        spmm.mkdir(parents=True)
+        for shared in ("common", "emulator"):
+            (spmm.parent / shared).symlink_to(KERNELS / shared)
+        for source in SPMM.glob("*.cu*"):
+            text = source.read_text()
+            if source.name == case[0]:
+                text = text[: case[1]] + SYNCHRONISES.sub("void()", text[case[1] :], count=1)
+            fewer = OTHERS.sub("", text).replace(BF16, "cudaErrorInvalidValue")
+            (spmm / source.name).write_text(fewer)
+        kernel = spmm / "hopper_wgmma.cu"
+        kernel.write_text(kernel.read_text() + LAUNCHER)
+        return linked([compiled(kernel, spmm / "kernel.o")], spmm / "kernel.so")
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(ROBBED, pool.map(build, ROBBED), strict=True))
+
+
+@pytest.mark.parametrize("case", ROBBED, ids=described)
+def test_no_synchronisation_can_go(machines, monkeypatch, case) -> None:
+    """Each wait, fence and barrier is needed, and losing it is noticed."""
+    monkeypatch.setattr(emulator, "machine", lambda: machines[case])
+    A = ZeroRow24Strips.encode(random_sparse(400, 1400, 0.5, seed=1), levels=0)
+    with (
+        emulator.recording(split_k=1.5),
+        pytest.raises(KernelFault, match=rf"^(expand_dense|hopper_wgmma|add_slots)<.* ({LOST})"),
+    ):
+        spmm(A, torch.ones(1400, 20).half(), backend="emulator")
