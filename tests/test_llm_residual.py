@@ -69,9 +69,8 @@ def test_compiled_steps_generate_the_same_tokens(kind: str, format: str | None, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(residual, "_obstacle", lambda device_type: "not now")
         assert torch.equal(found, generate(model, prompts(), 9))
-    last_sum = {"_add"} if kind != "post-norm" else set()  # which ends with a norm
-    of_bias = {"_add_relu"} if format and kind != "no bias" else set()
-    assert set(compiled) == {"_add_norm"} | last_sum | of_bias
+    biased = format and kind != "no bias"
+    assert set(compiled) == ({"_add_norm", "_add_relu"} if biased else {"_add_norm"})
 
 
 def test_prompts_are_not_compiled(compiled) -> None:

@@ -53,7 +53,7 @@ class Residual:
     def sum(self) -> Tensor:
         """x, everything added."""
         if self._waiting is not None:
-            self._x, self._waiting = _as_one(_add, self._x, *self._waiting), None
+            self._x, self._waiting = self._x + self._waiting.sum(), None
         return self._x
 
     def norm(self, norm: nn.LayerNorm) -> Tensor:
@@ -72,15 +72,11 @@ def explain(device: torch.device | str) -> str:
     return "one kernel each, by torch.compile" if reason is None else f"torch's own ({reason})"
 
 
-def _add(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
-    return x + Product(y, bias).sum()
-
-
 def _add_norm(
     x: Tensor, y: Tensor, bias: Tensor | None, shape: tuple[int, ...],
     norm_weight: Tensor | None, norm_bias: Tensor | None, eps: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    x = _add(x, y, bias)
+    x = x + Product(y, bias).sum()
     return x, F.layer_norm(x, shape, norm_weight, norm_bias, eps)
 
 
@@ -97,7 +93,7 @@ def _as_one(function: Callable, x: Tensor, *others) -> Tensor | tuple[Tensor, Te
 
 @functools.cache
 def _compiled(function: Callable) -> Callable:
-    # A row of 9216 numbers would be reduced by two kernels, to fill the GPU: one is sooner done.
+    # Rows of more than 8192 numbers would be reduced in two kernels, so as to fill the GPU.
     return torch.compile(function, options={"split_reductions": False})
 
 
