@@ -54,6 +54,12 @@ __device__ inline void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
 
+// A value for a product: the compiler must compute it here, not behind the fence.
+__device__ inline uint32_t wgmma_operand(uint32_t value) {
+    asm volatile("" : "+r"(value)::"memory");
+    return value;
+}
+
 // Registers of a product that has been waited for: the compiler must leave them until here.
 __device__ inline void wgmma_used(const uint32_t (&r)[4]) {
     asm volatile("" ::"r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));

@@ -177,6 +177,7 @@ template <int GROUPS>
 void wgmma_wait(simt::Site site = simt::here()) {
     simt::Block::current->meet(site, simt::WHOLE_WARP, simt::wait_wgmmas<GROUPS>, nullptr);
 }
+inline uint32_t wgmma_operand(uint32_t value) { return value; }
 inline void wgmma_used(const uint32_t (&)[4]) {}
 
 template <class T, int N>

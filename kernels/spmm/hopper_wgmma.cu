@@ -19,7 +19,7 @@
 //
 // A slot that is not in use gathers the next value of its stream, and the metadata multiplies it by
 // zeros: so weights must be finite.
-#include "../common/stages.cuh"
+#include "hopper_wgmma_chunk.cuh"
 #include "hopper_wgmma_copies.cuh"
 #include "hopper_wgmma_expand.cuh"
 #include "hopper_wgmma_slots.cuh"
@@ -46,50 +46,6 @@ struct WgmmaKernel {
 
     // --- a chunk ---
 
-    struct Header {
-        uint32_t presence[TILES], bases[TILES / 2][4];
-        uint32_t steps;  // of entries
-    };
-
-    __device__ __forceinline__ Header header(Address at, uint32_t (&metadata)[TILES]) const {
-        Header h;
-        uint4 four = ld_shared_v4(at + lane * 16);
-        metadata[0] = four.x, metadata[1] = four.y, metadata[2] = four.z, metadata[3] = four.w;
-        uint2 starts = ld_shared_v2(at + STARTS + lane / 4 * 8);
-        uint32_t bits = starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 |
-                        starts.y >> 24 & 192;
-        h.steps = __shfl_sync(~0u, bits, 0);
-#pragma unroll
-        for (int pair = 0; pair < TILES / 2; pair++) {
-            // Each start twice, for two columns of bmma's C; as different sums, since equal ones would
-            // be copied into four registers in a row for each bmma anew.
-            uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = h.bases[pair];
-            base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
-            base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
-        }
-#pragma unroll
-        for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<true>(metadata[tile]);
-        return h;
-    }
-
-    // Where the values of two tiles lie, for one step.
-    __device__ __forceinline__ void locate(uint32_t (&at)[2][4], const Header& h, int step,
-                                           int pair) const {
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-            bmma_m16n8k128(at[half], h.presence[2 * pair], h.presence[2 * pair + 1],
-                           masks[2 * step + half], h.bases[pair]);
-    }
-    // extract: these values, into A registers.
-    __device__ __forceinline__ void extract(const uint32_t (&at)[2][4], int pair) {
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                a[2 * pair + i / 2][2 * half + i % 2] =
-                    left_out(Stage::extract) ? at[half][i] & 0x3bff3bff : gather<true>(at[half][i]);
-    }
-
     // smem2tc: a step of two tiles. Where no chunk was before, in this segment, sums begin: `adds` is 0.
     __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], int step, int pair,
                                             uint32_t adds) {
@@ -106,52 +62,28 @@ struct WgmmaKernel {
         wgmma_commit();
     }
 
-    // Weights that found no slot: A [16 x 8] holds one of them in each column, and B the rows of B' that
-    // they meet. The swizzle of entry i is that of row i.
-    __device__ __forceinline__ void add_entries(Address entries, uint32_t steps) {
-        int g = lane / 4, place = lane % 8;
-        Address rows = dense.tile() + ((lane / 8 ^ Tile::swizzle(place)) << 4);
-        auto of_row = [](uint32_t entry, int row) { return int(entry >> 24) == row ? entry & 0xffff : 0; };
-#pragma unroll 1
-        for (; steps; steps--, entries += STEP_BYTES) {
-            uint2 two = ld_shared_v2(entries + lane % 4 * 8);
-            uint32_t mine = ld_shared(entries + place * 4);
-            uint32_t a0 = of_row(two.x, g) | of_row(two.y, g) << 16;
-            uint32_t a1 = of_row(two.x, g + 8) | of_row(two.y, g + 8) << 16;
-            Address row = rows + (mine >> 16 & 255) * Tile::ROW_BYTES;
-#pragma unroll
-            for (int n = 0; n < BLOCK_N; n += 32) {
-                uint32_t b[4];
-                ldmatrix_x4_trans(b, row ^ n * 2);
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (n + 8 * i < BLOCK_N) mma_m16n8k8<T>(sum[n / 8 + i], a0, a1, b[i]);
-            }
-        }
-    }
-
     // A chunk, whose metadata goes to `x`, in four parts: a step of two tiles each. The values of a part
     // are gathered while the tensor core works on the part before. `before` is the metadata of the chunk
     // before, which it may still read; that chunk's tile is left when it no longer does.
     __device__ __forceinline__ void chunk(uint32_t (&x)[4], uint32_t (&before)[4], uint32_t adds) {
         Address at = sparse.stage;
-        Header h = header(at, x);
+        StripHeader h = strip_header(at, lane, x);
         uint32_t left_before = 0;
 #pragma unroll
         for (int part = 0; part < 4; part++) {
             int step = part / 2, pair = part % 2;
             uint32_t address[2][4];
-            locate(address, h, step, pair);
+            locate(address, h, masks, step, pair);
             wgmma_wait<1>();  // the part before the last one has read its registers
             if (part == 1) {
                 wgmma_used(before);
                 if (adds) left_before = dense.leave(dense.slot_before());
             }
-            extract(address, pair);
+            extract(a, address, pair);
             if (part == 0) dense.wait();
             if (part == 3 && h.steps && !left_out(Stage::smem2tc)) {
                 wgmma_wait<0>();  // the sums are registers again
-                add_entries(at + ENTRIES, h.steps);
+                add_entries<T, BLOCK_N>(sum, at + ENTRIES, h.steps, dense.tile(), lane);
             }
             smem2tc(x, step, pair, adds);
         }

@@ -174,7 +174,10 @@ def test_stages_are_those_of_the_kernels(root: Path) -> None:
     for format, stages in a.STAGES.items():
         hopper = {"zero_row_24": "hopper_mma", "zero_row_24_strips": "hopper_wgmma"}
         name = hopper.get(format, format)
-        source = (root / "kernels" / "spmm" / f"{name}.cu").read_text()
+        folder = root / "kernels" / "spmm"
+        source = (folder / f"{name}.cu").read_text()
+        headers = re.findall(r'#include "(\w+\.cuh)"', source)
+        source += "".join((folder / header).read_text() for header in headers)
         assert set(re.findall(r"Stage::(\w+)", source)) == set(stages)
 
 
