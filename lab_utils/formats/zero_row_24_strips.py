@@ -62,6 +62,12 @@ class ZeroRow24Strips(ZeroRowChunks):
         `levels`: 1 or 0, see above; None: 1 where more than one group in 64 has three weights, as
         random masks have below 75 % sparsity. `reach`: how many bytes may be skipped to put a
         stream where it meets fewer bank conflicts; -1: none, in plain order.
+
+        Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
+
+            sparsity      50%   60%   70%   80%   90%   95%
+            plain order  1.97  1.90  2.14  2.02  1.54  1.00
+            reach 32     1.69  1.54  1.31  1.20  1.05  1.00    0 to 7 % more bytes
         """
         dense = check_dense(dense)
         if not (levels is None or (type(levels) is int and levels in (0, 1))):
