@@ -77,6 +77,21 @@ def test_patterns(format: str, pattern: str) -> None:
 
 
 @dtypes
+@pytest.mark.parametrize("sm90", [True, False])
+@pytest.mark.parametrize("sparsity", [0.6, 0.9])
+def test_gpus_without_wgmma_have_a_kernel_for_64_columns(
+    monkeypatch, sparsity: float, sm90: bool, dtype: torch.dtype
+) -> None:
+    W, B = random_sparse(140, 330, sparsity, dtype=dtype, mean=0.5), activations(330, 50, dtype)
+    W[:128, 64:128] = 1.5  # a dense tile
+    A, of_problem = encode(W, "tiled_csl"), cuda.problem_of
+    monkeypatch.setattr(cuda, "problem_of", lambda A, N, **_: of_problem(A, N, sm90=sm90))
+    with emulator.recording(split_k=3) as traces:
+        accuracy.check(spmm(A, B, backend="emulator"), W, B)
+    assert (traces[0].total("mma").requests == 0) == sm90
+
+
+@dtypes
 @formats
 def test_odd_values(format: str, dtype: torch.dtype) -> None:
     """Infinities, NaN, subnormals and -0 as weights do what they do in a dense product."""

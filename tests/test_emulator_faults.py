@@ -106,7 +106,8 @@ def test_encodings_that_lie_do_not_reach_other_memory() -> None:
 
 SYNCHRONISES = re.compile(
     r"__sync(?:threads|warp)\(\)|cp_async_wait<\w+>\(\)|mbarrier_wait\([^()]*\)"
-    r"|mbarrier_init_fence\(\)|wait_for_previous_grid\(\)"
+    r"|mbarrier_init_fence\(\)|wait_for_previous_grid\(\)|async_proxy_fence\(\)"
+    r"|wgmma_(?:fence|commit|wait<\w+>)\(\)"
 )
 # Kernels that the products here do not use: they are not compiled each time.
 WIDE = re.compile(r"case (?:16|32|64): return launch_streams.*;")
@@ -161,7 +162,8 @@ def robbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Ma
 def test_no_synchronisation_can_go(robbed, monkeypatch, case) -> None:
     """Each wait and barrier of the kernels is needed, and losing it is noticed."""
     monkeypatch.setattr(emulator, "machine", lambda: robbed[case])
-    A, B = encode(random_sparse(130, 300, 0.5, seed=1), case[0]), torch.ones(300, 8).half()
+    columns = 64 if "gmma" in described(case) or "proxy" in described(case) else 8
+    A, B = encode(random_sparse(130, 300, 0.5, seed=1), case[0]), torch.ones(300, columns).half()
     kernel = f"({KERNELS_OF_FORMATS[case[0]].stem}|add_segments)"
     lost = r"no (barrier|wait|fence) between|no griddepcontrol.wait before|nothing has been written"
     with pytest.raises(KernelFault, match=rf"^{kernel}<.* ({lost})"):

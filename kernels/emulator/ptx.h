@@ -35,6 +35,7 @@ class Shared {
         return Shared<U>(reinterpret_cast<U*>(data));
     }
     T* at(int i) const { return data + i; }
+    Address address(int i) const { return simt::shared_address(data + i); }
 };
 
 template <class T>
