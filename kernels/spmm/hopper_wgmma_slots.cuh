@@ -17,12 +17,12 @@ struct AddSlots {
     __device__ void run() const {
         uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
         float sum[8] = {};
+        int m = rows.x * ROW_BLOCK + row, n0 = pass * BLOCK_N + first_n;
         wait_for_previous_grid();
+        if (m >= p.M) return;  // strips that A does not have write no sums
         for (int slot = rows.y; slot < int(rows.z); slot++)
 #pragma unroll
             for (int n = 0; n < 8; n++) sum[n] += ld_global(partial(slot, first_n + n));
-        int m = rows.x * ROW_BLOCK + row, n0 = pass * BLOCK_N + first_n;
-        if (m >= p.M) return;
 #pragma unroll
         for (int n = 0; n < 8; n++)
             if (n0 + n < p.N) round_to(static_cast<T*>(p.C) + (n0 + n) * p.ldc + m, sum[n]);
