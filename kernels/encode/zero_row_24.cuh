@@ -1,5 +1,5 @@
-// Zero-row 2:4 on the GPU: where chunks of 64 rows lie, and how their weights are loaded. The bytes are
-// drawn in kernels/cpu/encode/zero_row_24.h.
+// Zero-row 2:4 on the GPU: where chunks of 64 rows lie, and how their weights are loaded. The bytes
+// are drawn in kernels/cpu/encode/zero_row_24.h.
 #pragma once
 #include "zero_row_24_tile.cuh"
 

@@ -84,13 +84,14 @@ class Piles {
             run_.store(q * LANES + lane_id(), uint16_t(reads.run[q]));
         __syncwarp();
     }
-    // Bit k: load q of the lane's tile, which reads this run, takes one more wavefront if the stream
-    // starts with bank k.
+    // Bit k: load q of the lane's tile, which reads this run, takes one more wavefront if the
+    // stream starts with bank k.
     __device__ uint32_t more(int q, uint32_t run) const {
         int pile = q * TILES + lane_id() / TILE_STREAMS;
         return turned(spread_.load((run >> RUN_BITS) * STRIDE + pile), -int(run));
     }
-    // Adds the stream of lane `chosen`, from bank `bank` on; each lane counts for one load of its tile.
+    // Adds the stream of lane `chosen`, from bank `bank` on; each lane counts for one load of its
+    // tile.
     template <bool ODD>
     __device__ void add(int bank, int chosen) const {
         int q = lane_id();
@@ -204,8 +205,8 @@ class Placement {
         if (!PAIRS) best = min(best, cheapest<true>(reach, costs.skip));
         return best + (uint32_t(saved) << 16 | lane_id());
     }
-    // Least cost << 16 | bytes skipped << 8, of starts with the first, or ODD, second half of a bank.
-    // Of equal costs those that skip less: a start further on must save wavefronts.
+    // Least cost << 16 | bytes skipped << 8, of starts with the first, or ODD, second half of a
+    // bank. Of equal costs those that skip less: a start further on must save wavefronts.
     template <bool ODD>
     __device__ uint32_t cheapest(int reach, int skip_cost) const {
         Counts<LOADS<PAIRS>> wavefronts;

@@ -1,6 +1,6 @@
-// The streams of a zero-row 2:4 chunk on the GPU, seen by those who read it: a warp for a chunk, a lane
-// for a stream. What can be wrong with them: see kernels/cpu/encode/zero_row_24_streams.h. It is looked
-// for in the same order.
+// The streams of a zero-row 2:4 chunk on the GPU, seen by those who read it: a warp for a chunk, a
+// lane for a stream. What can be wrong with them: see kernels/cpu/encode/zero_row_24_streams.h. It
+// is looked for in the same order.
 #pragma once
 #include "zero_row_24_tile.cuh"
 
@@ -74,8 +74,8 @@ __device__ inline int first_of(bool a, int if_a, bool b, int if_b, bool c, int i
     return __reduce_min_sync(ALL_LANES, found) % 16;
 }
 
-// Of a chunk whose header is sound. Chunk: has for_each_value(visit), which visits the lane's part of
-// it and returns where its stream ends, and inside(row, column).
+// Of a chunk whose header is sound. Chunk: has for_each_value(visit), which visits the lane's part
+// of it and returns where its stream ends, and inside(row, column).
 template <class Chunk>
 __device__ int metadata_problem(const Chunk& chunk) {
     bool outside = false;
@@ -85,8 +85,8 @@ __device__ int metadata_problem(const Chunk& chunk) {
                     OUTSIDE);
 }
 
-// Of a chunk whose metadata are sound; streams stand from `first` on. `unused` [halves of the largest
-// chunk] in shared memory becomes 0 where a value stands.
+// Of a chunk whose metadata are sound; streams stand from `first` on. `unused` [halves of the
+// largest chunk] in shared memory becomes 0 where a value stands.
 template <class Chunk>
 __device__ int value_problem(const Chunk& chunk, int first, Shared<int> unused, uint32_t exponent,
                              int* nonfinite) {

@@ -1,5 +1,5 @@
-// Zero-row 2:4 in strips on the GPU: what is found out about A, where streams are placed, and the bytes
-// of each chunk, which are those of kernels/cpu/encode/zero_row_24_strips.cpp.
+// Zero-row 2:4 in strips on the GPU: what is found out about A, where streams are placed, and the
+// bytes of each chunk, which are those of kernels/cpu/encode/zero_row_24_strips.cpp.
 //
 //   scan: a warp for a row, a lane for a group of three columns
 //   place, pack: a warp for a chunk, a lane for a stream (zero_row_24_tile.cuh)
@@ -11,7 +11,7 @@ namespace {
 
 using namespace zero_row_24;
 
-constexpr int64_t SCAN_WARPS = 8;
+constexpr int SCAN_WARPS = 8;
 constexpr Costs COSTS{1, 8};
 
 __global__ void __launch_bounds__(SCAN_WARPS * LANES)
@@ -109,13 +109,14 @@ __global__ void __launch_bounds__(LANES)
 using namespace lscd;
 using namespace lscd::zero_row_24;
 
-// full [M]: groups of each row that have three weights. nonfinite [1], of zeros: 1 if a weight has all
-// bits of `exponent`.
+// full [M]: groups of each row that have three weights. nonfinite [1], of zeros: 1 if a weight has
+// all bits of `exponent`.
 LSCD_EXPORT int lscd_zero_row_24_strips_scan(const uint16_t* dense, int64_t M, int64_t K,
                                              int64_t exponent, int* full, int* nonfinite,
                                              cudaStream_t stream) {
-    return launch(scan, ceil_div(M, SCAN_WARPS), int(SCAN_WARPS) * LANES, stream, Source(dense, M, K),
-                  uint32_t(exponent), full, nonfinite);
+    int64_t blocks = (M + SCAN_WARPS - 1) / SCAN_WARPS;
+    return launch(scan, blocks, SCAN_WARPS * LANES, stream, Source(dense, M, K), uint32_t(exponent),
+                  full, nonfinite);
 }
 
 // starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:

@@ -74,8 +74,8 @@ __device__ inline uint32_t full_groups(const Tiles& tiles) {
     return found;
 }
 
-// Weights of a chunk that have no slot. Full groups of either kind, with an even or an odd number, are
-// counted in the order of streams.
+// Weights of a chunk that have no slot. Full groups of either kind, with an even or an odd number,
+// are counted in the order of streams.
 class Entries {
     uint32_t full_ = 0;
     int before_[2] = {}, count_[2] = {};  // in streams before the lane's; in all of them

@@ -54,8 +54,8 @@ struct Chunk : Bytes {
 
     __device__ bool inside(int64_t row, int64_t column) const { return row < A.M && column < A.K; }
 
-    // Calls visit(row of A, column of A, offset) for each value of the lane's stream and its part of
-    // the entries; returns the offset after the stream.
+    // Calls visit(row of A, column of A, offset) for each value of the lane's stream and its part
+    // of the entries; returns the offset after the stream.
     template <class Visit>
     __device__ int for_each_value(Visit visit) const {
         for_each_entry([&](Entry entry, int, int at) {

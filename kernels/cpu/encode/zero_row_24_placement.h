@@ -11,9 +11,10 @@
 //
 //   20 * wavefronts more + skip * bytes skipped - turns * streams of its tile not yet placed
 //
-// (ties: the fewest bytes skipped, then the first stream). Tiles do not disturb each other: the last
-// term lets them nearly take turns, so that each keeps streams to choose from. With `reach` = -1,
-// and where no tile's streams fill the banks once, they stand in plain order, one after the other.
+// (ties: the fewest bytes skipped, then the first stream). Tiles do not disturb each other: the
+// last term lets them nearly take turns, so that each keeps streams to choose from. With `reach` =
+// -1, and where no tile's streams fill the banks once, they stand in plain order, one after the
+// other.
 #pragma once
 #include <algorithm>
 

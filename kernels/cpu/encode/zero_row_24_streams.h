@@ -83,9 +83,9 @@ int metadata_problem(const Chunk& chunk) {
     return leaves ? LEAVES : index ? INDEX : outside ? OUTSIDE : 0;
 }
 
-// Of a chunk whose metadata are sound; streams stand from `first` on. What is no value must be zero:
-// a slot that is not in use may read it, and it must be finite. nonfinite: whether a value has all
-// bits of `exponent` set.
+// Of a chunk whose metadata are sound; streams stand from `first` on. What is no value must be
+// zero: a slot that is not in use may read it, and it must be finite. nonfinite: whether a value
+// has all bits of `exponent` set.
 template <i64 MOST_BYTES, class Chunk>
 int value_problem(const Chunk& chunk, i64 first, u16 exponent, bool& nonfinite) {
     u8 used[MOST_BYTES / 2] = {};

@@ -30,8 +30,8 @@ void put_chunk(u8* chunk, i64 size, const Contents& contents, const u16* starts)
 
 }  // namespace
 
-// full [M]: groups of each row that have three weights. nonfinite [1]: 1 if a weight has all bits of
-// `exponent`.
+// full [M]: groups of each row that have three weights. nonfinite [1]: 1 if a weight has all bits
+// of `exponent`.
 LSCD_EXPORT void lscd_zero_row_24_strips_scan(const u16* dense, i64 M, i64 K, i64 exponent,
                                               i32* full, i32* nonfinite) {
     bool any = false;

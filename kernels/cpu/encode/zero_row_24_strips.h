@@ -1,5 +1,6 @@
-// Zero-row 2:4 in strips of 16 rows, the format of the Hopper kernel for 17 columns and more: how its
-// bytes lie. What a tile, a stream and the metadata are: zero_row_24_tile.h. Streams are paired.
+// Zero-row 2:4 in strips of 16 rows, the format of the Hopper kernel for 17 columns and more: how
+// its bytes lie. What a tile, a stream and the metadata are: zero_row_24_tile.h. Streams are
+// paired.
 //
 //   chunk 16x192      four tiles, side by side: a warp's part of a wgmma.sp for 64 rows
 //   strip 16 x K      a chunk for each round, in the same order for all strips; whole 64 rows
@@ -10,16 +11,16 @@
 //                     7, 11, ... and the last. What has no slot there either is one of its entries.
 //   levels = 0        to an entry of its chunk.
 //
-//   byte 512  start u16 [g][tile]       bits 14-15 of (g, tile): bits 2 tile, 2 tile + 1 of byte g / 2
-//                                       of { u8 steps; u16 size in 16 bytes; u8 0 }
+//   byte 512  start u16 [g][tile]       bits 14-15: bits 2 tile, 2 tile + 1 of byte g / 2 of
+//                                       { u8 steps; u16 size in 16 bytes; u8 0 }
 //        576  entry u32 [steps][8]      value | row of B' << 16 | row of the strip << 24
 //        ...  streams, then at least 4 bytes of zeros; a multiple of 16 bytes in all
 //
-// B' are the 256 rows of B that meet a chunk: k, k + 1, k + 2, zeros, k + 3, ... The place of an entry
-// in its step is its row of B', modulo 8: no two of them meet in a bank. Places 3 and 7 are rows of
-// zeros, as are those not in use. So a group with an even number has places 0 to 2, one with an odd
-// number 4 to 6, and the full groups of either kind fill their places in turn, in the order of
-// streams: the weight with index n % 3 of the nth goes to step n / 3.
+// B' are the 256 rows of B that meet a chunk: k, k + 1, k + 2, zeros, k + 3, ... The place of an
+// entry in its step is its row of B', modulo 8: no two of them meet in a bank. Places 3 and 7 are
+// rows of zeros, as are those not in use. So a group with an even number has places 0 to 2, one
+// with an odd number 4 to 6, and the full groups of either kind fill their places in turn, in the
+// order of streams: the weight with index n % 3 of the nth goes to step n / 3.
 #pragma once
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// One 16x48 tile of zero-row 2:4: its weights, and how they become nibbles of metadata and a stream.
-// The formats that stack tiles: zero_row_24.h, zero_row_24_strips.h.
+// One 16x48 tile of zero-row 2:4: its weights, and how they become nibbles of metadata and a
+// stream. The formats that stack tiles: zero_row_24.h, zero_row_24_strips.h.
 //
 // A group is three columns of a row. mma.sp multiplies two values of a group, chosen by two 2-bit
 // indices (a nibble of metadata) among four rows of B: the group's three, and one of zeros, index
