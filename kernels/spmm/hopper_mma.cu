@@ -167,10 +167,11 @@ struct HopperKernel {
         Address rows = b.first + (chunk - begin) * b.chunk, stage = keep(ring.stages);
         Address barrier = keep(ring.barriers);
         const Address ring_begin = stage, ring_end = stage + p.stages * p.stage_bytes;
+        Address at = WarpRing<COPY>::in_line(share[WarpShare::STARTS]);
         uint32_t parity = 0;
         while (chunk < last) {
             mbarrier_wait(barrier, parity);
-            Address at = stage;
+            at = stage + at % LINE;
 #pragma unroll 1
             for (int i = 0; i < COPY && chunk < last; i++) {
                 bool extra = chunk >= begin + regular;

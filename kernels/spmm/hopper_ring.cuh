@@ -30,8 +30,10 @@ struct WarpRing {
     __device__ void ld_sparse(Address stage, Address barrier, int start, int end) {
         uint32_t bytes = (end - start) * 16;
         mbarrier_arrive_expect(barrier, bytes);
-        bulk_copy(stage, p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
+        bulk_copy(stage + in_line(start), p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
     }
+
+    __device__ static int in_line(int start) { return start * 16 % LINE; }
 
     __device__ void begin() {
         if (lane < p.stages) mbarrier_init(barriers + 8 * lane, 1);

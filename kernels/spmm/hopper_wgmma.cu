@@ -65,8 +65,8 @@ struct WgmmaKernel {
     // A chunk, whose metadata goes to `x`, in four parts: a step of two tiles each. The values of a part
     // are gathered while the tensor core works on the part before. `before` is the metadata of the chunk
     // before, which it may still read; that chunk's tile is left when it no longer does.
-    __device__ __forceinline__ void chunk(uint32_t (&x)[4], uint32_t (&before)[4], uint32_t adds) {
-        Address at = sparse.stage;
+    __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
+                                          uint32_t adds) {
         StripHeader h = strip_header(at, lane, x);
         uint32_t left_before = 0;
 #pragma unroll
@@ -103,7 +103,7 @@ struct WgmmaKernel {
         auto next = [&](uint32_t (&x)[4], uint32_t (&before)[4]) {
             sparse.wait();
             if (left_out(Stage::decode)) only_copies(adds);
-            else chunk(x, before, adds);
+            else chunk(sparse.chunk(), x, before, adds);
             adds = 1;
             dense.advance();
             sparse.refill();
@@ -179,7 +179,7 @@ cudaError_t launch_early(void (*kernel)(WgmmaProblem), const WgmmaProblem& p, in
 template <class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = DenseTile<BLOCK_N>;
-    bool fits = p.stages >= 1 && p.stages <= MOST_RING && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
     if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_wgmma<T, BLOCK_N>;
     int rings = WGMMA_WARPS * p.stages * p.stage_bytes;

@@ -8,9 +8,11 @@ namespace lscd {
 namespace {
 
 // Shared memory of a block: mbarriers of tiles, and how many warps have left each; the tile that comes
-// next, for each warp; mbarriers of rings; tiles; rings.
+// next, for each warp; mbarriers of rings, and behind each, IN_LINE further on, where in its stage the
+// chunk lies; tiles; rings.
 constexpr int LEFT = 64, NEXT_TILE = 128, RING_BARRIERS = 384, DENSE_TILES = 2048;
-constexpr int MOST_TILES = LEFT / 8, MOST_RING = (DENSE_TILES - RING_BARRIERS) / 8 / WGMMA_WARPS;
+constexpr int MOST_TILES = LEFT / 8, IN_LINE = MOST_STAGES * WGMMA_WARPS * 8;
+static_assert(RING_BARRIERS + 2 * IN_LINE <= DENSE_TILES);
 
 // The tiles of B', as one warp sees them.
 template <int BLOCK_N>
@@ -107,11 +109,12 @@ struct SparseRing {
         if (!chunks.more()) return;
         start = __ldg(p.chunk_start() + chunks.at), end = __ldg(p.chunk_start() + chunks.at + 1);
     }
-    // ld_sparse: a bulk copy of a chunk.
+    // ld_sparse: a bulk copy of a chunk. The largest ones may have no room to begin where they should.
     __device__ void ld_sparse(Address stage, Address barrier, int start, int end) const {
-        mbarrier_arrive_expect(barrier, uint32_t(end - start) * 16);
-        bulk_copy(stage, p.data() + int64_t(start) * 16, uint32_t(end - start) * 16, barrier,
-                  evict_first());
+        uint32_t bytes = (end - start) * 16, in_line = min(start * 16 % LINE, p.stage_bytes - int(bytes));
+        st_shared(barrier + IN_LINE, in_line);
+        mbarrier_arrive_expect(barrier, bytes);
+        bulk_copy(stage + in_line, p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
     }
 
     // Every stage by a lane of its own.
@@ -129,7 +132,12 @@ struct SparseRing {
         locate(chunks, start, end);
     }
 
-    __device__ void wait() const { mbarrier_wait(barrier, parity); }
+    // Until the chunk that is read next is there.
+    __device__ void wait() const {
+        mbarrier_wait(barrier, parity);
+        __syncwarp();
+    }
+    __device__ Address chunk() const { return stage + ld_shared(barrier + IN_LINE); }
 
     // All lanes have read the stage; the next copy takes its place.
     __device__ void refill() {

@@ -22,10 +22,10 @@ WARPS = {8: 16, 16: 16, 32: 12, 64: 8}  # by the columns of a block: what their 
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
-MOST_STAGES = 6  # copies under way in a ring; their places come with a share
+MOST_STAGES, STARTS = 5, 8  # copies under way in a ring; the first ones' places, in a share
 MERGES, MERGE_PITCH = 16, 68  # columns and fp32 of a column, if warps add sums in shared memory
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
-STAGE_ALIGN = 128
+LINE, CHUNK_ALIGN = 128, 32  # bytes: of memory, and where chunks begin in it
 # Where chunks are small and blocks narrow, a copy takes two chunks along, if so many copies fit.
 SMALL_CHUNK, COPIES_OF_TWO, ENOUGH_STAGES = 2048, 16, 3
 ELSEWHERE = "encode A as tca_bme, or use backend='reference'"
@@ -103,8 +103,13 @@ def layout_of(A: ZeroRow24, N: int) -> Layout:
 
 
 def _layout(A: ZeroRow24, block_n: int, copy: int) -> Layout:
-    stage_bytes = -(-copy * A.largest_chunk // STAGE_ALIGN) * STAGE_ALIGN
-    return Layout(block_n, A.slice_cols, copy, stage_bytes)
+    begins = LINE - CHUNK_ALIGN  # at most, in a line
+    return Layout(block_n, A.slice_cols, copy, stage_bytes(begins + copy * A.largest_chunk))
+
+
+def stage_bytes(copied: int) -> int:
+    """Of a stage for so many bytes: stages begin with lines."""
+    return -(-copied // LINE) * LINE
 
 
 def chunks_of(A: ZeroRow24) -> int:
@@ -188,7 +193,7 @@ def _share_out(A: ZeroRow24, workers: int, copy: int, merging: int) -> Shares:
     counts = counts[:-1].index_add(0, last, leads)  # segments of each block
     segments = torch.nn.functional.pad(counts.cumsum(0), (1, 0)).int()
     edges = first[(block[:, None] + torch.arange(3, device=first.device)).clamp(max=blocks)]
-    copies = low[:, None] + copy * torch.arange(MOST_STAGES + 2, device=starts.device)
+    copies = low[:, None] + copy * torch.arange(STARTS, device=starts.device)
     whose = torch.stack([low, high, block, segment], 1)
     places = starts[copies.minimum(high[:, None])]
     shares = torch.cat([whose, edges, merge[:, None], places], 1)

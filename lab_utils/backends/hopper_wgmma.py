@@ -23,7 +23,7 @@ WIDTHS = (24, 32, 40, 48, 56, 64)  # columns of C that a thread block has at onc
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster
 
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
-SHARED_BYTES, HEAD_BYTES, MOST_BARRIERS = hopper.SHARED_BYTES, 2048, 208
+SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 2048
 DENSE_ROWS = 256  # of a tile of B'
 MOST_TILES, ENOUGH_STAGES = 6, 2
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
@@ -67,7 +67,7 @@ class Layout:
 
     def _stages_beside(self, tiles: int) -> int:
         room = SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes
-        return min(MOST_BARRIERS // WARPS, room // (WARPS * self.stage_bytes))
+        return min(hopper.MOST_STAGES, room // (WARPS * self.stage_bytes))
 
     @property
     def stages(self) -> int:
@@ -93,8 +93,7 @@ def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float |
     block_n = next(width for width in WIDTHS if width * passes >= N)
     wanted = multiprocessors if split_k is None else round(split_k * row_blocks_of(A))
     blocks = max(1, min(wanted, row_blocks_of(A) * A.rounds))
-    align = hopper.STAGE_ALIGN
-    return Layout(block_n, passes, blocks, -(-A.largest_chunk // align) * align)
+    return Layout(block_n, passes, blocks, hopper.stage_bytes(A.largest_chunk))
 
 
 def check_weights(A: ZeroRow24Strips) -> None:
