@@ -65,9 +65,8 @@ struct Touch {
 
     // Whether nothing orders this before what happens now.
     bool races_with(const Moment& now) const {
-        if (block_epoch != now.block_epoch) return false;
-        if (warp != now.warp) return !now.known->covers(warp, warp_epoch, lanes);
-        return warp_epoch == now.warp_epoch && (lanes & ~(1u << now.lane));
+        if (block_epoch != now.block_epoch || now.known->covers(warp, warp_epoch, lanes)) return false;
+        return warp != now.warp || (warp_epoch == now.warp_epoch && (lanes & ~(1u << now.lane)));
     }
     void add(const Moment& now, Site where) { add(now, 1u << now.lane, where); }
     // Of a wgmma: no lane's, and all of them have waited for it.

@@ -133,10 +133,7 @@ struct SparseRing {
     }
 
     // Until the chunk that is read next is there.
-    __device__ void wait() const {
-        mbarrier_wait(barrier, parity);
-        __syncwarp();
-    }
+    __device__ void wait() const { mbarrier_wait(barrier, parity); }
     __device__ Address chunk() const { return stage + ld_shared(barrier + IN_LINE); }
 
     // All lanes have read the stage; the next copy takes its place.
