@@ -150,7 +150,8 @@ def test_rows_of_the_gpu(rows: pd.DataFrame) -> None:
     ours = rows[rows.backend == "cuda"]
     device = torch.device("cuda")
     works = {f for f in backend.formats if backend.format_problem(f, device) is None}
-    assert set(ours.kernel) == {f"{format}_mma" for format in works} and (ours.split_k > 0).all()
+    kernels = {f"{format}_{'wgmma' if format.endswith('strips') else 'mma'}" for format in works}
+    assert set(ours.kernel) == kernels and (ours.split_k > 0).all()
     assert set(rows.backend) == {"cuda", "baseline"}
 
 
