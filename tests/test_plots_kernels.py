@@ -7,6 +7,7 @@ import pytest
 from gpu_rows import DENSE, SPARSE, gpu_rows
 
 from lab_utils import catalog, plots, results
+from lab_utils.plots import gallery
 from lab_utils.plots.rows import is_dense, with_all
 from lab_utils.plots.style import KERNELS
 
@@ -143,6 +144,21 @@ def test_means_need_all_matrices(rows: pd.DataFrame) -> None:
     assert with_all(lacking, [*SMALL, (1, 1)]).empty
     with pytest.raises(ValueError, match="no kernel with all of the 3 matrices"):
         plots.speedup_table(rows, PEERS, [*SMALL, (1, 1)])
+
+
+def test_a_table_without_originals_does_not_name_them(rows: pd.DataFrame) -> None:
+    ours = plots.speedup_table(rows[rows.kernel.str.startswith("zero_row")], PEERS, SMALL)
+    assert "original" not in ours.layout.title.subtitle.text and len(ours.data) == 2
+    assert not any("(" in text or "<b>" in text for trace in ours.data for text in trace.text.flat)
+
+
+def test_the_gallery_has_each_kernel_in_one_picture() -> None:
+    shown = [[gallery.FIGURES[name]().layout.annotations[i].text for i in (0, 1)]
+             for name in ("hopper_kernels", "published_kernels")]  # fmt: skip
+    assert shown == [
+        ["zero-row 2:4", "zero-row strips"],
+        ["TCA-BME (SpInfer)", "Tiled-CSL (Flash-LLM)"],
+    ]
 
 
 def test_the_table_holds_the_originals(figures: dict[str, go.Figure]) -> None:
