@@ -67,6 +67,12 @@ COMPARED: dict[str, Compared] = {  # by the names in the column `metric` of the 
 }
 EXPLAINED = {  # where a difference is expected, and why
     "shared loads": "nvcc joins loads of neighbours: the bitmaps of two tiles in one of 16 bytes",
+    "global loads": "nvcc loads once what the source asks for twice",
+    "sectors of cp.async": "ncu counts eight lanes at a time: copies that begin inside of a sector "
+    "touch five for each 128 bytes",
+    "wavefronts of cp.async": "ncu's are twice the emulator's where copies are aligned: to ask and "
+    "to write, we guess",
+    "wavefronts": "those of cp.async, see there",
     "wavefronts in hardware": "the emulator's leave shuffles out",
     "shuffles": "ncu's are wavefronts of none of the known kinds: shuffles, we guess",
 }
