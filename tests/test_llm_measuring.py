@@ -1,5 +1,8 @@
 """Measured generations: equation 3, parts counted right, checks before timing, refusals."""
 
+import gc
+import weakref
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import opt_models
@@ -13,6 +16,7 @@ from lab_utils.llm import OPT, OPTConfig, generate
 from lab_utils.llm.checkpoint import Random, load
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring import (
+    Sweep,
     Transformers,
     clocks,
     fits,
@@ -91,7 +95,7 @@ def test_cache_reads_are_those_of_the_decoder(monkeypatch) -> None:
     model = small(max_positions=400)
     tokens = random_tokens(model.config, 2, 100)
     decoder, asked = Decoder(model, 2, 400), []
-    monkeypatch.setattr(decoder, "_steps", asked.append)
+    monkeypatch.setattr(decoder, "_step", asked.append)
     decoder.run(Prompts.of(tokens, model.config, 300), 300)
     assert parts.cache_reads(100, 300, decoder.cache.slots) == {
         slots: asked.count(slots) for slots in set(asked)
@@ -116,6 +120,56 @@ def test_communication_is_timed_where_there_is_some(monkeypatch) -> None:
     monkeypatch.setattr(model.config.__class__, "share", lambda *_: (4, 128))
     assert parts.parts(decoder, 5, 9, seconds=20.0)["communication_s"] > 0
     assert sums == 2 * 2 * [(2, 5, 64)] * 2 + 2 * 2 * [(2, 1, 64)] * 2  # two a layer, run twice
+
+
+# --- one model after the other
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Python's search for cycles of references rests: what is gone went with its last user."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("format", [None, "tca_bme"])
+def test_a_measured_model_and_its_cache_are_gone_at_once(
+    format, no_collection, monkeypatch
+) -> None:
+    refs = []
+
+    class Watched(Decoder):
+        def __init__(self, *given, **options) -> None:
+            super().__init__(*given, **options)
+            refs.extend([weakref.ref(self), weakref.ref(self.cache.data)])
+
+    monkeypatch.setattr(generations, "Decoder", Watched)
+    model = small(format)
+    measure(model, 2, 5, 9)
+    refs.extend([weakref.ref(model), weakref.ref(model.layers[1].fc1.bias)])
+    del model
+    assert len(refs) == 4 and all(ref() is None for ref in refs)
+
+
+def test_a_sweep_builds_a_model_when_the_one_before_is_gone(no_collection, monkeypatch) -> None:
+    """Even one that refers to itself."""
+    models, alive = [], []
+    build = Sweep._model
+
+    def built(sweep: Sweep, format: str) -> OPT:
+        alive.append(sum(ref() is not None for ref in models))
+        model = build(sweep, format)
+        object.__setattr__(model, "cycle", model)
+        models.append(weakref.ref(model))
+        return model
+
+    monkeypatch.setattr(Sweep, "_model", built)
+    source = Random(opt_models.config(), dtype=torch.bfloat16)
+    sweep = Sweep(source, Target(0.6), prompt=5, output=9, breakdown=False, dtype=torch.bfloat16)
+    rows = list(sweep.rows(["dense", "tca_bme", "dense"], [2, 3]))
+    assert len(rows) == 6 and alive == [0, 0, 0]
 
 
 # --- checks before timing

@@ -81,7 +81,7 @@ class Decoder:
             self.noise = torch.ones(batch, model.config.vocab, **place)
         self.filled = 0  # slots: what `slot` is on the device
         self._generator = torch.Generator(model.device)
-        self._steps = _Captured(self._step) if _wanted(graphs, model.device) else self._step
+        self._graphs = _Graphs() if _wanted(graphs, model.device) else None
 
     @torch.inference_mode()
     def run(
@@ -120,7 +120,11 @@ class Decoder:
         """Put `token` into the cache and choose the next ones, without waiting for the device."""
         self._draw()
         self.filled += 1
-        self._steps(slots_read(self.filled, self.cache.slots))
+        slots = slots_read(self.filled, self.cache.slots)
+        if self._graphs is None:
+            self._step(slots)
+        else:
+            self._graphs.run(slots, partial(self._step, slots))
 
     def _step(self, slots: int) -> None:
         """One step that reads the first `slots` of the cache: all that a graph holds."""
@@ -154,22 +158,26 @@ class Decoder:
             raise ValueError(f"stop={stop}; allowed: 0 to {self.model.config.vocab - 1}, or None")
 
 
-class _Captured:
-    """Replays `function(key)` as a CUDA graph of its own for each key; the graphs share memory.
+class _Graphs:
+    """CUDA graphs by a key, which share memory.
 
-    The first call with a key runs as it is, which loads what kernels need, and is then captured.
+    They know of no function between two runs. One of their owner's would be a cycle of references,
+    and keep the owner's memory until Python looks for cycles, which is seldom.
     """
 
-    def __init__(self, function: Callable[[int], None]):
-        self.function = function
-        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+    def __init__(self) -> None:
+        self.by_key: dict[int, torch.cuda.CUDAGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, key: int) -> None:
-        if key in self.graphs:
-            return self.graphs[key].replay()
-        self.function(key)
-        self.graphs[key] = captured(partial(self.function, key), self.pool)
+    def run(self, key: int, function: Callable[[], None]) -> None:
+        """Replay the graph of `key`; at first run `function`, which loads kernels, and capture it.
+
+        The same key always comes with the same function.
+        """
+        if key in self.by_key:
+            return self.by_key[key].replay()
+        function()
+        self.by_key[key] = captured(function, self.pool)
 
 
 def captured(run: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGraph:

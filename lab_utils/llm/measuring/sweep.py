@@ -1,5 +1,6 @@
 """One model in several formats and batches: dense beside sparse, in one run."""
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -83,6 +84,7 @@ class Sweep:
             for batch in sizes:
                 yield self._row(model, batch)
             del model
+            gc.collect()  # transformers' compiled models refer to themselves
             device_memory.reset_peak(here)
 
     @property
