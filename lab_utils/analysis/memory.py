@@ -28,7 +28,11 @@ LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90, for each stream; 
 DENSE_ABOVE = 256  # tokens: with more, lab_utils.llm decodes a matrix and multiplies it dense
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = {"zero_row_24": 0.015, "zero_row_24_strips": 0.045}  # of bytes, to avoid bank conflicts
-SPLITS = 4  # partial sums in fp32 that a product adds: an upper bound for skinny products
+# Partial sums in fp32 that a product adds, for each column: two rows of 64 of each of the workers
+# that share A's tiles, of which backends.shares chooses eight for each of an H200's 132 SMs.
+SUMS = 2 * 64 * 8 * 132
+# When torch.compile chooses among kernels of a sparse step, it flushes the L2 cache with this much.
+COMPILER_BYTES = 60 << 20
 
 
 def no_matrix(name: str) -> bool:
@@ -201,34 +205,42 @@ def _cache(work: Workload) -> float:
 
 
 def _activations(work: Workload) -> float:
-    """Of the feed-forward half, the wider one: x, its norm, fc1's and fc2's output, and the sum.
+    """Of the feed-forward half, the wider one: x, before attention and after it, its norm, fc1's
+    and fc2's output.
 
     A sparse layer that is not decoded first adds its bias in a second copy of its output. Logits
     are of the last position alone.
     """
     m, tokens = work.model, work.batch * work.prompt
-    widths = 3 * m.hidden + m.ffn / work.gpus
+    widths = 4 * m.hidden + m.ffn / work.gpus
     if work.format != "dense" and tokens <= DENSE_ABOVE:
         widths += max(m.ffn / work.gpus - m.hidden, m.hidden)
     return VALUE_BYTES * (tokens * widths + work.batch * m.vocab)
 
 
 def _workspace(work: Workload) -> float:
-    """cuBLAS's buffer; for sparse weights a decode step's sums, and one decoded matrix."""
+    """cuBLAS's buffer; for sparse weights a step's sums, one decoded matrix, and the compiler's."""
     if work.format == "dense":
         return LIBRARY_BYTES
     shapes = layer_shapes(work.model, work.gpus).values()
-    sums = max(4 * SPLITS * work.batch * M for M, _ in shapes)
     decoded = max(VALUE_BYTES * M * K for M, K in shapes)
-    return sums + decoded * (work.batch * work.prompt > DENSE_ABOVE) + LIBRARY_BYTES
+    decoded *= work.batch * work.prompt > DENSE_ABOVE
+    return _sums(work) + decoded + COMPILER_BYTES + LIBRARY_BYTES
 
 
 def _graphs(work: Workload) -> float:
     """What one decode step computes: its activations are those of a prompt of one token.
 
-    Steps are captured on a stream of their own, for which cuBLAS has another workspace.
+    Steps are captured on a stream of their own, for which cuBLAS has another workspace, and with
+    memory of their own for sums.
     """
-    return _activations(replace(work, prompt=1, output=work.positions - 1)) + LIBRARY_BYTES
+    activations = _activations(replace(work, prompt=1, output=work.positions - 1))
+    return activations + _sums(work) * (work.format != "dense") + LIBRARY_BYTES
+
+
+def _sums(work: Workload) -> float:
+    """Partial sums of a sparse product of one decode step."""
+    return 4 * SUMS * work.batch
 
 
 def _divides(gpus: int, model: Model) -> bool:
