@@ -154,8 +154,8 @@ def test_a_measured_model_and_its_cache_are_gone_at_once(
 
 
 def test_a_sweep_builds_a_model_when_the_one_before_is_gone(no_collection, monkeypatch) -> None:
-    """Even one that refers to itself."""
-    models, alive = [], []
+    """Even one that refers to itself; what begins is told."""
+    models, alive, told = [], [], []
     build = Sweep._model
 
     def built(sweep: Sweep, format: str) -> OPT:
@@ -167,9 +167,14 @@ def test_a_sweep_builds_a_model_when_the_one_before_is_gone(no_collection, monke
 
     monkeypatch.setattr(Sweep, "_model", built)
     source = Random(opt_models.config(), dtype=torch.bfloat16)
-    sweep = Sweep(source, Target(0.6), prompt=5, output=9, breakdown=False, dtype=torch.bfloat16)
+    sweep = Sweep(source, Target(0.6), prompt=5, output=9, breakdown=False, dtype=torch.bfloat16,
+                  tell=told.append)  # fmt: skip
     rows = list(sweep.rows(["dense", "tca_bme", "dense"], [2, 3]))
     assert len(rows) == 6 and alive == [0, 0, 0]
+    assert [line for line in told if "building" in line] == [
+        f"small, {format}: building" for format in ("dense", "tca_bme", "dense")
+    ]
+    assert len(told) == 3 + 6 * 3
 
 
 # --- checks before timing

@@ -6,6 +6,7 @@ runs `generate` and `measure` on several GPUs. `lab_utils.console` says how comm
 """
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -212,13 +213,20 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
         results.check_writable(folder)
     with running(source.config, place["device"]) as ranks:
         first = ranks.rank == 0
-        sweep = Sweep(source, recipe.target, recipe.dense, ranks=ranks, **options, **place)
         tell = partial(click.echo, err=True) if first else str
+        options |= {"tell": _after(tell), "ranks": ranks}
+        sweep = Sweep(source, recipe.target, recipe.dense, **options, **place)
         for row in sweep.rows(formats, batches, leave_out=tell):
             if first:
                 click.echo(results.opt_line(row))
             if first and save:
                 results.append("opt", [row], folder)
+
+
+def _after(tell: Callable[[str], object]) -> Callable[[str], object]:
+    """Tells with the seconds from now on before the text: a line for each part of a long run."""
+    start = time.perf_counter()
+    return lambda text: tell(f"{time.perf_counter() - start:6.1f} s  {text}")
 
 
 def _placed(device: str | None, dtype: str | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ generated, divided by the seconds of all GPUs together.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -30,12 +31,13 @@ def measure(
     *,
     repeats: int = 1,
     breakdown: bool = True,
+    tell: Callable[[str], object] = str,
 ) -> dict:
     """A row of `opt`: the median of `repeats` generations, after one that counts for nothing.
 
     Before that, every sparse product is held against a dense one. The prompts are random tokens,
     the same in each run. On several ranks each calls this and gets the same row. `breakdown` fills
-    the last four columns, for a little more time.
+    the last four columns, for a little more time. `tell` hears what begins.
     Raises ValueError for lengths that the model has no positions for, RuntimeError where a product
     is wrong, and where the memory is not enough after all.
     """
@@ -46,10 +48,13 @@ def measure(
     prompts = Prompts.of(tokens, model.config, output, model.device)
     case = {"batch": batch, "prompt": prompt, "output": output}
     with out_of_memory_named(model.config.name, case):
+        tell(f"batch {batch}: holding sparse products against dense ones")
         check_products(model, batch)
         reset_peak(model.device)
         decoder = Decoder(model, batch, prompt + output)
+        tell(f"batch {batch}: first generation, which compiles and captures")
         decoder.run(prompts, output)  # loads what kernels need, and captures
+        tell(f"batch {batch}: timed generations{', and their parts' * breakdown}")
         run = partial(decoder.run, prompts, output)
         seconds = seconds_of(run, model.device, repeats, model.ranks)
         peaks = model.ranks.all_of(peak_bytes(model.device), model.device)

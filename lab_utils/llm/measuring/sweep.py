@@ -39,7 +39,7 @@ class Sweep:
 
     Sparse formats are pruned to `target` by magnitude, but for matrices of which `dense` is true; a
     stored model is pruned already, and `target` None. `repeats` and `breakdown` are those of
-    `generations.measure`. On several `ranks` each does the same.
+    `generations.measure`. On several `ranks` each does the same. `tell` hears what begins.
     """
 
     source: Source | Stored
@@ -52,6 +52,7 @@ class Sweep:
     ranks: Ranks = ALONE
     device: torch.device | str = "cpu"
     dtype: torch.dtype = torch.float16
+    tell: Callable[[str], object] = str
 
     def rows(
         self,
@@ -78,6 +79,7 @@ class Sweep:
             sizes = [] if late else fitting(work)
             if not (sizes or late):
                 continue
+            self.tell(f"{self.source.config.name}, {format}: building")
             model = self._model(format)
             if late:
                 sizes = fitting(replace(work, sparsity=sparsity_of(model)))
@@ -136,7 +138,8 @@ class Sweep:
         lengths = (batch, self.prompt, self.output)
         if isinstance(model, Transformers):
             return model.measure(*lengths, repeats=self.repeats)
-        return measure(model, *lengths, repeats=self.repeats, breakdown=self.breakdown)
+        how = {"repeats": self.repeats, "breakdown": self.breakdown, "tell": self.tell}
+        return measure(model, *lengths, **how)
 
 
 def _fitting(
