@@ -66,6 +66,6 @@ def test_times_are_of_one_case(rows) -> None:
     assert [len(bar.x) for bar in bars] == [7, 3]
     limits = [trace for trace in fig.data if trace.name == "byte limit of its encoding"]
     assert list(limits[1].x) == [40.0] * 3
-    assert "best dense library 50 µs" in [note.text for note in fig.layout.annotations]
+    assert "best dense library 50 µs" in [trace.name for trace in fig.data]
     with pytest.raises(ValueError, match="rows hold 2 cases; allowed: one"):
         plots.ladder_times(pd.concat([rows, rows.assign(N=8)]))

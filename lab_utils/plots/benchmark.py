@@ -164,5 +164,5 @@ def _size(rows: pd.DataFrame) -> dict:
     return {
         "width": 700 + 60 * columns,
         "height": 160 + 290 * lines,
-        "margin": {"t": 110, "r": 95},
+        "margin": {"t": 110, "r": 120},
     }

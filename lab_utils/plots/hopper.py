@@ -86,8 +86,9 @@ def speedup_bounds(bounds: pd.DataFrame, measured: Mapping[str, pd.Series], what
                         hovertemplate="%{x:.0%}: %{y:.2f}× (%{text})")  # fmt: skip
     symbols = dict(zip(measured, ("cross", "x", "diamond", "circle"), strict=False))
     for name, speedups in measured.items():
+        colour = OURS if name == "measured" else MUTED  # a trial lies on what came of it
         fig.add_scatter(x=speedups.index, y=speedups, name=name, mode="markers",
-                        marker={"color": OURS, "symbol": symbols[name], "size": 10},
+                        marker={"color": colour, "symbol": symbols[name], "size": 10},
                         hovertemplate="%{x:.0%}: %{y:.2f}×")  # fmt: skip
     ratio_axis(fig, [*bounds["bytes"], *(x for series in measured.values() for x in series)])
     line_of_dense(fig)

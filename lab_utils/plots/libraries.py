@@ -82,7 +82,7 @@ def speedups_by_batch(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figure:
 def _layout() -> dict:
     return {
         "height": 500,
-        "margin": {"t": 115, "r": 100},
+        "margin": {"t": 115, "r": 120},
         "yaxis_title": Y_TITLE,
     }
 

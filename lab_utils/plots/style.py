@@ -41,7 +41,7 @@ FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible in
     "2:4": "square-open",
     "sparta": "triangle-up",
     "zero_row_24": "cross",
-    "zero_row_24_strips": "cross-open",
+    "zero_row_24_strips": "triangle-down",
     "optimal": "star",
 }
 
@@ -65,7 +65,7 @@ KERNELS = {
     "tiled_csl_mma": Kernel("Tiled-CSL", FORMAT_COLOURS["tiled_csl"], "circle"),
     "zero_row_24_mma": Kernel("zero-row 2:4", FORMAT_COLOURS["zero_row_24"], "cross"),
     "zero_row_24_strips_wgmma": Kernel(
-        "zero-row strips", FORMAT_COLOURS["zero_row_24_strips"], "cross-open"
+        "zero-row strips", FORMAT_COLOURS["zero_row_24_strips"], "triangle-down"
     ),
     "sparta": Kernel("SparTA", FORMAT_COLOURS["sparta"], "triangle-up"),
     "two_four": Kernel("2:4", FORMAT_COLOURS["2:4"], "square-open"),
