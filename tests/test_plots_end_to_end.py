@@ -150,5 +150,5 @@ def test_the_largest_batches_are_the_planner_s() -> None:
              for format, sparsity in (("dense", 0.0), ("tca_bme", 0.8))]  # fmt: skip
     fig = plots.largest_batches(pd.DataFrame(m.answers(works, [H200])))
     (heat,) = fig.data
-    assert heat.text.tolist() == [[12, 82], [0, 19]]
+    assert heat.text.tolist() == [[12, 81], [0, 19]]
     assert "prompt 64, output 512" in fig.layout.title.subtitle.text

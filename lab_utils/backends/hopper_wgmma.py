@@ -20,7 +20,7 @@ from lab_utils.formats import ZeroRow24Strips
 FORMAT = ZeroRow24Strips.name
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
 WIDTHS = (24, 32, 40, 48, 56, 64)  # columns of C that a thread block has at once
-NARROW = 16  # columns, which hopper.py's kernel multiplies faster
+NARROW = 16  # columns, which hopper.py's kernel multiplies faster, or at .5 about as fast
 
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 2048
