@@ -91,7 +91,13 @@ def steps(requests: Sequence[Any], starts: Sequence[int] = ()) -> list[list[Step
     """The steps of each warp, in its order, of a watched block whose first tile is tile 0.
 
     `starts`: where each tile begins in Tiled-CSL's array of words, in bytes.
+    Raises ValueError for kernels that multiply by wgmma, whose products belong to no warp.
     """
+    if any(request.place.operation.startswith("wgmma") for request in requests):
+        raise ValueError(
+            "the block multiplies by wgmma, as Tiled-CSL does with 33 to 64 columns; allowed: "
+            "kernels that multiply by mma (other numbers of columns, or tca_bme)"
+        )
     tiles, warps = _Tiles(requests, starts), defaultdict(list)
     for request in requests:
         warps[request.warp].append(request)
