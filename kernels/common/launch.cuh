@@ -1,6 +1,7 @@
 // Launching a kernel in its configuration, and adding up the rows that several workers share.
 #pragma once
 #include "config.cuh"
+#include "grid.cuh"
 #include "store.cuh"
 
 #define LSCD_EXPORT extern "C" __attribute__((visibility("default")))
@@ -41,30 +42,19 @@ __global__ void add_partials(Problem p) {
     round_to(static_cast<T*>(p.C) + n * p.ldc + m, sum);
 }
 
-// A grid that begins, if p.early, once all blocks of the one before it let it (let_next_grid_begin) or
-// have ended. It must wait for that one's end (wait_for_previous_grid) before it reads anything but A,
-// and before it writes. Where SMs have room for more blocks than it has, it would crowd on few of them:
-// p.at_once spreads it.
-cudaError_t launch_grid(const void* kernel, const Problem& p, dim3 grid, int threads, int shared_bytes,
-                        cudaStream_t stream) {
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {grid, dim3(threads), size_t(shared_bytes), stream, &early,
-                                 p.early ? 1u : 0u};
-    return cudaLaunchKernelEx(&config, (void (*)(Problem))kernel, p);
-}
-
+// Before the end of the grid before it, the product reads A alone. Where SMs have room for more blocks
+// than an early grid has, it would crowd on few of them: p.at_once spreads it.
 cudaError_t launch(const Config& config, Problem p, cudaStream_t stream) {
     if (cudaError_t error = config.allow_shared(p)) return error;
     p.block_m = config.block_m;
-    cudaError_t error = launch_grid(config.kernel, p, config.grid(p), config.threads,
-                                    config.shared_bytes_for(p), stream);
+    auto product = (void (*)(Problem))config.kernel;
+    cudaError_t error = launch_grid(product, p, config.grid(p), config.threads,
+                                    config.shared_bytes_for(p), stream, p.early);
     Shares shares(p);
     if (error || shares.end_with_rows()) return error;
     auto kernel = p.dtype == Dtype::fp16 ? add_partials<__half> : add_partials<__nv_bfloat16>;
     dim3 grid(ceil_div(p.N * p.block_m, 256), shares.rows);
-    return launch_grid((const void*)kernel, p, grid, 256, 0, stream);
+    return launch_grid(kernel, p, grid, 256, 0, stream, p.early);
 }
 
 }  // namespace

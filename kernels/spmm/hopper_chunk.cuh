@@ -17,7 +17,24 @@ struct Decoder {
     }
 };
 
-// Metadata of a lane's tiles, and what bmma starts from to compute the addresses of its values.
+// What a chunk states beside its 32 starts: a byte, two bits of it in each of the first four.
+__device__ __forceinline__ uint32_t stated(uint2 starts) {
+    return starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 | starts.y >> 24 & 192;
+}
+
+// What bmma starts from to compute addresses: where the streams of a lane's tiles begin. Each start
+// twice, for two columns of bmma's C; as different sums, since equal ones would be copied into four
+// registers in a row for each bmma anew.
+__device__ __forceinline__ void begin_streams(uint32_t (&bases)[TILES / 2][4], uint2 starts, Address at) {
+#pragma unroll
+    for (int pair = 0; pair < TILES / 2; pair++) {
+        uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = bases[pair];
+        base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
+        base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
+    }
+}
+
+// Metadata of a lane's tiles, and what its values' addresses are computed from.
 struct Header {
     uint32_t metadata[TILES], presence[TILES], bases[TILES / 2][4];
     uint32_t bytes;  // of the chunk
@@ -30,16 +47,8 @@ __device__ Header header(Address at, const Decoder& decoder) {
     uint2 starts = ld_shared_v2(at + decoder.starts_at);
     h.metadata[0] = metadata.x, h.metadata[1] = metadata.y;
     h.metadata[2] = metadata.z, h.metadata[3] = metadata.w;
-    h.bytes = (starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 |
-               starts.y >> 24 & 192) * 32;
-#pragma unroll
-    for (int pair = 0; pair < TILES / 2; pair++) {
-        // Each start twice, for two columns of bmma's C; as different sums, since equal ones would
-        // be copied into four registers in a row for each bmma anew.
-        uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = h.bases[pair];
-        base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
-        base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
-    }
+    h.bytes = stated(starts) * 32;
+    begin_streams(h.bases, starts, at);
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<PAIRS>(h.metadata[tile]);
     return h;

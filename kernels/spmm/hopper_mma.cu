@@ -21,6 +21,7 @@
 //
 // extract: a slot that is not in use gathers the next value of its stream, and the metadata multiplies
 // it by zeros. So weights must be finite.
+#include "../common/grid.cuh"
 #include "hopper_chunk.cuh"
 #include "hopper_dense.cuh"
 #include "hopper_ring.cuh"
@@ -244,19 +245,6 @@ __global__ void __launch_bounds__(SegmentSums<T, BLOCK_N>::THREADS, 1)
 
 // --- launching ---
 
-// A grid that may begin while the one before it still runs.
-using HopperGrid = void (*)(HopperProblem);
-
-cudaError_t launch_early(HopperGrid kernel, const HopperProblem& p, int blocks, int threads,
-                         int shared_bytes, cudaStream_t stream) {
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    dim3 grid(blocks, ceil_div(p.N, p.block_n));
-    cudaLaunchConfig_t config = {grid, dim3(threads), size_t(shared_bytes), stream, &early, 1};
-    return cudaLaunchKernelEx(&config, kernel, p);
-}
-
 template <class T, int BLOCK_N, bool PAIRS, int COPY>
 cudaError_t launch(const HopperProblem& p, cudaStream_t stream) {
     using Kernel = HopperKernel<T, BLOCK_N, PAIRS, COPY>;
@@ -266,12 +254,12 @@ cudaError_t launch(const HopperProblem& p, cudaStream_t stream) {
     int rings = p.warps * p.stages * p.stage_bytes, bytes = DENSE + dense_bytes(p, BLOCK_N) + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
-    int blocks = p.slices * p.blocks_per_slice;
-    auto error = launch_early(kernel, p, blocks, Kernel::THREADS, bytes, stream);
-    if (error) return error;
+    unsigned passes = ceil_div(p.N, BLOCK_N);
+    dim3 grid(p.slices * p.blocks_per_slice, passes), rows(p.row_blocks, passes);
+    if (auto error = launch_grid(kernel, p, grid, Kernel::THREADS, bytes, stream)) return error;
     using Sums = SegmentSums<T, BLOCK_N>;
-    return launch_early(add_segments<T, BLOCK_N>, p, p.row_blocks, Sums::THREADS,
-                        Sums::shared_bytes(p.slices), stream);
+    return launch_grid(add_segments<T, BLOCK_N>, p, rows, Sums::THREADS, Sums::shared_bytes(p.slices),
+                       stream);
 }
 
 // Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks are large:

@@ -19,6 +19,7 @@
 //
 // A slot that is not in use gathers the next value of its stream, and the metadata multiplies it by
 // zeros: so weights must be finite.
+#include "../common/grid.cuh"
 #include "hopper_wgmma_chunk.cuh"
 #include "hopper_wgmma_copies.cuh"
 #include "hopper_wgmma_expand.cuh"
@@ -165,17 +166,6 @@ __global__ void __launch_bounds__(32 * WGMMA_WARPS, 1)
 
 // --- launching ---
 
-// A grid that may begin while the one before it still runs.
-cudaError_t launch_early(void (*kernel)(WgmmaProblem), const WgmmaProblem& p, int blocks, int threads,
-                         int shared_bytes, cudaStream_t stream) {
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {dim3(blocks, p.passes()), dim3(threads), size_t(shared_bytes), stream,
-                                 &early, 1};
-    return cudaLaunchKernelEx(&config, kernel, p);
-}
-
 template <class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = DenseTile<BLOCK_N>;
@@ -186,10 +176,13 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
-    auto error = launch_early(expand_dense<BLOCK_N>, p, p.rounds * Tile::EIGHTS, DENSE_ROWS, 0, stream);
-    if (!error) error = launch_early(kernel, p, p.blocks, 32 * WGMMA_WARPS, bytes, stream);
+    auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
+    auto error = launch_grid(expand_dense<BLOCK_N>, p, of_all_passes(p.rounds * Tile::EIGHTS), DENSE_ROWS,
+                             0, stream);
+    dim3 grid = of_all_passes(p.blocks), rows = of_all_passes(p.shared_rows * (BLOCK_N / 8));
+    if (!error) error = launch_grid(kernel, p, grid, 32 * WGMMA_WARPS, bytes, stream);
     if (error || !p.shared_rows) return error;
-    return launch_early(add_slots<T, BLOCK_N>, p, p.shared_rows * (BLOCK_N / 8), ROW_BLOCK, 0, stream);
+    return launch_grid(add_slots<T, BLOCK_N>, p, rows, ROW_BLOCK, 0, stream);
 }
 
 template <class T>

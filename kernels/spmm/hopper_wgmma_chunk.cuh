@@ -1,7 +1,7 @@
 // A chunk of a strip in shared memory: to A registers of wgmma.sp, and for weights that found no slot to
 // fragments of mma.sync.
 #pragma once
-#include "../common/stages.cuh"
+#include "hopper_chunk.cuh"
 #include "hopper_wgmma.cuh"
 
 namespace lscd {
@@ -19,17 +19,8 @@ __device__ __forceinline__ StripHeader strip_header(Address at, int lane,
     uint4 four = ld_shared_v4(at + lane * 16);
     metadata[0] = four.x, metadata[1] = four.y, metadata[2] = four.z, metadata[3] = four.w;
     uint2 starts = ld_shared_v2(at + STARTS + lane / 4 * 8);
-    uint32_t bits = starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 |
-                    starts.y >> 24 & 192;
-    h.steps = __shfl_sync(~0u, bits, 0);
-#pragma unroll
-    for (int pair = 0; pair < TILES / 2; pair++) {
-        // Each start twice, for two columns of bmma's C; as different sums, since equal ones would
-        // be copied into four registers in a row for each bmma anew.
-        uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = h.bases[pair];
-        base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
-        base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
-    }
+    h.steps = __shfl_sync(~0u, stated(starts), 0);
+    begin_streams(h.bases, starts, at);
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<true>(metadata[tile]);
     return h;
