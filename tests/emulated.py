@@ -1,17 +1,20 @@
-"""Compiling .cu files for the emulator, and launching the tests' own ones."""
+"""Compiling .cu files for the emulator, launching the tests' own ones, and checked products."""
 
 import ctypes
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
-from lab_utils import toolchains
-from lab_utils.backends import cuda
+from lab_utils import accuracy, spmm, toolchains
+from lab_utils.backends import cuda, emulator
 from lab_utils.backends.kernel_trace import KernelTrace
 from lab_utils.backends.simt import Machine
+from lab_utils.formats.base import SparseMatrix
 from lab_utils.toolchains import Emulator
 
 SOURCES = Path(__file__).parent / "kernels"
+DTYPES = [torch.float16, torch.bfloat16]
 
 
 def compiled(source: Path, target: Path) -> Path:
@@ -40,3 +43,18 @@ def launch(
     problem.A[0] = A.data_ptr()
     arrays = {"read": {"A": A}, "written": {"C": C}}
     return machine.run(f"probe_{probe}", ctypes.byref(problem), **arrays, watch=watch)
+
+
+def activations(K: int, N: int, dtype: torch.dtype = torch.float16) -> Tensor:
+    generator = torch.Generator().manual_seed(N)
+    return torch.randn(N, K, generator=generator).add_(0.5).to(dtype).T
+
+
+def product(A: SparseMatrix, W: Tensor, N: int, split_k: int = 1) -> Tensor:
+    """C = A · B in the emulator, right in every element and with the same bits when repeated."""
+    B = activations(W.shape[1], N, W.dtype)
+    with emulator.recording(split_k=split_k):
+        C, again = (spmm(A, B, backend="emulator") for _ in range(2))
+    accuracy.check(C, W, B)
+    assert torch.equal(C, again)
+    return C

@@ -6,31 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from emulated import machine_of
+from emulated import DTYPES, activations, machine_of, product
 from torch import Tensor
 
-from lab_utils import accuracy, encode, explain, spmm
+from lab_utils import encode, explain, spmm
 from lab_utils.backends import cuda, emulator, hopper_wgmma, row_blocks
 from lab_utils.backends.simt import Machine
 from lab_utils.formats import ZeroRow24Strips
 from lab_utils.patterns import PATTERNS, random_sparse
-
-DTYPES = [torch.float16, torch.bfloat16]
-
-
-def activations(K: int, N: int, dtype: torch.dtype = torch.float16) -> Tensor:
-    generator = torch.Generator().manual_seed(N)
-    return torch.randn(N, K, generator=generator).add_(0.5).to(dtype).T
-
-
-def product(A: ZeroRow24Strips, W: Tensor, N: int, split_k: int = 1) -> Tensor:
-    """C = A · B in the emulator, right in every element and with the same bits when repeated."""
-    B = activations(W.shape[1], N, W.dtype)
-    with emulator.recording(split_k=split_k):
-        C, again = (spmm(A, B, backend="emulator") for _ in range(2))
-    accuracy.check(C, W, B)
-    assert torch.equal(C, again)
-    return C
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

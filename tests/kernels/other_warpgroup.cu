@@ -2,17 +2,9 @@
 #include <deque>
 
 #include "../../kernels/common/wgmma.cuh"
+#include "ascending.cuh"
 
 namespace lscd {
-
-inline uint32_t ascending(uint32_t metadata) {
-    uint32_t sorted = 0;
-    for (int group = 0; group < 8; group++) {
-        uint32_t first = metadata >> 4 * group & 3, second = metadata >> (4 * group + 2) & 3;
-        sorted |= (first < second ? first | second << 2 : second | first << 2) << 4 * group;
-    }
-    return sorted;
-}
 
 template <class T, int N, int STEP>
 void wgmma_sp_of_sorted(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b, uint32_t metadata,
