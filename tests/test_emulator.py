@@ -10,10 +10,11 @@ from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
 from lab_utils.backends import cuda, emulator
+from lab_utils.backends import published as kernels
 from lab_utils.patterns import PATTERNS, random_sparse
 
 formats = pytest.mark.parametrize("format", emulator.formats)
-published = pytest.mark.parametrize("format", cuda.ARRAYS)
+published = pytest.mark.parametrize("format", kernels.ARRAYS)
 dtypes = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 # Nothing divides by a tile; single rows and columns; every width of block; two of the widest.
 SHAPES = [(1, 1, 1), (1, 8, 8), (64, 64, 3), (130, 200, 9), (129, 130, 17), (70, 136, 65),
@@ -56,7 +57,7 @@ def test_sums_of_integers_have_the_bits_of_any_order(format: str, dtype: torch.d
 def test_a_gpu_gives_the_same_bits(format: str, dtype: torch.dtype) -> None:
     """Sums of integers are exact on both; split in the same parts, so are infinities and NaN."""
     W = random_sparse(300, 500, 0.5, dtype=dtype).sign() * 3
-    if format in cuda.ARRAYS:
+    if format in kernels.ARRAYS:
         W[7, 5], W[8, 9] = torch.inf, torch.nan
     B, A = activations(500, 20, dtype).sign(), encode(W, format)
     for split_k in (1, 3):
@@ -84,8 +85,8 @@ def test_gpus_without_wgmma_have_a_kernel_for_64_columns(
 ) -> None:
     W, B = random_sparse(140, 330, sparsity, dtype=dtype, mean=0.5), activations(330, 50, dtype)
     W[:128, 64:128] = 1.5  # a dense tile
-    A, of_problem = encode(W, "tiled_csl"), cuda.problem_of
-    monkeypatch.setattr(cuda, "problem_of", lambda A, N, **_: of_problem(A, N, sm90=sm90))
+    A = encode(W, "tiled_csl")
+    monkeypatch.setattr(kernels, "is_hopper", lambda _: sm90)
     with emulator.recording(split_k=3) as traces:
         accuracy.check(spmm(A, B, backend="emulator"), W, B)
     assert (traces[0].total("mma").requests == 0) == sm90
@@ -156,7 +157,7 @@ def test_a_trace_of_both_kernels_in_seconds(format: str) -> None:
     assert {p.operation for p in dense} == {"cp_async", "ldmatrix"}
     for counts in (trace.lines[place] for place in dense):  # the swizzle leaves no conflict
         assert counts.wavefronts == counts.least_wavefronts > 0
-    assert {request.array for request in trace.requests} >= {*cuda.ARRAYS[format], "B", "C"}
+    assert {request.array for request in trace.requests} >= {*kernels.ARRAYS[format], "B", "C"}
     assert 0 < len(trace.requests) < trace.total().requests
 
 
@@ -194,4 +195,4 @@ def test_refusals() -> None:
 def test_no_block_asks_for_more_shared_memory_than_every_gpu_has(format: str, N: int) -> None:
     W = torch.zeros(256, 256, dtype=torch.float16)
     W[:64, :64] = 1  # one full GroupTile decides for all
-    assert emulator._shape(encode(W, format), N).shared_bytes <= 99 * 1024
+    assert kernels.shape_of(encode(W, format), N).shared_bytes <= 99 * 1024

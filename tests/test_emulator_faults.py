@@ -9,7 +9,7 @@ import torch
 from emulated import SOURCES, compiled, launch, linked, machine_of
 
 from lab_utils import encode, spmm
-from lab_utils.backends import cuda, emulator, hopper
+from lab_utils.backends import emulator, hopper, published
 from lab_utils.backends.kernel_trace import KernelFault
 from lab_utils.backends.simt import Machine
 from lab_utils.patterns import random_sparse
@@ -112,7 +112,7 @@ SYNCHRONISES = re.compile(
 # Kernels that the products here do not use: they are not compiled each time.
 WIDE = re.compile(r"case (?:16|32|64): return launch_streams.*;")
 BF16 = "launch_width<__nv_bfloat16>(p, stream)"
-KERNELS_OF_FORMATS = {format: KERNELS / "spmm" / f"{format}.cu" for format in cuda.ARRAYS} | {
+KERNELS_OF_FORMATS = {format: KERNELS / "spmm" / f"{format}.cu" for format in published.ARRAYS} | {
     hopper.FORMAT: KERNELS / "spmm" / "hopper_mma.cu"
 }
 ROBBED = [

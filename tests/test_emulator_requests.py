@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from lab_utils import encode, spmm
-from lab_utils.backends import cuda, emulator
+from lab_utils.backends import emulator, published
 from lab_utils.backends.kernel_trace import Place, Request
 from lab_utils.patterns import random_sparse
 
 
-@pytest.fixture(scope="module", params=cuda.ARRAYS)
+@pytest.fixture(scope="module", params=published.ARRAYS)
 def requests(request: pytest.FixtureRequest) -> tuple[Request, ...]:
     A = encode(random_sparse(128, 320, 0.8), request.param)
     with emulator.recording(watch=0) as traces:

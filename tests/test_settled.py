@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lab_utils import accuracy, encode
-from lab_utils.backends import cuda
+from lab_utils.backends import cuda, published
 from lab_utils.backends.settled import settled
 from lab_utils.patterns import random_sparse
 
@@ -27,7 +27,7 @@ def test_products_wait_for_weights_once_and_again_after_a_change(monkeypatch) ->
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("format", cuda.ARRAYS)
+@pytest.mark.parametrize("format", published.ARRAYS)
 @pytest.mark.parametrize("side", [False, True], ids=["same stream", "another stream"])
 def test_a_product_right_after_its_weights_were_written(format: str, side: bool) -> None:
     first, second = (random_sparse(1024, 1024, 0.5, seed=seed) for seed in (0, 1))

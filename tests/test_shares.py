@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab_utils import encode
-from lab_utils.backends import cuda, emulator
+from lab_utils.backends import emulator, published
 from lab_utils.backends.shares import MODELS, Tiles, best_workers
 from lab_utils.patterns import random_sparse
 
@@ -46,7 +46,8 @@ def test_wide_products_keep_rows_aligned():
 @pytest.mark.parametrize("at_once", [1, 2, 3, 4, 5, 9])
 def test_an_sm_has_room_for_no_more_blocks_than_it_is_to_have(N, at_once):
     A = encode(random_sparse(128, 64, 0.9), "tiled_csl")
-    least, problem, shape = emulator._shape(A, N), cuda.problem_of(A, N, sm90=True), cuda.Shape()
+    least, shape = published.shape_of(A, N), published.Shape()
+    problem = published.problem_of(A, N, A.arrays)
     problem.at_once = at_once
     library = emulator.machine().library
     library.lscd_cuda_shape(0, ctypes.byref(problem), ctypes.byref(shape))

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from lab_utils import build
-from lab_utils.backends import cuda, hopper, hopper_wgmma
 from lab_utils.backends.kernel_trace import KernelFault, KernelTrace
+from lab_utils.backends.kernels import KERNELS, check_weights, name_of
+from lab_utils.backends.launch import ALIGN
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.simt import Machine, apart
 from lab_utils.formats import SparseMatrix
@@ -27,7 +28,7 @@ __all__ = ["KernelFault", "KernelTrace", "recording"]
 
 name = "emulator"
 devices = ("cpu",)
-formats = cuda.formats
+formats = tuple(KERNELS)
 
 
 @dataclass
@@ -75,30 +76,19 @@ def machine() -> Machine:
 
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks."""
+    kernel, N = KERNELS[A.name], B.shape[1]
     splits = (_recording.get() or _Recording()).split_k
-    if A.name == hopper.FORMAT:
-        layout, blocks = _hopper_layout(A, B.shape[1], splits)
-        return Plan(name, f"{A.name}_mma", hopper.choices(A, B.shape[1], layout, blocks), splits)
-    if A.name == hopper_wgmma.FORMAT:
-        choices = hopper_wgmma.choices(A, B.shape[1], _wgmma_layout(A, B.shape[1], splits))
-        return Plan(name, f"{A.name}_wgmma", choices, splits)
-    N, shape = B.shape[1], _shape(A, B.shape[1])
-    blocks = cuda.rows_of(A, shape) * -(-N // shape.block_n)
-    choices = {
-        "blocks": f"{blocks} of {shape.block_m} x {shape.block_n} of C, {shape.threads} threads, "
-        f"{shape.shared_bytes / 1024:.0f} KB shared memory",
+    choices = kernel.choices(A, N, _layout(A, N, splits)) | {
         "split_k": f"{splits} (recording(split_k=...) changes it)",
         "threads": f"{torch.get_num_threads()} of the host (torch.get_num_threads())",
     }
-    return Plan(name, f"{A.name}_mma", choices, splits)
+    return Plan(name, name_of(A), choices, splits)
 
 
-def _shape(A: SparseMatrix, N: int) -> cuda.Shape:
-    asked, shape = cuda.problem_of(A, N, sm90=True), cuda.Shape()
-    machine().library.lscd_cuda_shape(
-        cuda.FORMAT_NUMBER[A.name], ctypes.byref(asked), ctypes.byref(shape)
-    )
-    return shape
+def _layout(A: SparseMatrix, N: int, splits: float) -> object:
+    """How the kernel is laid out for N columns on a GPU of one multiprocessor."""
+    check_weights(A)
+    return KERNELS[A.name].layout_of(A, N, 1, splits)
 
 
 def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) -> None:
@@ -109,9 +99,9 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) ->
     """
     now = _recording.get() or _Recording()
     (M, N), K, splits = C.shape, B.shape[0], split_k or now.split_k
-    columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN), value=torch.nan))[:, :K]
+    columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN), value=torch.nan))[:, :K]
     result = apart(C.new_full((N, M), torch.nan))
-    launch = _LAUNCHES.get(A.name, _launch)(A, N, splits)
+    launch = KERNELS[A.name].launch_of(A, N, _layout(A, N, splits), apart)
     scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan)))
     launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)
     launch.problem.C, launch.problem.ldc = result.data_ptr(), M
@@ -124,38 +114,3 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) ->
     )  # fmt: skip
     now.traces.append(trace)
     C.copy_(result.T)
-
-
-def _launch(A: SparseMatrix, N: int, splits: float) -> cuda.Launch:
-    arrays = {array: apart(A.arrays[array]) for array in cuda.ARRAYS[A.name]}
-    problem = cuda.problem_of(A, N, sm90=True)
-    problem.early = True
-    problem.A = (ctypes.c_void_p * 5)(*(array.data_ptr() for array in arrays.values()))
-    sums = cuda.share_out(problem, A, _shape(A, N), splits)
-    return cuda.Launch(("lscd_cuda_spmm", cuda.FORMAT_NUMBER[A.name]), problem, sums, arrays)
-
-
-def _hopper_launch(A: SparseMatrix, N: int, splits: float) -> cuda.Launch:
-    layout, blocks = _hopper_layout(A, N, splits)
-    arrays = {name: apart(array) for name, array in hopper.operands(A, layout, blocks).items()}
-    problem = hopper.problem_of(A, N, layout, blocks, arrays)
-    sums = hopper.sums_of(A, N, layout, blocks)
-    return cuda.Launch(("lscd_cuda_hopper",), problem, sums, arrays)
-
-
-def _hopper_layout(A: SparseMatrix, N: int, splits: float) -> tuple[hopper.Layout, int]:
-    hopper.check_weights(A)
-    layout = hopper.layout_of(A, N)
-    return layout, hopper.blocks_per_slice(A, layout, 1, splits)
-
-
-def _wgmma_launch(A: SparseMatrix, N: int, splits: float) -> cuda.Launch:
-    return hopper_wgmma.launch_of(A, N, _wgmma_layout(A, N, splits), apart)
-
-
-def _wgmma_layout(A: SparseMatrix, N: int, splits: float) -> hopper_wgmma.Layout:
-    hopper_wgmma.check_weights(A)
-    return hopper_wgmma.layout_of(A, N, 1, splits)
-
-
-_LAUNCHES = {hopper.FORMAT: _hopper_launch, hopper_wgmma.FORMAT: _wgmma_launch}

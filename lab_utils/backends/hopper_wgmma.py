@@ -5,19 +5,18 @@ chunks of A for each warp, and one of tiles of B' for all: B with rows of zeros,
 """
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from lab_utils.backends import hopper
-from lab_utils.backends.launch import Launch
-from lab_utils.backends.problem import Problem
+from lab_utils.backends.launch import Launch, Place, Selection, unmoved
+from lab_utils.backends.problem import Problem, product
 from lab_utils.backends.row_blocks import ROW_BLOCK, WARPS, row_blocks_of, share_out
 from lab_utils.formats import ZeroRow24Strips
 
 FORMAT = ZeroRow24Strips.name
+INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
 WIDTHS = (24, 32, 40, 48, 56, 64)  # columns of C that a thread block has at once
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster, or at .5 about as fast
@@ -27,6 +26,7 @@ SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 2048
 DENSE_ROWS = 256  # of a tile of B'
 MOST_TILES, ENOUGH_STAGES = 6, 2
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
+SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 
 
 class WgmmaProblem(Problem):
@@ -96,12 +96,9 @@ def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float |
     return Layout(block_n, passes, blocks, hopper.stage_bytes(A.largest_chunk))
 
 
-def check_weights(A: ZeroRow24Strips) -> None:
-    """Raise ValueError where a weight is infinite or NaN: the kernel could multiply it by zero."""
-    if A.nonfinite:
-        raise ValueError(
-            f"A has an infinite or NaN weight, which {FORMAT} cannot multiply; {hopper.ELSEWHERE}"
-        )
+def split_k_of(A: ZeroRow24Strips, layout: Layout) -> float:
+    """Thread blocks for each row block."""
+    return layout.blocks / row_blocks_of(A)
 
 
 def sums_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
@@ -118,13 +115,8 @@ def tiles_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
 def _problem_of(
     A: ZeroRow24Strips, N: int, layout: Layout, arrays: dict[str, Tensor]
 ) -> WgmmaProblem:
-    addresses = [arrays[name].data_ptr() for name in READ]
     return WgmmaProblem(
-        dtype=int(A.dtype == torch.bfloat16),
-        M=A.shape[0],
-        K=A.shape[1],
-        N=N,
-        A=(ctypes.c_void_p * 5)(*addresses),
+        **product(A, N, (arrays[name] for name in READ)),
         rounds=A.rounds,
         strips=A.strips,
         levels=A.levels,
@@ -141,12 +133,7 @@ def _problem_of(
     )
 
 
-def launch_of(
-    A: ZeroRow24Strips,
-    N: int,
-    layout: Layout,
-    place: Callable[[Tensor], Tensor] = lambda array: array,
-) -> Launch:
+def launch_of(A: ZeroRow24Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
     _, shares = share_out(A, layout.blocks)
     read = {name: A.arrays[name] for name in READ} | shares._asdict()

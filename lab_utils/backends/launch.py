@@ -1,13 +1,32 @@
 """A launch of a GPU kernel, as backends cuda and emulator make it."""
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from torch import Tensor
 
+from lab_utils import build
 from lab_utils.backends.problem import Problem
 
 ALIGN = 8  # elements: 16-byte loads of B
+
+# Makes the array that a kernel reads of one of an encoding: itself, or a copy where it must stand.
+Place = Callable[[Tensor], Tensor]
+
+
+def unmoved(array: Tensor) -> Tensor:
+    """A `Place`: where it is."""
+    return array
+
+
+class Selection(NamedTuple):
+    """What a kernel needs of the tensor core beyond its documentation, and the test of it."""
+
+    instruction: str
+    launcher: str
+    probes: int  # results: 0 where the instruction selects as the kernel needs it
 
 
 @dataclass
@@ -38,3 +57,14 @@ def aligned_columns(B: Tensor) -> Tensor:
     padded = B.new_zeros(N, -(-K // ALIGN) * ALIGN)
     padded[:, :K] = columns
     return padded
+
+
+def call(library: str, function: str, *arguments: object, defines: tuple[str, ...] = ()) -> None:
+    """Call a launcher of a compiled library, which returns a cudaError_t.
+
+    Raises RuntimeError with its name where it is one.
+    """
+    compiled = build.load(library, defines)
+    if error := getattr(compiled, function)(*arguments):
+        compiled.lscd_cuda_error.restype = ctypes.c_char_p
+        raise RuntimeError(f"{function} failed: {compiled.lscd_cuda_error(error).decode()}")

@@ -1,6 +1,13 @@
 """One product as the launchers of kernels/spmm receive it."""
 
 import ctypes
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab_utils.formats import SparseMatrix
 
 
 class Problem(ctypes.Structure):
@@ -24,3 +31,13 @@ class Problem(ctypes.Structure):
         ("early", ctypes.c_int32),
         ("at_once", ctypes.c_int32),
     )
+
+
+def product(A: SparseMatrix, N: int, arrays: Iterable[Tensor]) -> dict[str, Any]:
+    """The fields that every kernel's problem has: dtype, shape, and which `arrays` it reads."""
+    addresses = (array.data_ptr() for array in arrays)
+    bf16 = int(A.dtype == torch.bfloat16)
+    return {
+        "dtype": bf16, "M": A.shape[0], "K": A.shape[1], "N": N,
+        "A": (ctypes.c_void_p * 5)(*addresses),
+    }  # fmt: skip

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
+from lab_utils.backends.remembered import remembered
 from lab_utils.formats import ZeroRow24Strips
 
 WARPS = 16  # of a thread block; each has a strip of 16 rows
@@ -37,28 +37,14 @@ class Shares(NamedTuple):
         return int(self.shared[-1, 2]) if self.shared.numel() else 0
 
 
-# By chunk_start; what a launch has found, later ones find again: slots, and the arrays.
-_shares: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-
-
 def share_out(A: ZeroRow24Strips, blocks: int) -> tuple[int, Shares]:
     """The chunks of A in `blocks` shares of equal bytes; how many slots they need."""
-    starts = A.arrays["chunk_start"]
-    state = blocks, *(A.arrays[name]._version for name in A.arrays)
-    known = _shares.setdefault(starts, {})
-    if state in known:
-        return known[state]
-    if starts.is_cuda and torch.cuda.is_current_stream_capturing():
-        raise RuntimeError(
-            f"the first product with a {A.name} encoding shares its chunks out, which a CUDA graph "
-            "cannot capture: multiply once before"
-        )
-    shares = _share_out(A, blocks)
-    on_device = Shares(*(array.int().to(starts.device) for array in shares))
-    known[state] = shares.slots, on_device
-    if starts.is_cuda:  # launches on any stream read it, before the grid before them has ended
-        torch.cuda.current_stream(starts.device).synchronize()
-    return known[state]
+
+    def find() -> tuple[int, Shares]:
+        shares = _share_out(A, blocks)
+        return shares.slots, Shares(*(array.int().to(A.device) for array in shares))
+
+    return remembered(A, blocks, find)
 
 
 def _share_out(A: ZeroRow24Strips, blocks: int) -> Shares:

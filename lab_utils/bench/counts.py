@@ -11,8 +11,9 @@ import pandas as pd
 
 from lab_utils import encode, ladder, spmm
 from lab_utils.analysis.agreement import COMPARED, Compared, agreement
-from lab_utils.backends import cuda, emulator
+from lab_utils.backends import emulator
 from lab_utils.backends.kernel_trace import KernelTrace
+from lab_utils.backends.launch import ALIGN
 from lab_utils.bench import nsight
 from lab_utils.bench.cases import Case
 from lab_utils.bench.measuring import checked_device
@@ -70,8 +71,8 @@ def check(cases: Sequence[Case], kernels: Sequence[str], splits: Sequence[int]) 
         if kernel not in KERNELS:
             raise ValueError(f"kernel={kernel!r}: unknown; allowed: {', '.join(KERNELS)}")
     for case in cases:
-        if case.K % cuda.ALIGN:
-            allowed = f"multiples of {cuda.ALIGN}, since others are copied before the product"
+        if case.K % ALIGN:
+            allowed = f"multiples of {ALIGN}, since others are copied before the product"
             raise ValueError(f"K={case.K}; allowed: {allowed}")
     for split_k in splits:
         if split_k < 1:

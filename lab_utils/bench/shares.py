@@ -10,7 +10,7 @@ from functools import partial
 import pandas as pd
 import torch
 
-from lab_utils.backends import cuda
+from lab_utils.backends import published
 from lab_utils.backends.shares import MODELS
 from lab_utils.bench.anatomy import check
 from lab_utils.bench.cases import Case, check_repeats
@@ -89,8 +89,8 @@ def _ways(
 
 def _numbers(A: SparseMatrix, N: int) -> tuple[int, list[int]]:
     """Rows of blocks, and the numbers of workers to try."""
-    shape = cuda.shape_of(A, N)
-    rows, columns = cuda.rows_of(A, shape), -(-N // shape.block_n)
+    shape = published.shape_of(A, N)
+    rows, columns = published.rows_of(A, shape), -(-N // shape.block_n)
     sms = torch.cuda.get_device_properties(A.device).multi_processor_count // columns
-    tiles = rows * -(-A.shape[1] // cuda.TILE_K)
+    tiles = rows * -(-A.shape[1] // published.TILE_K)
     return rows, candidates(rows, tiles, max(1, sms), shape.blocks_per_sm)

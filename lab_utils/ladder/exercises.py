@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from lab_utils import build
-from lab_utils.backends import cuda
 from lab_utils.backends.kernel_trace import KernelFault, KernelTrace, Request
+from lab_utils.backends.problem import Problem
 from lab_utils.backends.simt import Machine
 from lab_utils.ladder.launch import emulate, encode
 from lab_utils.patterns import random_sparse
@@ -112,7 +112,7 @@ def scattered() -> tuple[Request, ...]:
 
 def _run(name: str, definition: str, A: Tensor, C: Tensor) -> KernelTrace:
     """Run an exercise with an answer. Raises AssertionError where the emulator finds a fault."""
-    problem = cuda.Problem(M=1, K=A.shape[0], N=1, C=C.data_ptr())
+    problem = Problem(M=1, K=A.shape[0], N=1, C=C.data_ptr())
     problem.A[0] = A.data_ptr()
     arrays = {"read": {"A": A}, "written": {"C": C}}
     try:

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from lab_utils import build, formats
-from lab_utils.backends import cuda
+from lab_utils.backends import published
 from lab_utils.backends.kernel_trace import KernelTrace
+from lab_utils.backends.launch import ALIGN, aligned_columns, call
+from lab_utils.backends.problem import Problem
+from lab_utils.backends.published import Shape
 from lab_utils.backends.simt import Machine, apart
 from lab_utils.ladder.rungs import KERNELS_IN_ORDER, Rung, by_name
 
@@ -54,9 +57,9 @@ def encode(rung: str, W: Tensor) -> Encoded:
     A = formats.encode(W, which.format, **which.options)
     if which.format == "dense":
         rows = A.arrays["values"].view(A.shape)
-        arrays, most = {"weights": torch.nn.functional.pad(rows, (0, -W.shape[1] % cuda.ALIGN))}, 0
+        arrays, most = {"weights": torch.nn.functional.pad(rows, (0, -W.shape[1] % ALIGN))}, 0
     else:
-        arrays = {name: A.arrays[name] for name in cuda.ARRAYS[which.format]}
+        arrays = {name: A.arrays[name] for name in published.ARRAYS[which.format]}
         most = A.constants[0] if A.constants else 4 * int(arrays["tile_offsets"].diff().max())
     return Encoded(which, A.shape, A.dtype, arrays, most)
 
@@ -84,14 +87,14 @@ def spmm(A: Encoded, B: Tensor, C: Tensor, split_k: float | None = None) -> None
     _check(A, B, "cuda")
     if not C.T.is_contiguous():
         raise ValueError(f"C has strides {C.stride()}; allowed: (1, {A.shape[0]})")
-    columns, shape = cuda.aligned_columns(B), _shape(A)
+    columns, shape = aligned_columns(B), _shape(A)
     splits = split_k if split_k and A.rung.shares else planned_split_k(A, B.shape[1])
     launch = _problem(A, columns, C.T, splits, shape)
     partial = C.new_empty(launch.sums, dtype=torch.float32)
     launch.problem.partial = partial.data_ptr()
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
     with torch.cuda.device(C.device):
-        _call("lscd_cuda_spmm", _number(A), ctypes.byref(launch.problem), stream)
+        call("cuda_ladder", "lscd_cuda_spmm", _number(A), ctypes.byref(launch.problem), stream)
 
 
 def planned_split_k(A: Encoded, N: int) -> float:
@@ -100,7 +103,7 @@ def planned_split_k(A: Encoded, N: int) -> float:
         return 1
     shape = _shape(A)
     at_once = torch.cuda.get_device_properties(A.device).multi_processor_count * shape.blocks_per_sm
-    return at_once // -(-N // shape.block_n) / cuda.rows_of(A, shape)
+    return at_once // -(-N // shape.block_n) / published.rows_of(A, shape)
 
 
 def emulate(
@@ -112,11 +115,11 @@ def emulate(
     """
     _check(A, B, "cpu")
     K, N = B.shape
-    shape = cuda.Shape()
+    shape = Shape()
     arrays = {name: apart(array) for name, array in A.arrays.items()}
-    columns = apart(torch.nn.functional.pad(B.T, (0, -K % cuda.ALIGN)))[:, :K]
+    columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN)))[:, :K]
     result = apart(B.new_empty(N, A.shape[0]))
-    asked = cuda.Problem(dtype=_dtype(A), M=1, K=1, N=N, tile_values=A.tile_values, workers=1)
+    asked = Problem(dtype=_dtype(A), M=1, K=1, N=N, tile_values=A.tile_values, workers=1)
     machine().library.lscd_cuda_shape(_number(A), ctypes.byref(asked), ctypes.byref(shape))
     placed = replace(A, arrays=arrays)
     launch = _problem(placed, columns, result, split_k if A.rung.shares else 1, shape)
@@ -139,33 +142,32 @@ def machine() -> Machine:
 
 @dataclass
 class _Launch:
-    problem: cuda.Problem
+    problem: Problem
     sums: tuple[int, ...]  # the shape of its partial sums
 
 
-def _problem(
-    A: Encoded, columns: Tensor, result: Tensor, split_k: float, shape: cuda.Shape
-) -> _Launch:
+def _problem(A: Encoded, columns: Tensor, result: Tensor, split_k: float, shape: Shape) -> _Launch:
     """The product of A and `columns` [N, K], into `result` [N, M]."""
-    problem = cuda.Problem(
+    problem = Problem(
         dtype=_dtype(A), M=A.shape[0], K=A.shape[1], N=columns.shape[0],
         A=(ctypes.c_void_p * 5)(*(array.data_ptr() for array in A.arrays.values())),
         B=columns.data_ptr(), ldb=columns.stride(0),
         C=result.data_ptr(), ldc=A.shape[0],
         workers=1, tile_values=A.tile_values,
     )  # fmt: skip
-    return _Launch(problem, cuda.share_out(problem, A, shape, split_k))
+    problem.workers = published.legal_workers(A, shape, split_k)
+    return _Launch(problem, published.sums_of(A, problem.N, shape, problem.workers))
 
 
-def _shape(A: Encoded) -> cuda.Shape:
+def _shape(A: Encoded) -> Shape:
     return _shape_on(A.device, _number(A), _dtype(A), A.tile_values)
 
 
 @functools.cache
-def _shape_on(device: torch.device, number: int, dtype: int, tile_values: int) -> cuda.Shape:
-    asked, shape = cuda.Problem(dtype=dtype, tile_values=tile_values), cuda.Shape()
+def _shape_on(device: torch.device, number: int, dtype: int, tile_values: int) -> Shape:
+    asked, shape = Problem(dtype=dtype, tile_values=tile_values), Shape()
     with torch.cuda.device(device):
-        _call("lscd_cuda_shape", number, ctypes.byref(asked), ctypes.byref(shape))
+        call("cuda_ladder", "lscd_cuda_shape", number, ctypes.byref(asked), ctypes.byref(shape))
     return shape
 
 
@@ -175,13 +177,6 @@ def _number(A: Encoded) -> int:
 
 def _dtype(A: Encoded) -> int:
     return int(A.dtype == torch.bfloat16)
-
-
-def _call(function: str, *arguments: object) -> None:
-    library = build.load("cuda_ladder")
-    if error := getattr(library, function)(*arguments):
-        library.lscd_cuda_error.restype = ctypes.c_char_p
-        raise RuntimeError(f"{function} failed: {library.lscd_cuda_error(error).decode()}")
 
 
 def _check(A: Encoded, B: Tensor, device: str) -> None:

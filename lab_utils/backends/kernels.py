@@ -1,0 +1,32 @@
+"""The GPU's kernels by the format that they multiply, as backends cuda and emulator launch them.
+
+Each module offers `INSTRUCTION`, which ends a kernel's name, `layout_of(A, N, multiprocessors,
+split_k)` and, of a layout, `choices`, `split_k_of` and `launch_of`. A `SELECTION` says what it
+needs of the tensor core beyond its documentation: such kernels run on sm_90 alone.
+"""
+
+from types import ModuleType
+
+from lab_utils.backends import hopper, hopper_wgmma, published
+from lab_utils.formats import SparseMatrix
+
+KERNELS: dict[str, ModuleType] = {
+    **dict.fromkeys(published.ARRAYS, published),
+    hopper.FORMAT: hopper,
+    hopper_wgmma.FORMAT: hopper_wgmma,
+}
+SELECTING = {name: module for name, module in KERNELS.items() if hasattr(module, "SELECTION")}
+ELSEWHERE = "encode A as tca_bme, or use backend='reference'"
+
+
+def name_of(A: SparseMatrix) -> str:
+    """What rows of measurements call the kernel that multiplies A."""
+    return f"{A.name}_{KERNELS[A.name].INSTRUCTION}"
+
+
+def check_weights(A: SparseMatrix) -> None:
+    """Raise ValueError for infinite and NaN weights, if the kernel could multiply them by zero."""
+    if A.name in SELECTING and A.nonfinite:
+        raise ValueError(
+            f"A has an infinite or NaN weight, which {A.name} cannot multiply; {ELSEWHERE}"
+        )

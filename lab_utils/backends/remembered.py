@@ -1,0 +1,33 @@
+"""What the first launch of an encoding works out from it, and later ones find again."""
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from lab_utils.formats import SparseMatrix
+
+Found = TypeVar("Found")
+_found: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by chunk_start
+
+
+def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
+    """`find()`, once for each `key` and state of the arrays of A, which has a `chunk_start`.
+
+    Raises RuntimeError where a CUDA graph is captured, which forbids to look at arrays and to wait.
+    """
+    starts = A.arrays["chunk_start"]
+    state = key, *(A.arrays[name]._version for name in A.ARRAYS)
+    known = _found.setdefault(starts, {})
+    if state in known:
+        return known[state]
+    if starts.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"the first product with a {A.name} encoding shares its chunks out, which a CUDA graph "
+            "cannot capture: multiply once, by as many columns, before"
+        )
+    known[state] = find()
+    if starts.is_cuda:  # launches on any stream read it, before the grid before them has ended
+        torch.cuda.current_stream(starts.device).synchronize()
+    return known[state]
