@@ -85,6 +85,17 @@ def test_dense_tiles_odd_values_and_rows_of_any_length(on_gpu, dtype):
         check(on_gpu, dense, *case)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_part_of_the_rows(on_gpu, case):
+    format, options = CASES[case]
+    dense = random_sparse(200, 151, 0.6, seed=2)
+    dense[70:90, 48:100] = 1.5
+    A = encode(dense, format, **options)
+    for first, rows in ((0, 64), (64, 128), (128, 72)):
+        out = torch.full((rows, 151), torch.nan, dtype=dense.dtype)
+        assert same_bits(on_gpu(A.decode_rows, first, out), dense[first : first + rows])
+
+
 def outcome(A: SparseMatrix, arrays: dict[str, Tensor]) -> str:
     try:
         FORMATS[A.name](A.shape, A.dtype, arrays)

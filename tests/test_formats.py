@@ -24,6 +24,24 @@ def test_decodes_into_memory_that_is_given(format):
             A.decode(out=wrong)
 
 
+@pytest.mark.parametrize("format, options", VARIANTS)
+def test_decodes_a_part_of_the_rows(format, options):
+    dense = fitting(random_sparse(300, 210, 0.6), format)
+    A = encode(dense, format, **options)
+    block = A.ROW_BLOCK
+    for first, rows in ((0, 300), (0, block), (block, 300 - block), (2 * block, 300 - 2 * block)):
+        out = torch.full((rows, 210), torch.nan).to(dense.dtype)
+        assert A.decode_rows(first, out) is out
+        assert same_bits(out, dense[first : first + rows].contiguous())
+    wrong = [(0, 301), (300, 1), (-block, block), (0, 0)]
+    wrong += [(1, 299), (0, block + 1)] if block > 1 else []
+    for first, rows in wrong:
+        with pytest.raises(ValueError, match=f"first={first}, {rows} rows of 300; allowed: mult"):
+            A.decode_rows(first, torch.empty(rows, 210, dtype=dense.dtype))
+    with pytest.raises(ValueError, match=r"out is .*; allowed: "):
+        A.decode_rows(0, torch.empty(300, 211, dtype=dense.dtype))
+
+
 def test_the_registry_is_in_order():
     papers = ["dense", "csr", "tiled_csl", "tca_bme", "2:4", "sparta"]
     assert list(FORMATS) == [*papers, "zero_row_24", "zero_row_24_strips"]

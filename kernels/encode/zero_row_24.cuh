@@ -67,7 +67,7 @@ struct Plan {
     }
 };
 
-// Chunk blockIdx.x.
+// A chunk: blockIdx.x, if nothing else is said.
 struct Place {
     int64_t z;
     Block block;
@@ -76,6 +76,8 @@ struct Place {
     __device__ Place(const Grid& grid, const int* first_chunk)
         : z(block_of(grid, first_chunk, blockIdx.x)), block(grid, z),
           nth(int(blockIdx.x) - ld_global(first_chunk + z)), extra(nth >= block.regular) {}
+    __device__ Place(const Grid& grid, int64_t z, int nth)
+        : z(z), block(grid, z), nth(nth), extra(nth >= block.regular) {}
 };
 
 __device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Place& place) {

@@ -9,6 +9,7 @@ namespace {
 using namespace zero_row_24;
 
 constexpr int UNUSED_BYTES = MOST_BYTES / 2 * sizeof(int);
+constexpr int WARPS_OF_BLOCK = 16;  // that decode the chunks of 64 rows of a slice by turns
 
 struct Encoding {
     Grid grid;
@@ -16,15 +17,17 @@ struct Encoding {
     const int *chunk_start, *first_chunk;
 };
 
-// The chunk of this block, and the lane's stream in it.
+// A chunk, and the lane's stream in it.
 template <bool PAIRS>
 struct Chunk : Streams<PAIRS> {
     Place place;
     int64_t rows;  // of A below the block's first one
 
-    __device__ explicit Chunk(const Encoding& A)
-        : Streams<PAIRS>(A.data, A.chunk_start, MOST_BYTES), place(A.grid, A.first_chunk),
+    __device__ Chunk(const Encoding& A, const Place& place, int64_t chunk)
+        : Streams<PAIRS>(A.data, A.chunk_start, MOST_BYTES, chunk), place(place),
           rows(A.grid.M - place.block.row) {}
+    __device__ explicit Chunk(const Encoding& A)
+        : Chunk(A, Place(A.grid, A.first_chunk), blockIdx.x) {}
 
     __device__ int listed(int i) const { return this->half(LISTS + 2 * i); }
     __device__ int column(int group, int i) const {
@@ -67,14 +70,31 @@ __global__ void __launch_bounds__(LANES)
     if (lane_id() == 0) report(found, blockIdx.x, problem);
 }
 
+// Rows of A that are decoded: 64 of them in each slice are for WARPS_OF_BLOCK grid blocks.
+struct Rows {
+    int64_t first, row_blocks;
+    int64_t grid_blocks(const Grid& grid) const {
+        return ceil_div(grid.K, grid.slice_cols) * row_blocks * WARPS_OF_BLOCK;
+    }
+    __device__ int64_t block(const Grid& grid) const {
+        int64_t nth = blockIdx.x / WARPS_OF_BLOCK;
+        return nth / row_blocks * grid.row_blocks() + first / ROWS + nth % row_blocks;
+    }
+};
+
 template <bool PAIRS>
 __global__ void __launch_bounds__(LANES)
-    unpack(const __grid_constant__ Encoding A, uint16_t* dense) {
-    Chunk<PAIRS> chunk(A);
-    uint16_t* origin = dense + chunk.place.block.row * A.grid.K + chunk.place.block.col;
-    chunk.for_each_value([&](int64_t row, int64_t column, int at) {
-        st_global(origin + row * A.grid.K + column, uint16_t(chunk.half(at)));
-    });
+    unpack(const __grid_constant__ Encoding A, const __grid_constant__ Rows rows, uint16_t* dense) {
+    int64_t z = rows.block(A.grid);
+    int first = ld_global(A.first_chunk + z), end = ld_global(A.first_chunk + z + 1);
+    for (int c = first + blockIdx.x % WARPS_OF_BLOCK; c < end; c += WARPS_OF_BLOCK) {
+        Chunk<PAIRS> chunk(A, Place(A.grid, z, c - first), c);
+        const Block& block = chunk.place.block;
+        uint16_t* origin = dense + (block.row - rows.first) * A.grid.K + block.col;
+        chunk.for_each_value([&](int64_t row, int64_t column, int at) {
+            st_global(origin + row * A.grid.K + column, uint16_t(chunk.half(at)));
+        });
+    }
 }
 
 __global__ void __launch_bounds__(LANES)
@@ -108,11 +128,15 @@ LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_sta
     return launch(count, chunks, LANES, stream, data, chunk_start, nnz);
 }
 
-// Writes the non-zeros, and nothing else, into dense [M, K].
+// Writes the non-zeros, and nothing else, of `rows` rows from `first_row` on into dense [rows, K].
+// They are whole 64 rows, but for the last ones of A.
 LSCD_EXPORT int lscd_zero_row_24_unpack(const uint8_t* data, const int* chunk_start,
                                         const int* first_chunk, int64_t M, int64_t K,
-                                        int64_t slice_cols, int64_t pairs, int64_t chunks,
-                                        uint16_t* dense, cudaStream_t stream) {
+                                        int64_t slice_cols, int64_t pairs, int64_t /*chunks*/,
+                                        int64_t first_row, int64_t rows, uint16_t* dense,
+                                        cudaStream_t stream) {
     Encoding A{{M, K, slice_cols}, data, chunk_start, first_chunk};
-    return launch(pairs ? unpack<true> : unpack<false>, chunks, LANES, stream, A, dense);
+    Rows part{first_row, ceil_div(rows, int64_t(ROWS))};
+    return launch(pairs ? unpack<true> : unpack<false>, part.grid_blocks(A.grid), LANES, stream, A,
+                  part, dense);
 }

@@ -9,16 +9,17 @@ namespace lscd::zero_row_24 {
 constexpr int SIZE = 1, START = 2, OWN = 3, LEAVES = 4, INDEX = 5, OUTSIDE = 6, TWICE = 7;
 constexpr int ZERO = 8, GARBAGE = 9;  // OWN: in what stands between starts and streams
 
-// The lane's stream of chunk blockIdx.x.
+// The lane's stream of a chunk.
 template <bool PAIRS>
 struct Streams {
     const uint8_t* bytes;
     int size;  // no more than `most` + 1, which no chunk has
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
 
-    __device__ Streams(const uint8_t* data, const int* chunk_start, int most) {
-        int64_t start = ld_global(chunk_start + blockIdx.x);
-        int64_t end = ld_global(chunk_start + blockIdx.x + 1);
+    __device__ Streams(const uint8_t* data, const int* chunk_start, int most,
+                       int64_t chunk = blockIdx.x) {
+        int64_t start = ld_global(chunk_start + chunk);
+        int64_t end = ld_global(chunk_start + chunk + 1);
         bytes = data + START_BYTES * start;
         size = int(min(START_BYTES * (end - start), int64_t(most + 1)));
     }

@@ -32,6 +32,7 @@ class SparseMatrix(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    ROW_BLOCK: ClassVar[int] = 1  # rows that are encoded together
     ARRAYS: ClassVar[dict[str, torch.dtype | None]]
 
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
@@ -53,8 +54,11 @@ class SparseMatrix(ABC):
         """
 
     @abstractmethod
-    def _unpack(self, dense: Tensor) -> None:
-        """Write the non-zeros into `dense` [M, K], which holds zeros, on the arrays' device."""
+    def _unpack(self, dense: Tensor, first: int) -> None:
+        """Write the non-zeros of the rows from `first` on into `dense` [rows, K].
+
+        It holds zeros, and is on the arrays' device; its rows are as `decode_rows` takes them.
+        """
 
     @abstractmethod
     def _lengths(self) -> dict[str, int | None]:
@@ -74,11 +78,31 @@ class SparseMatrix(ABC):
         self.ensure_valid()
         place = {"dtype": self.dtype, "device": self.device}
         dense = torch.empty(self.shape, **place) if out is None else out
-        found = (dense.shape, dense.dtype, dense.device, dense.is_contiguous())
-        if found != (self.shape, self.dtype, self.device, True):
-            raise ValueError(f"out is {found}; allowed: {(self.shape, *place.values(), True)}")
-        self._unpack(dense.zero_())
+        self._check_out(dense, self.shape)
+        self._unpack(dense.zero_(), 0)
         return dense
+
+    def decode_rows(self, first: int, out: Tensor) -> Tensor:
+        """Rows `first` to `first + len(out)` of the dense matrix, into `out` [rows, K], contiguous.
+
+        Raises ValueError unless they are whole blocks of ROW_BLOCK rows, but for A's last ones.
+        """
+        self.ensure_valid()
+        (M, K), rows = self.shape, len(out)
+        whole = rows % self.ROW_BLOCK == 0 or first + rows == M
+        if not (first >= 0 and first % self.ROW_BLOCK == 0 and 0 < rows <= M - first and whole):
+            raise ValueError(
+                f"first={first}, {rows} rows of {M}; allowed: multiples of {self.ROW_BLOCK} inside "
+                "of A, but for its last rows"
+            )
+        self._check_out(out, (rows, K))
+        self._unpack(out.zero_(), first)
+        return out
+
+    def _check_out(self, out: Tensor, shape: tuple[int, int]) -> None:
+        found = (out.shape, out.dtype, out.device, out.is_contiguous())
+        if found != (wanted := (shape, self.dtype, self.device, True)):
+            raise ValueError(f"out is {found}; allowed: {wanted}")
 
     @classmethod
     def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:

@@ -37,9 +37,10 @@ class Csr(SparseMatrix):
         dense = check_dense(dense)
         return cls.of_valid(tuple(dense.shape), dense.dtype, pack(dense))
 
-    def _unpack(self, dense: Tensor) -> None:
+    def _unpack(self, dense: Tensor, first: int) -> None:
         a = self.arrays
-        native.call("lscd_csr_unpack", a["row_ptr"], a["col_idx"], a["values"], *self.shape, dense)
+        row_ptr = a["row_ptr"][first:]
+        native.call("lscd_csr_unpack", row_ptr, a["col_idx"], a["values"], *dense.shape, dense)
 
     def _lengths(self) -> dict[str, int | None]:
         return {"row_ptr": self.shape[0] + 1, "col_idx": None, "values": None}

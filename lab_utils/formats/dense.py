@@ -24,8 +24,8 @@ class Dense(SparseMatrix):
         dense = check_dense(dense)
         return cls.of_valid(tuple(dense.shape), dense.dtype, {"values": dense.flatten().clone()})
 
-    def _unpack(self, dense: Tensor) -> None:
-        dense.copy_(self.arrays["values"].view(self.shape))
+    def _unpack(self, dense: Tensor, first: int) -> None:
+        dense.copy_(self.arrays["values"].view(self.shape)[first : first + len(dense)])
 
     def _lengths(self) -> dict[str, int | None]:
         return {"values": self.shape[0] * self.shape[1]}

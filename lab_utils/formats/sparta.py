@@ -60,9 +60,9 @@ class SparTA(SparseMatrix):
     def _arrays_of(self, prefix: str) -> dict[str, Tensor]:
         return {name: self.arrays[prefix + name] for name in PARTS[prefix].ARRAYS}
 
-    def _unpack(self, dense: Tensor) -> None:
-        self.two_four._unpack(dense)
-        self.csr._unpack(dense)
+    def _unpack(self, dense: Tensor, first: int) -> None:
+        self.two_four._unpack(dense, first)
+        self.csr._unpack(dense, first)
 
     def _lengths(self) -> dict[str, int | None]:
         return {}  # those of the parts

@@ -38,6 +38,7 @@ class TcaBme(SparseMatrix):
     """
 
     name = "tca_bme"
+    ROW_BLOCK = GROUP
     ARRAYS: ClassVar = {
         "bitmap": torch.int64,
         "values": WEIGHT,
@@ -67,10 +68,10 @@ class TcaBme(SparseMatrix):
     def _read_constants(self) -> tuple[int, ...]:
         return (int(self.arrays["max_nnz"]),)
 
-    def _unpack(self, dense: Tensor) -> None:
-        a = self.arrays
-        arguments = (a["bitmap"], a["gt_offset"], a["values"], *self.shape)
-        native.call("lscd_tca_bme_unpack", *arguments, dense)
+    def _unpack(self, dense: Tensor, first: int) -> None:
+        a, group = self.arrays, first // GROUP * -(-self.shape[1] // GROUP)
+        arguments = (a["bitmap"][64 * group :], a["gt_offset"][group:], a["values"])
+        native.call("lscd_tca_bme_unpack", *arguments, *dense.shape, dense)
 
     def _lengths(self) -> dict[str, int | None]:
         groups = self.groups

@@ -39,6 +39,7 @@ class TiledCsl(SparseMatrix):
     """
 
     name = "tiled_csl"
+    ROW_BLOCK = TILE_ROWS
     ARRAYS: ClassVar = {"words": torch.int32, "tile_offsets": torch.int32}
 
     @classmethod
@@ -73,9 +74,10 @@ class TiledCsl(SparseMatrix):
         M, K = self.shape
         return -(-M // TILE_ROWS) * -(-K // TILE_COLS)
 
-    def _unpack(self, dense: Tensor) -> None:
+    def _unpack(self, dense: Tensor, first: int) -> None:
         a = self.arrays
-        native.call("lscd_tiled_csl_unpack", a["tile_offsets"], a["words"], *self.shape, dense)
+        tile_offsets = a["tile_offsets"][first // TILE_ROWS * -(-self.shape[1] // TILE_COLS) :]
+        native.call("lscd_tiled_csl_unpack", tile_offsets, a["words"], *dense.shape, dense)
 
     def _lengths(self) -> dict[str, int | None]:
         return {"words": None, "tile_offsets": self.tiles + 2}

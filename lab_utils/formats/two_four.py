@@ -49,9 +49,11 @@ class TwoFour(SparseMatrix):
         _refuse_overfull(dense)
         return cls.of_valid(tuple(dense.shape), dense.dtype, pack(dense))
 
-    def _unpack(self, dense: Tensor) -> None:
-        a = self.arrays
-        native.call("lscd_two_four_unpack", a["values"], a["indices"], *self.shape, dense)
+    def _unpack(self, dense: Tensor, first: int) -> None:
+        values, indices = (
+            self.arrays[name].view(self.shape[0], -1)[first:] for name in ("values", "indices")
+        )
+        native.call("lscd_two_four_unpack", values, indices, *dense.shape, dense)
 
     def _lengths(self) -> dict[str, int | None]:
         return lengths(*self.shape)

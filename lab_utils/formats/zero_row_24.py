@@ -106,6 +106,9 @@ class ZeroRow24(ZeroRowChunks):
         chunks = a["chunk_start"].numel() - 1
         return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:2], chunks
 
+    def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
+        return *self._encoding(geometry), first, rows
+
     def _lengths(self) -> dict[str, int | None]:
         return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 4}
 

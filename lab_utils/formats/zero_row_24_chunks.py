@@ -33,6 +33,7 @@ class ZeroRowChunks(SparseMatrix):
     """
 
     PROBLEMS: ClassVar[dict[int, str]]
+    ROW_BLOCK = 64
 
     @abstractmethod
     def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
@@ -58,8 +59,13 @@ class ZeroRowChunks(SparseMatrix):
     def _read_constants(self) -> tuple[int, ...]:
         return tuple(self.arrays["geometry"].tolist())
 
-    def _unpack(self, dense: Tensor) -> None:
-        native.call(f"lscd_{self.name}_unpack", *self._encoding(self._read_constants()), dense)
+    @abstractmethod
+    def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
+        """What the compiled decoder of so many rows from `first` on takes."""
+
+    def _unpack(self, dense: Tensor, first: int) -> None:
+        rows = self._rows(self.constants, first, len(dense))
+        native.call(f"lscd_{self.name}_unpack", *rows, dense)
 
     def _check_flags(self, **flags: int) -> None:
         for name, flag in flags.items():
@@ -90,5 +96,6 @@ class ZeroRowChunks(SparseMatrix):
         found = int(nonfinite)
         self.require(found == geometry[-1], f"nonfinite is {geometry[-1]}, its values say {found}")
         dense = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
-        self._unpack(dense)
+        rows = self._rows(geometry, 0, self.shape[0])
+        native.call(f"lscd_{self.name}_unpack", *rows, dense)
         self.require(int(torch.count_nonzero(bits(dense))) == self.nnz, "it stores a weight twice")

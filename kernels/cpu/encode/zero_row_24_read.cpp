@@ -57,15 +57,19 @@ LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start, 
         nnz[c] = i32(Streams{data + START_BYTES * chunk_start[c], 0, false}.count());
 }
 
-// Writes the non-zeros, and nothing else, into dense [M, K].
+// Writes the non-zeros, and nothing else, of `rows` rows from `first_row` on into dense [rows, K].
+// They are whole 64 rows, but for the last ones of A.
 LSCD_EXPORT void lscd_zero_row_24_unpack(const u8* data, const i32* chunk_start,
                                          const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
-                                         i64 pairs, i64 chunks, u16* dense) {
+                                         i64 pairs, i64 chunks, i64 first_row, i64 rows,
+                                         u16* dense) {
     Encoding A{{M, K, slice_cols}, bool(pairs), data, chunk_start, first_chunk};
-#pragma omp parallel for schedule(static) if (large(M * K))
+#pragma omp parallel for schedule(static) if (large(rows * K))
     for (i64 c = 0; c < chunks; c++) {
         Chunk chunk(A, c, A.block_of(c));
-        u16* origin = dense + chunk.block.row * K + chunk.block.col;
+        i64 first = chunk.block.row - first_row;
+        if (first < 0 || first >= rows) continue;
+        u16* origin = dense + first * K + chunk.block.col;
         chunk.for_each_value(
             [&](i64 row, i64 column, i64 at) { origin[row * K + column] = chunk.half(at); });
     }
