@@ -208,8 +208,8 @@ def test_the_plan_for_a_gpu_fills_it(h200) -> None:
     assert plan.choices["blocks"].startswith("132 of 512 threads, ")
     assert plan.choices["slices"].startswith("4 of K, 2304 columns each")
     assert "2112 warps" in plan.choices["shares"]
-    launch = cuda._launch(A, 16, None)
-    again = cuda._launch(A, 16, plan.split_k)  # what lab anatomy asks for
+    launch = hopper.launch_of(A, 16, cuda._layout(A, 16, None))
+    again = hopper.launch_of(A, 16, cuda._layout(A, 16, plan.split_k))  # as lab anatomy asks for
     assert (launch.problem.blocks_per_slice, launch.problem.warps) == (33, 16)
     assert again.problem.blocks_per_slice == 33
     assert launch.sums == (1, 4 * (33 * 16 + 16), 16, 64)

@@ -156,8 +156,8 @@ def test_the_plan_for_a_gpu_fills_it(h200) -> None:
     plan = cuda.plan(A, activations(2304, 64))
     assert plan.choices["blocks"].startswith("132 of 512 threads, ")
     assert plan.split_k == 132 / 12
-    launch = cuda._launch(A, 64, None)
-    again = cuda._launch(A, 64, plan.split_k)  # what lab anatomy asks for
+    launch = hopper_wgmma.launch_of(A, 64, cuda._layout(A, 64, None))
+    again = hopper_wgmma.launch_of(A, 64, cuda._layout(A, 64, plan.split_k))  # as lab anatomy
     assert launch.problem.blocks == again.problem.blocks == 132
     assert launch.sums == (1, launch.problem.slots, 64, 256)
     assert launch.more == {"tiles": (1, 16, 256, 32)}

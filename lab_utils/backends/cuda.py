@@ -1,18 +1,25 @@
 """Backend `cuda`: the compiled kernels of kernels/spmm, on tensors of an NVIDIA GPU.
 
 Each launch goes to torch's current stream; `plan` says which kernel it is, in which blocks, and
-why.
+why. Products of many columns decode A first, once, and multiply it dense; `with forced(way):` takes
+one of WAYS for all.
 """
 
 import ctypes
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lab_utils import build
+from lab_utils.backends import decoded
+from lab_utils.backends.crossover import Product, decodes_first, gpu_of
 from lab_utils.backends.kernels import ELSEWHERE, KERNELS, SELECTING, check_weights, name_of
-from lab_utils.backends.launch import Launch, aligned_columns, call
+from lab_utils.backends.launch import aligned_columns, call
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.published import HOPPER
 from lab_utils.formats import SparseMatrix
@@ -22,6 +29,21 @@ devices = ("cuda",)
 formats = tuple(KERNELS)
 
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
+WAYS = ("fused", "decoded")  # A is decoded in the kernel that multiplies; or before, once
+
+_forced: ContextVar[str | None] = ContextVar("forced", default=None)
+
+
+@contextmanager
+def forced(way: str) -> Iterator[None]:
+    """Make every plan and product inside this block use one of WAYS; ValueError for others."""
+    if way not in WAYS:
+        raise ValueError(f"way={way!r}: unknown; allowed: {', '.join(WAYS)}")
+    token = _forced.set(way)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
 
 
 def problem() -> str | None:
@@ -61,7 +83,19 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
     kernel, N = KERNELS[A.name], B.shape[1]
     layout = _layout(A, N, None)
-    return Plan(name, name_of(A), kernel.choices(A, N, layout), kernel.split_k_of(A, layout))
+    first, why = _decodes_first(A, N, layout)
+    if first:
+        return Plan(name, f"{A.name}_decoded", decoded.choices(A) | {"decoded": f"first: {why}"})
+    choices = kernel.choices(A, N, layout) | {"decoded": f"in the kernel: {why}"}
+    return Plan(name, name_of(A), choices, kernel.split_k_of(A, layout))
+
+
+def _decodes_first(A: SparseMatrix, N: int, layout: Any) -> tuple[bool, str]:
+    """Whether A is decoded before a product with N columns, and why."""
+    if way := _forced.get():
+        return way == "decoded", "forced"
+    product = Product(A.name, A.nbytes, *A.shape, N, layout.block_n)
+    return decodes_first(product, gpu_of(A.device))
 
 
 def spmm(
@@ -75,13 +109,24 @@ def spmm(
 
     `split_k` overrides the plan's number of workers for each row of blocks. `left_out` names a
     stage of kernels/common/stages.cuh to build the kernel without: C is wrong then, and the time
-    says what the stage costs.
+    says what the stage costs. Both are of the kernel that decodes while it multiplies.
     """
+    layout = _layout(A, N := C.shape[1], split_k)
+    if split_k is None and left_out is None and _decodes_first(A, N, layout)[0]:
+        decoded.spmm(A, B, C)
+    else:
+        _multiply(A, B, C, layout, left_out)
+
+
+def _multiply(
+    A: SparseMatrix, B: Tensor, C: Tensor, layout: Any, left_out: str | None = None
+) -> None:
+    """The same by the kernel that decodes while it multiplies."""
     M, N = C.shape
     columns = aligned_columns(B)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
-    launch = _launch(A, N, split_k)
+    launch = KERNELS[A.name].launch_of(A, N, layout)
     launch.arrays |= launch.scratch(lambda shape: C.new_empty(shape, dtype=torch.float32))
     problem = launch.problem
     problem.B, problem.ldb = columns.data_ptr(), columns.stride(0)
@@ -93,11 +138,7 @@ def spmm(
         C.copy_(result.T)
 
 
-def _launch(A: SparseMatrix, N: int, split_k: float | None) -> Launch:
-    return KERNELS[A.name].launch_of(A, N, _layout(A, N, split_k))
-
-
-def _layout(A: SparseMatrix, N: int, split_k: float | None) -> object:
+def _layout(A: SparseMatrix, N: int, split_k: float | None) -> Any:
     """How the kernel is laid out for N columns, once it is known that it works."""
     check_weights(A)
     if reason := format_problem(A.name, A.device):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,7 +86,7 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     return Plan(name, name_of(A), choices, splits)
 
 
-def _layout(A: SparseMatrix, N: int, splits: float) -> object:
+def _layout(A: SparseMatrix, N: int, splits: float) -> Any:
     """How the kernel is laid out for N columns on a GPU of one multiprocessor."""
     check_weights(A)
     return KERNELS[A.name].layout_of(A, N, 1, splits)

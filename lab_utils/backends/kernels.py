@@ -1,8 +1,9 @@
 """The GPU's kernels by the format that they multiply, as backends cuda and emulator launch them.
 
 Each module offers `INSTRUCTION`, which ends a kernel's name, `layout_of(A, N, multiprocessors,
-split_k)` and, of a layout, `choices`, `split_k_of` and `launch_of`. A `SELECTION` says what it
-needs of the tensor core beyond its documentation: such kernels run on sm_90 alone.
+split_k)`, whose result has the columns of a pass over A as `block_n`, and, of a layout, `choices`,
+`split_k_of` and `launch_of`. A `SELECTION` says what it needs of the tensor core beyond its
+documentation: such kernels run on sm_90 alone.
 """
 
 from types import ModuleType

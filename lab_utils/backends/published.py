@@ -46,6 +46,10 @@ class Layout:
     why: str
     at_once: int  # blocks that an SM is to have at once; 0: as many as fit
 
+    @property
+    def block_n(self) -> int:
+        return self.shape.block_n
+
 
 def layout_of(A: SparseMatrix, N: int, multiprocessors: int, split_k: float | None) -> Layout:
     """`split_k` workers for each row of blocks of C, or as many as the model finds best."""

@@ -1,11 +1,11 @@
 """cuBLAS through torch: the dense product in torch's two orders, with sums in fp32 throughout."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from lab_utils.backends.decoded import exact_sums
 from lab_utils.baselines import native
 from lab_utils.baselines.base import Baseline, Operand, check_activations, check_weights
 
@@ -53,18 +53,3 @@ class CublasLinear(_Cublas):
                 return torch.mm(x, W.T, out=y).T
 
         return run
-
-
-@contextmanager
-def exact_sums() -> Iterator[None]:
-    """Partial sums of a split K loop stay in fp32; by default torch allows 16-bit ones."""
-    allowed = torch.backends.cuda.matmul
-    names = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
-    before = [getattr(allowed, name) for name in names]
-    try:
-        for name in names:
-            setattr(allowed, name, False)
-        yield
-    finally:
-        for name, value in zip(names, before, strict=True):
-            setattr(allowed, name, value)

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -21,6 +22,8 @@ from lab_utils.bench.rows import LeaveOut, Measured
 from lab_utils.formats import SparseMatrix, encode
 
 DEFAULT_FORMATS = cuda.formats
+# With more columns a kernel reads A several times, or is not fast: both ways are measured.
+ONE_WAY = 64
 
 
 class Encoded(baselines.Operand):
@@ -35,10 +38,16 @@ class Encoded(baselines.Operand):
 
 
 class Ours(Baseline):
-    """Our kernels of a format, behind the calls of a baseline."""
+    """Our products of a format, behind the calls of a baseline.
 
-    def __init__(self, format: str):
-        self.name = format
+    `way`: one of `cuda.WAYS`, or None for the one that the plan takes.
+    """
+
+    def __init__(self, format: str, way: str | None = None):
+        self.name, self.way = format, way
+
+    def _taken(self) -> AbstractContextManager:
+        return nullcontext() if self.way is None else cuda.forced(self.way)
 
     def problem(self, W: Tensor, N: int) -> str | None:
         return cuda.format_problem(self.name, W.device)
@@ -48,11 +57,24 @@ class Ours(Baseline):
 
     def bind(self, operand: Encoded, B: Tensor) -> Callable[[], Tensor]:
         C = B.new_full((B.shape[1], operand.shape[0]), torch.nan).T
-        return lambda: ops.spmm(operand.A, B, backend="cuda", out=C)
+
+        def run() -> Tensor:
+            with self._taken():
+                return ops.spmm(operand.A, B, backend="cuda", out=C)
+
+        return run
 
     def plan(self, operand: Encoded, B: Tensor) -> Plan:
         """What a row says of a launch: the kernel that our backend chooses, and its split of K."""
-        return ops.explain(operand.A, B, backend="cuda")
+        with self._taken():
+            return ops.explain(operand.A, B, backend="cuda")
+
+
+def ours(formats: Sequence[str], N: int) -> Iterator[Ours]:
+    """Our products of these formats with N columns: as planned, or all WAYS."""
+    for format in dict.fromkeys(formats):
+        for way in cuda.WAYS if N > ONE_WAY else (None,):
+            yield Ours(format, way)
 
 
 @dataclass(kw_only=True)
@@ -87,7 +109,7 @@ def run(
     leave_out: LeaveOut,
 ) -> tuple[list[Contender], float]:
     """Check and time all contenders of a case; returns them, and the bandwidth in GB/s."""
-    ways = [*_chosen(names), *map(Ours, dict.fromkeys(formats))]
+    ways = [*_chosen(names), *ours(formats, case.N)]
     return run_ways(case, weights, ways, repeats, leave_out)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import torch
 
-from lab_utils import ops
 from lab_utils.baselines import BASELINES
 from lab_utils.bench.cases import Case
 from lab_utils.bench.cuda import Ours
@@ -54,7 +53,7 @@ def _product(kernel: str, case: Case, weights: Weights) -> tuple[Callable, dict]
     operand = weights.copies(kernel, way.prepare, 1)[0]
     if kernel == CUBLAS:
         return way.bind(operand, B), {"kernel": kernel, "split_k": 1}
-    plan = ops.explain(operand.A, B, backend="cuda")
+    plan = way.plan(operand, B)
     return way.bind(operand, B), {"kernel": plan.kernel, "split_k": round(plan.split_k, 3)}
 
 

@@ -48,7 +48,8 @@ class Product:
         make, B = Ours(format).prepare, weights.columns(case.N)
         A = weights.copies(format, make, 1)[0].A
         C = B.new_full((case.N, case.M), torch.nan).T
-        plan = ops.explain(A, B, backend="cuda")
+        with cuda.forced("fused"):
+            plan = ops.explain(A, B, backend="cuda")
         about_us = _checked_us(partial(cuda.spmm, A, B, C, plan.split_k), weights, C)
         launches = graphs.launches_per_replay(about_us)
         return cls(plan, B, C, weights.copies(format, make, launches)[:launches], launches)

@@ -8,6 +8,7 @@ import pandas as pd
 from lab_utils.plots.style import FORMAT_COLOURS, KERNELS
 from lab_utils.results import CASE
 
+DECODED = "_decoded"  # ends the names of products that decode A first, and multiply it dense
 DENSE = ("torch", "dense", "cublas", "gemv")  # how the names of dense products start
 
 
@@ -40,8 +41,11 @@ def of_sparse_formats(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_gpu_kernels(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the sparse kernels of `KERNELS`, in its order; raises ValueError for any other."""
-    rows = rows[~is_dense(rows)]
+    """Rows of the sparse kernels of `KERNELS`, in its order; raises ValueError for any other.
+
+    Products that decode A first, and multiply it dense, are left out.
+    """
+    rows = rows[~is_dense(rows) & ~rows.kernel.str.endswith(DECODED)]
     if unknown := sorted(set(rows.kernel) - set(KERNELS)):
         raise ValueError(f"kernel={unknown[0]!r}: unknown; allowed: {', '.join(KERNELS)}")
     if rows.empty:

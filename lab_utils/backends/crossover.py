@@ -1,0 +1,121 @@
+"""From how many columns on A is decoded once, to be multiplied dense.
+
+A kernel that decodes A while it multiplies does so again for every so many columns: a pass. Times
+are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
+what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers to them)::
+
+    kernel         passes · (a · encoded bytes + (b + c · columns of a pass / 64) · dense bytes)
+    decoding       STREAM · (encoded bytes, read, + dense bytes, written)
+    dense product  STREAM · dense bytes, or its arithmetic at DENSE_PEAK, whatever takes longer
+
+For decoding there are no rows yet: that it streams is arithmetic.
+"""
+
+import functools
+from typing import NamedTuple
+
+import torch
+
+from lab_utils.analysis.compression import VALUE_BYTES
+from lab_utils.catalog import device, devices
+
+STREAM = 1.16  # time of a dense product of few columns, in that of reading its weights
+DENSE_PEAK = 0.75  # of the datasheet's peak: dense products of 512 columns
+FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
+
+
+class Cost(NamedTuple):
+    """Of a pass over A, in the time of reading so many bytes: a, b and c above."""
+
+    encoded: float
+    dense: float
+    columns: float
+
+
+COSTS = {
+    "tiled_csl": Cost(0.82, 0.34, 0.78),
+    "tca_bme": Cost(0.23, 1.40, 0.94),
+    "zero_row_24": Cost(1.08, 0.00, 0.77),
+    "zero_row_24_strips": Cost(0.56, 0.39, 0.22),
+}
+
+
+class Gpu(NamedTuple):
+    """The datasheet's peak; the bandwidth as we measured it, if we did."""
+
+    title: str
+    peak_tflops: float
+    bandwidth_gb_s: float
+
+
+class Product(NamedTuple):
+    """What decides: the format and bytes of A [M, K], N, and the columns of a kernel's pass."""
+
+    format: str
+    encoded_bytes: int
+    M: int
+    K: int
+    N: int
+    block_n: int
+
+    @property
+    def dense_bytes(self) -> int:
+        return VALUE_BYTES * self.M * self.K
+
+    @property
+    def passes(self) -> int:
+        return -(-self.N // self.block_n)
+
+
+def kernel_us(product: Product, gpu: Gpu) -> float:
+    """Time of the kernel that decodes while it multiplies, in µs."""
+    a, b, c = COSTS[product.format]
+    dense = (b + c * product.block_n / 64) * product.dense_bytes
+    return product.passes * _read_us(a * product.encoded_bytes + dense, gpu)
+
+
+def decoding_us(product: Product, gpu: Gpu) -> float:
+    """Time of writing A dense, in µs."""
+    return STREAM * _read_us(product.encoded_bytes + product.dense_bytes, gpu)
+
+
+def dense_us(product: Product, gpu: Gpu) -> float:
+    """Time of the dense product, in µs."""
+    flop = 2 * product.M * product.K * product.N
+    arithmetic = flop / (DENSE_PEAK * gpu.peak_tflops * 1e6)
+    return max(STREAM * _read_us(product.dense_bytes, gpu), arithmetic)
+
+
+@functools.cache  # every launch asks
+def decodes_first(product: Product, gpu: Gpu) -> tuple[bool, str]:
+    """Whether decoding A first is faster, and why."""
+    kernel, decoding = kernel_us(product, gpu), decoding_us(product, gpu)
+    dense = dense_us(product, gpu)
+    passes = "1 pass" if product.passes == 1 else f"{product.passes} passes"
+    why = (
+        f"{decoding:.0f} µs for {product.encoded_bytes / 1e6:.1f} MB read and "
+        f"{product.dense_bytes / 1e6:.1f} written, {dense:.0f} for the dense product; "
+        f"{kernel:.0f} for {passes} of {product.block_n} columns that decode ({gpu.title})"
+    )
+    return decoding + dense < kernel, why
+
+
+@functools.cache
+def gpu_of(place: torch.device) -> Gpu:
+    """What data/devices.yaml knows of that GPU; else of the one that the costs are fitted to."""
+    name = torch.cuda.get_device_name(place) if place.type == "cuda" else ""
+    found = (one for one in devices().values() if _is(one.name, name))
+    known = next(found, device(FITTED))
+    bandwidth = known.measured.get("bandwidth_gb_s", known.bandwidth_gb_s)
+    return Gpu(known.title, known.peak_tflops, bandwidth)
+
+
+def _is(entry: str, name: str) -> bool:
+    """Whether "A100-80GB" is NVIDIA's "NVIDIA A100-SXM4-80GB": has all its words with digits."""
+    words = name.replace("-", " ").split()
+    numbers = [word for word in entry.split("-") if any(map(str.isdigit, word))]
+    return all(word in words for word in numbers)
+
+
+def _read_us(nbytes: float, gpu: Gpu) -> float:
+    return nbytes / gpu.bandwidth_gb_s / 1e3

@@ -1,0 +1,58 @@
+"""A decoded first, a piece of its rows at a time, and each piece multiplied dense by cuBLAS."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from lab_utils.analysis.compression import VALUE_BYTES
+from lab_utils.formats import SparseMatrix
+
+# Of scratch memory, at most, but for a block of rows that is larger: a piece of 10^4 x 10^4 weights
+# keeps every multiprocessor of a large GPU busy, and is little beside what A saves.
+PIECE_BYTES = 256 << 20
+
+
+def rows_of_piece(A: SparseMatrix) -> int:
+    """Rows that are decoded together: pieces are equal but for rounding, and the last one."""
+    M, K = A.shape
+    most = max(A.ROW_BLOCK, PIECE_BYTES // (VALUE_BYTES * K) // A.ROW_BLOCK * A.ROW_BLOCK)
+    pieces = -(-M // most)
+    return min(M, -(-M // (pieces * A.ROW_BLOCK)) * A.ROW_BLOCK)
+
+
+def choices(A: SparseMatrix) -> dict[str, str]:
+    """What `explain` says of such a product."""
+    rows = rows_of_piece(A)
+    return {
+        "pieces": f"{-(-A.shape[0] // rows)} of {rows} rows, decoded into "
+        f"{VALUE_BYTES * rows * A.shape[1] / 1e6:.1f} MB of scratch memory",
+        "products": "torch.mm (cuBLAS), sums in fp32",
+    }
+
+
+def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:
+    """C[M, N] = A[M, K] · B[K, N]; any strides; captured and repeatable as torch.mm is."""
+    rows, (M, K) = rows_of_piece(A), A.shape
+    scratch = torch.empty(rows, K, dtype=A.dtype, device=A.device)
+    columns = B if 1 in B.stride() else B.contiguous()  # or else torch would copy it for each piece
+    for first in range(0, M, rows):
+        piece = A.decode_rows(first, scratch[: M - first])
+        with exact_sums():
+            torch.mm(piece, columns, out=C[first : first + rows])
+
+
+@contextmanager
+def exact_sums() -> Iterator[None]:
+    """Partial sums of a split K loop stay in fp32; by default torch allows 16-bit ones."""
+    allowed = torch.backends.cuda.matmul
+    names = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+    before = [getattr(allowed, name) for name in names]
+    try:
+        for name in names:
+            setattr(allowed, name, False)
+        yield
+    finally:
+        for name, value in zip(names, before, strict=True):
+            setattr(allowed, name, value)

@@ -1,0 +1,174 @@
+"""Products of many columns decode A once and multiply it dense: when, how, and what is said."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from lab_utils import accuracy, encode, explain, sparse_linear, spmm
+from lab_utils.backends import crossover, cuda, decoded
+from lab_utils.backends.crossover import COSTS, Product, gpu_of
+from lab_utils.catalog import DATA
+from lab_utils.patterns import random_sparse
+
+H200 = gpu_of(torch.device("cpu"))
+M, K = 330, 200  # rows: no multiple of a piece
+NS = (100, 256, 300, 512)
+formats = pytest.mark.parametrize("format", cuda.formats)
+
+
+def activations(N: int, dtype: torch.dtype = torch.float16) -> Tensor:
+    """B [K, N], its columns contiguous."""
+    generator = torch.Generator().manual_seed(N)
+    return torch.randn(N, K, generator=generator).add_(0.5).to(dtype).T
+
+
+@pytest.fixture
+def h200(monkeypatch) -> None:
+    """What backend cuda asks of the GPU; its plan is made, but no kernel can be launched."""
+    monkeypatch.setattr(cuda, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(cuda, "format_problem", lambda *_: None)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch) -> None:
+    monkeypatch.setattr(decoded, "PIECE_BYTES", 2 * 128 * K)
+
+
+def products(rows: pd.DataFrame, format: str) -> list[Product]:
+    """Of measured rows, with the widths of passes that the kernels have at N = 64 and more."""
+    width = {"zero_row_24": 32, "zero_row_24_strips": 64}.get(format, 128)
+    return [
+        Product(format, r.encoded_bytes, r.M, r.K, r.N, min(width, r.N)) for r in rows.itertuples()
+    ]
+
+
+@formats
+def test_the_costs_of_kernels_follow_from_measured_rows(format: str) -> None:
+    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
+    rows = rows[rows.kernel.isin([f"{format}_mma", f"{format}_wgmma"]) & rows.N.ge(64)]
+    told = [crossover.kernel_us(product, H200) for product in products(rows, format)]
+    ratio = np.median(pd.Series(told, rows.index) / rows.time_us)
+    assert 0.8 < ratio < 1.2
+
+
+def test_the_costs_of_dense_products_follow_from_measured_rows() -> None:
+    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv").query("kernel == 'cublaslt'")
+    told = [crossover.dense_us(product, H200) for product in products(rows, "dense")]
+    ratio = pd.Series(told, rows.index) / rows.time_us
+    assert ratio.groupby(rows.N).median().between(0.85, 1.15).all()
+
+
+@pytest.mark.parametrize("format", COSTS)
+def test_many_columns_decode_first_and_few_do_not(format: str) -> None:
+    """Once more columns do, those beyond them do as well, but for the last of a pass."""
+    chosen = {}
+    for N in (1, 8, 16, 32, 64, 512, 1024, 4096):
+        product = Product(format, 400_000_000, 36864, 9216, N, min(64, max(8, N)))
+        chosen[N], why = crossover.decodes_first(product, H200)
+        assert "400.0 MB read and 679.5 written" in why and "NVIDIA H200" in why
+    assert not any(chosen[N] for N in (1, 8, 16, 32)) and chosen[512] and chosen[4096]
+
+
+def test_gpus_are_found_by_their_names(monkeypatch) -> None:
+    def title(name: str) -> str:
+        gpu_of.cache_clear()
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: name)
+        return gpu_of(torch.device("cuda", 0)).title
+
+    try:
+        assert title("NVIDIA A100-SXM4-80GB") == "NVIDIA A100 SXM 80 GB"
+        assert title("NVIDIA GeForce RTX 4090") == "NVIDIA GeForce RTX 4090"
+        assert title("NVIDIA H200") == title("NVIDIA B900") == "NVIDIA H200 SXM 141 GB"
+    finally:
+        gpu_of.cache_clear()
+
+
+@formats
+def test_explain_says_which_way_and_why(h200, format: str) -> None:
+    A = encode(random_sparse(2048, 2048, 0.6), format)
+    few, many = (cuda.plan(A, torch.empty(2048, N).half()) for N in (8, 2048))
+    assert few.kernel in (f"{format}_mma", f"{format}_wgmma") and "blocks" in few.choices
+    assert few.choices["decoded"].startswith("in the kernel: ") and "1 pass of" in str(few)
+    assert many.kernel == f"{format}_decoded" and many.split_k == 1
+    assert many.choices["pieces"].startswith("1 of 2048 rows, decoded into 8.4 MB")
+    assert many.choices["decoded"].startswith("first: ") and "passes of" in str(many)
+
+
+def test_a_way_can_be_forced(h200) -> None:
+    A, B = encode(random_sparse(M, K, 0.6), "tca_bme"), activations(8)
+    with cuda.forced("decoded"):
+        assert cuda.plan(A, B).kernel == "tca_bme_decoded"
+        assert cuda.plan(A, B).choices["decoded"] == "first: forced"
+    with cuda.forced("fused"):
+        assert cuda.plan(A, activations(4096)).kernel == "tca_bme_mma"
+    with pytest.raises(ValueError, match="way='dense': unknown; allowed: fused, decoded"):
+        cuda.forced("dense").__enter__()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@formats
+def test_pieces_make_the_product(h200, small_pieces, format: str, dtype: torch.dtype) -> None:
+    """On the host, whose decoders and products do the same as a GPU's."""
+    W = random_sparse(M, K, 0.6, dtype=dtype, mean=0.5)
+    A = encode(W, format)
+    assert M % decoded.rows_of_piece(A) and decoded.rows_of_piece(A) == 128
+    for N in NS:
+        B, canvas = activations(N, dtype), torch.full((M, 2 * N), 7.0, dtype=dtype)
+        for C in (torch.full((N, M), torch.nan, dtype=dtype).T, canvas[:, ::2]):
+            with cuda.forced("decoded"):
+                cuda.spmm(A, B, C)
+            accuracy.check(C, W, B)
+        assert bool((canvas[:, 1::2] == 7).all())
+
+
+def test_pieces_are_whole_blocks_of_about_equal_rows(monkeypatch) -> None:
+    A = encode(random_sparse(1000, 64, 0.9), "tiled_csl")
+    for piece, rows in ((2**30, 1000), (2 * 64 * 999, 512), (2 * 64 * 400, 384), (1, 128)):
+        monkeypatch.setattr(decoded, "PIECE_BYTES", piece)
+        assert decoded.rows_of_piece(A) == rows
+
+
+# --- with a GPU -----------------------------------------------------------------------------------
+
+
+def on_gpu(format: str, dtype: torch.dtype = torch.float16):
+    if reason := cuda.format_problem(format, torch.device("cuda")):
+        pytest.skip(reason)
+    W = random_sparse(M, K, 0.6, dtype=dtype, mean=0.5)
+    return W, encode(W.cuda(), format)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("way", cuda.WAYS)
+@formats
+def test_both_ways_on_a_gpu(small_pieces, format: str, way: str, dtype: torch.dtype) -> None:
+    W, A = on_gpu(format, dtype)
+    for N in NS:
+        B, canvas = activations(N, dtype), torch.full((M, 2 * N), 7.0, dtype=dtype, device="cuda")
+        with cuda.forced(way):
+            first = spmm(A, B.cuda())
+            assert explain(A, B.cuda()).kernel.endswith("_decoded") == (way == "decoded")
+            accuracy.check(first.cpu(), W, B)
+            accuracy.check(spmm(A, B.cuda(), out=canvas[:, ::2]).cpu(), W, B)
+            assert torch.equal(first, spmm(A, B.cuda()))
+        assert bool((canvas[:, 1::2] == 7).all())
+
+
+@pytest.mark.gpu
+@formats
+def test_decoding_first_in_graphs_and_compiled(small_pieces, format: str) -> None:
+    W, A = on_gpu(format)
+    x = activations(300).T.cuda()
+    with cuda.forced("decoded"):
+        expected = sparse_linear(x, A)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = sparse_linear(x, A)
+        graph.replay()
+        compiled = torch.compile(lambda x: torch.relu(sparse_linear(x, A)), fullgraph=True)
+        assert torch.equal(compiled(x), torch.relu(expected))
+    assert torch.equal(captured, expected)
+    accuracy.check(expected.T.cpu(), W, x.T.cpu())
