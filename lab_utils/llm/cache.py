@@ -17,7 +17,9 @@ from torch.nn import functional as F
 
 from lab_utils.analysis.memory import whole_slots
 from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.one_kernel import in_step
 from lab_utils.llm.parallel import ALONE, Ranks
+from lab_utils.llm.residual import Product
 
 
 class KVCache:
@@ -57,9 +59,11 @@ class PromptAttention:
     cache: KVCache
     mask: Tensor | None = None
 
-    def __call__(self, layer: int, q: Tensor, kv: Tensor) -> Tensor:
-        """q: [batch, heads, tokens, dim]; kv: [2, batch, heads, tokens, dim]; result as q."""
-        self.cache.data[layer, :, :, :, : q.shape[2]] = kv
+    def __call__(self, layer: int, qkv: Product) -> Tensor:
+        """qkv: [3, batch, heads, tokens, dim]; result as each of the three."""
+        q, *kv = qkv.sum()
+        for held, new in zip(self.cache.data[layer], kv, strict=True):
+            held[:, :, : q.shape[2]] = new
         return F.scaled_dot_product_attention(
             q, *kv, attn_mask=self.mask, is_causal=self.mask is None
         )
@@ -76,12 +80,20 @@ class StepAttention:
     slot: Tensor
     mask: Tensor
 
-    def __call__(self, layer: int, q: Tensor, kv: Tensor) -> Tensor:
-        """q: [batch, heads, 1, dim]; kv: [2, batch, heads, 1, dim]; result as q."""
+    def __call__(self, layer: int, qkv: Product) -> Tensor:
+        """qkv: [3, batch, heads, 1, dim]; result as each of the three."""
         held = self.cache.data[layer]
-        held.index_copy_(3, self.slot, kv)
+        q = in_step(_held, *qkv, *held, self.slot)
         k, v = held[..., : self.mask.shape[-1], :]
         return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+
+
+def _held(y: Tensor, bias: Tensor | None, keys: Tensor, values: Tensor, slot: Tensor) -> Tensor:
+    """q of q, k and v = y + bias; the others go into the cache."""
+    q, k, v = y if bias is None else (part + own for part, own in zip(y, bias, strict=True))
+    keys.index_copy_(2, slot, k)
+    values.index_copy_(2, slot, v)
+    return q
 
 
 def prompt_mask(starts: Tensor, tokens: int, dtype: torch.dtype) -> Tensor:

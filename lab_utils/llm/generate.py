@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lab_utils.llm.cache import KVCache, PromptAttention, StepAttention, prompt_mask, step_mask
 from lab_utils.llm.model import OPT
+from lab_utils.llm.one_kernel import as_one
 from lab_utils.llm.prompts import Prompts
 from lab_utils.llm.sampling import Sampling
 
@@ -128,8 +129,9 @@ class Decoder:
 
     def _step(self, slots: int) -> None:
         """One step that reads the first `slots` of the cache: all that a graph holds."""
-        mask = step_mask(self.starts, self.slot, slots, self.model.dtype)
-        places = (self.slot - self.starts)[:, None]
+        places = (self.slot - self.starts)[:, None]  # begins late, after the slot was written
+        seen = (self.starts, self.slot, slots, self.model.dtype)
+        mask = as_one(step_mask, self.model.device)(*seen)
         attend = StepAttention(self.cache, self.slot, mask)
         hidden = self.model.hidden(self.token, places, attend)
         self._choose(self.model.logits(hidden[:, -1]))
@@ -138,9 +140,7 @@ class Decoder:
     def _choose(self, logits: Tensor) -> None:
         """The next `token`, equal on all ranks, from logits [batch, vocab]."""
         chosen = self.model.ranks.first(self.sampling.choose(logits, self.noise))
-        chosen = torch.where(self.finished, self.stop, chosen)
-        self.finished |= chosen == self.stop
-        self.token.copy_(chosen[:, None])
+        as_one(_settle, chosen.device)(chosen, self.token, self.finished, self.stop)
 
     def _draw(self) -> None:
         if self.noise is not None:
@@ -156,6 +156,13 @@ class Decoder:
             )
         if stop is not None and not 0 <= stop < self.model.config.vocab:
             raise ValueError(f"stop={stop}; allowed: 0 to {self.model.config.vocab - 1}, or None")
+
+
+def _settle(chosen: Tensor, token: Tensor, finished: Tensor, stop: Tensor) -> None:
+    """The next `token` [batch, 1]: what was chosen, or `stop` [1] for those that had it before."""
+    chosen = torch.where(finished, stop, chosen)
+    finished |= chosen == stop
+    token.copy_(chosen[:, None])
 
 
 class _Graphs:

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lab_utils.analysis.memory import DENSE_ABOVE as DENSE_ABOVE_ON_GPU
-from lab_utils.llm import residual
+from lab_utils.llm import one_kernel
 from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.one_kernel import in_step
 from lab_utils.llm.parallel import ALONE, Ranks
 from lab_utils.llm.residual import Product, Residual
 from lab_utils.llm.scratch import Scratch
@@ -35,7 +36,7 @@ POSITION_OFFSET = 2  # rows of the position table that OPT keeps for padding
 # Two cores of a CPU break even near 512 tokens as well, in one trial of 4096 x 4096.
 DENSE_ABOVE = {"cuda": DENSE_ABOVE_ON_GPU, "cpu": 512}
 
-Attend = Callable[[int, Tensor, Tensor], Tensor]
+Attend = Callable[[int, Product], Tensor]
 
 
 def matrix_names(config: OPTConfig) -> list[str]:
@@ -43,12 +44,16 @@ def matrix_names(config: OPTConfig) -> list[str]:
     return [f"layers.{i}.{name}" for i in range(config.layers) for name in MATRICES]
 
 
-def causal(layer: int, q: Tensor, kv: Tensor) -> Tensor:
+def causal(layer: int, qkv: Product) -> Tensor:
     """Attention of all tokens to themselves and earlier ones, without a cache.
 
-    q: [batch, heads, tokens, head_dim]; kv: [2, batch, heads, tokens, head_dim]; result as q.
+    qkv: [3, batch, heads, tokens, head_dim]; result as each of the three.
     """
-    return F.scaled_dot_product_attention(q, *kv, is_causal=True)
+    return F.scaled_dot_product_attention(*qkv.sum(), is_causal=True)
+
+
+def _add_positions(x: Tensor, table: Tensor, places: Tensor) -> Tensor:
+    return x + F.embedding(places + POSITION_OFFSET, table)
 
 
 class Layer(nn.Module):
@@ -91,15 +96,25 @@ class Layer(nn.Module):
 
     def attention(self, x: Tensor, attend: Attend) -> Product:
         """[batch, tokens, hidden] -> the same: q, k, v, what `attend` makes of them, and out."""
-        qkv = self.multiply(self.qkv, x).sum()
-        split = qkv.unflatten(-1, (3, -1, self.config.head_dim))  # [batch, tokens, 3, heads, dim]
-        q, *kv = split.permute(2, 0, 3, 1, 4).split((1, 2))
-        y = attend(self.index, q[0], kv[0])  # [batch, heads, tokens, dim]
+        qkv = self.multiply(self.qkv, x).of_heads(self.config.head_dim)
+        y = attend(self.index, qkv)  # [batch, heads, tokens, dim]
         return self.over_ranks(self.multiply(self.out, y.transpose(1, 2).flatten(2)))
 
     def mlp(self, x: Tensor) -> Product:
         """[batch, tokens, hidden] -> the same."""
-        return self.over_ranks(self.multiply(self.fc2, self.multiply(self.fc1, x).relu()))
+        return self.over_ranks(self.multiply(self.fc2, self.activated(x)))
+
+    def activated(self, x: Tensor) -> Tensor:
+        """[batch, tokens, hidden] -> [batch, tokens, ffn]: relu(fc1(x)).
+
+        In inference mode, where nobody asks for gradients or hooks, cuBLAS takes the maximum in
+        the kernel of a dense product.
+        """
+        fc1, inferring = self.fc1, torch.is_inference_mode_enabled()
+        if isinstance(fc1, SparseLinear) or fc1.bias is None or not inferring:
+            return self.multiply(fc1, x).relu()
+        y = torch._addmm_activation(fc1.bias, x.flatten(0, -2), fc1.weight.T)
+        return y.view(*x.shape[:-1], -1)
 
     def over_ranks(self, product: Product) -> Product:
         """The sum over all ranks, of which one alone has a bias."""
@@ -196,7 +211,7 @@ class OPT(nn.Module):
         """
         ways = Counter(layer.explain(name, tokens) for name in MATRICES for layer in self.layers)
         lines = [f"{count} × {way}" for way, count in ways.items()]
-        return "\n".join([*lines, f"sums, norms, ReLU: {residual.explain(self.device)}"])
+        return "\n".join([*lines, f"sums, norms, ReLU: {one_kernel.explain(self.device)}"])
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits [batch, tokens, vocab] of tokens [batch, tokens], from position 0, no cache."""
@@ -207,17 +222,20 @@ class OPT(nn.Module):
         """x [batch, tokens, hidden] of tokens [batch, tokens] at positions `places`, from 0 on."""
         x = self.embedding(tokens)
         x = x if self.project_in is None else self.project_in(x)
-        return x + self.positions(places + POSITION_OFFSET)
+        return in_step(_add_positions, x, self.positions.weight, places)
 
     def hidden(self, tokens: Tensor, places: Tensor, attend: Attend) -> Tensor:
-        """What the last layer puts out, [batch, tokens, hidden], before the final norm."""
+        """What all layers and the final norm put out, [batch, tokens, hidden]."""
         x = Residual(self.embed(tokens, places))
         for layer in self.layers:
             x = layer.extended(x, attend)
-        return x.sum()
+        return self.normed(x)
+
+    def normed(self, x: Residual) -> Tensor:
+        """What the last layer puts out, [batch, tokens, hidden], after the final norm."""
+        return x.sum() if self.final_norm is None else x.norm(self.final_norm)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logits [..., vocab] of what the last layer puts out, [..., hidden]."""
-        x = x if self.final_norm is None else self.final_norm(x)
+        """Logits [..., vocab] of what comes after the final norm, [..., hidden]."""
         x = x if self.project_out is None else self.project_out(x)
         return F.linear(x, (self.head or self.embedding).weight)

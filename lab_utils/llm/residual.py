@@ -1,27 +1,22 @@
 """What lies between the products of a layer: the residual sum, norms, biases and ReLU.
 
-Each is a few numbers for each weight that a product reads, but a kernel takes two microseconds
-however little it does. So a sum waits for the norm that follows it, and a bias for either:
+Each is a few numbers for each weight that a product reads. So a sum waits for the norm that follows
+it, and a bias for either:
 
     x + y + bias ─┬─ norm ─ to the next product        one kernel
                   └─ the next x
     relu(y + bias) ─ to fc2                            one kernel
 
-torch.compile makes them one, on GPUs, for decode steps: a prompt has numbers enough for a kernel
-each. Sums are rounded less often then.
+They are so many kernels in a decode step on a GPU (`one_kernel`): a prompt has numbers enough for a
+kernel each. Sums are rounded less often then.
 """
 
-import functools
-import importlib.util
-import os
-from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-SWITCH = "LSCD_FUSED"  # environment: 0 leaves a kernel to each operation
+from lab_utils.llm.one_kernel import in_step
 
 
 class Product(NamedTuple):
@@ -34,11 +29,16 @@ class Product(NamedTuple):
         """y + bias."""
         return self.y if self.bias is None else self.y + self.bias
 
+    def of_heads(self, dim: int) -> "Product":
+        """q, k and v of each head, [3, batch, heads, tokens, dim], where M is three times all."""
+        bias = None if self.bias is None else self.bias.view(3, 1, -1, 1, dim)
+        return Product(self.y.unflatten(-1, (3, -1, dim)).permute(2, 0, 3, 1, 4), bias)
+
     def relu(self) -> Tensor:
         """max(y + bias, 0); y may be overwritten."""
         if self.bias is None:
             return self.y.relu_()
-        return _as_one(_add_relu, self.y, self.bias)
+        return in_step(_add_relu, self.y, self.bias)
 
 
 class Residual:
@@ -61,15 +61,9 @@ class Residual:
         if self._waiting is None:
             return norm(self._x)
         of_norm = (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-        self._x, normed = _as_one(_add_norm, self._x, *self._waiting, *of_norm)
+        self._x, normed = in_step(_add_norm, self._x, *self._waiting, *of_norm)
         self._waiting = None
         return normed
-
-
-def explain(device: torch.device | str) -> str:
-    """How many kernels the sums, norms and ReLUs of a step on `device` are, and why."""
-    reason = _obstacle(torch.device(device).type)
-    return "one kernel each, by torch.compile" if reason is None else f"torch's own ({reason})"
 
 
 def _add_norm(
@@ -82,26 +76,3 @@ def _add_norm(
 
 def _add_relu(y: Tensor, bias: Tensor) -> Tensor:
     return (y + bias).relu_()
-
-
-def _as_one(function: Callable, x: Tensor, *others) -> Tensor | tuple[Tensor, Tensor]:
-    """function(x, …), by one kernel in a step, where that is possible."""
-    if x.shape[-2] == 1 and _obstacle(x.device.type) is None:
-        function = _compiled(function)
-    return function(x, *others)
-
-
-@functools.cache
-def _compiled(function: Callable) -> Callable:
-    # Rows of more than 8192 numbers would be reduced in two kernels, so as to fill the GPU.
-    return torch.compile(function, options={"split_reductions": False})
-
-
-@functools.cache
-def _obstacle(device_type: str) -> str | None:
-    """Why nothing is compiled for a kind of device; None where steps are."""
-    if os.environ.get(SWITCH) == "0":
-        return f"{SWITCH}=0"
-    if device_type != "cuda":
-        return f"on {device_type}"
-    return None if importlib.util.find_spec("triton") else "triton is not installed"

@@ -17,6 +17,7 @@ from lab_utils.llm.cache import PromptAttention, StepAttention, step_mask
 from lab_utils.llm.generate import Decoder, slots_read
 from lab_utils.llm.measuring.clocks import part_seconds
 from lab_utils.llm.model import MATRICES, OPT, Attend
+from lab_utils.llm.residual import Product
 
 Part = Callable[[int], Callable[[], None]]  # of that many tokens of each sequence
 NO_PARTS = dict.fromkeys(["matmul_s", "attention_s", "communication_s", "other_s"])
@@ -78,12 +79,12 @@ def _products(model: OPT, batch: int, tokens: int) -> Callable[[], None]:
 def _attention(model: OPT, batch: int, tokens: int, attend: Attend) -> Callable[[], None]:
     """Attention of all layers, which also writes keys and values into the cache."""
     heads, _ = model.config.share(model.ranks.world)
-    q = _random(model, batch, heads, tokens, model.config.head_dim)
-    kv = _random(model, 2, batch, heads, tokens, model.config.head_dim)
+    qkv = _random(model, batch, tokens, 3 * heads * model.config.head_dim)
+    qkv = Product(qkv).of_heads(model.config.head_dim)
 
     def run() -> None:
         for index in range(model.config.layers):
-            attend(index, q, kv)
+            attend(index, qkv)
 
     return run
 

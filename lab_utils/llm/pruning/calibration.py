@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.utils.hooks import RemovableHandle
 
 from lab_utils.llm.model import OPT, Layer
+from lab_utils.llm.residual import Residual
 
 ACCUMULATE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # total and x [tokens, K], fp32
     "squares": lambda total, x: total.add_(x.square().sum(0)),
@@ -56,7 +57,8 @@ class Calibration:
             with torch.enable_grad():
                 for later in self.model.layers[layer.index :]:
                     x = later(x)
-                logits = self.model.logits(x)[0, :-1].float()  # [length - 1, vocab]
+                normed = self.model.normed(Residual(x))
+                logits = self.model.logits(normed)[0, :-1].float()  # [length - 1, vocab]
                 gradients = torch.autograd.grad(F.cross_entropy(logits, row[1:]), weights)
             for total, gradient in zip(totals, gradients, strict=True):
                 total += gradient.float().square() / len(self.tokens)
