@@ -30,7 +30,12 @@ def test_graphs_give_the_tokens_of_eager_steps(format: str | None, dtype: torch.
         decoder = Decoder(model, 4, LENGTH + 40)
         assert torch.equal(decoder.run(asked, 40), eager)  # captures on its way
         assert torch.equal(decoder.run(asked, 40), eager)  # replays only
-        assert len(decoder._graphs.by_key) == 2
+        rehearsed = Decoder(model, 4, LENGTH + 40)
+        rehearsed.rehearse(asked, 40)
+        graphs = dict(rehearsed._graphs.by_key)
+        assert torch.equal(rehearsed.run(asked, 40), eager)
+        assert rehearsed._graphs.by_key == graphs and graphs.keys() == decoder._graphs.by_key.keys()
+        assert len(graphs) == 2
 
 
 def test_a_model_computes_on_the_gpu_what_it_does_on_the_cpu() -> None:

@@ -134,6 +134,17 @@ def test_prompts_that_cannot_be_are_refused(tokens, max_new: int, message: str) 
         Prompts.of(tokens, config(), max_new)
 
 
+def test_a_rehearsal_changes_nothing_and_steps_once_of_each_kind() -> None:
+    model = random_model(max_positions=3 * BUCKET)
+    asked = Prompts.of(prompts(2, 8), model.config, 70)
+    expected = Decoder(model, 2, 78).run(asked, 70)
+    decoder, steps = Decoder(model, 2, 78), []
+    step, decoder._step = decoder._step, lambda slots: (steps.append(slots), step(slots))
+    decoder.rehearse(asked, 70)
+    assert steps == [BUCKET, 2 * BUCKET, decoder.cache.slots]
+    assert torch.equal(decoder.run(asked, 70), expected)
+
+
 def test_a_decoder_refuses_what_it_was_not_made_for() -> None:
     decoder = Decoder(random_model(), 2, 20)
     with pytest.raises(ValueError, match=r"3 prompts of 7 tokens, max_new=5; .* batch 2 and 32"):

@@ -103,6 +103,18 @@ class Decoder:
         return new if stop is None else _trimmed(new, stop)
 
     @torch.inference_mode()
+    def rehearse(self, prompts: Prompts, max_new: int) -> None:
+        """Run once whatever `run` would: kernels are compiled and loaded, and steps captured."""
+        self._check(prompts, max_new, None)
+        self.prompt(prompts)
+        steps = range(self.filled, self.filled + max_new - 1)
+        a_step_of_each = {slots_read(filled + 1, self.cache.slots): filled for filled in steps}
+        for filled in a_step_of_each.values():
+            self.filled = filled
+            self.slot.fill_(filled)
+            self.step()
+
+    @torch.inference_mode()
     def prompt(self, prompts: Prompts) -> None:
         """Fill the cache with the prompts, and choose the first new tokens."""
         tokens = prompts.tokens

@@ -33,7 +33,7 @@ def measure(
     breakdown: bool = True,
     tell: Callable[[str], object] = str,
 ) -> dict:
-    """A row of `opt`: the median of `repeats` generations, after one that counts for nothing.
+    """A row of `opt`: the median of `repeats` generations, whose graphs are captured before.
 
     Before that, every sparse product is held against a dense one. The prompts are random tokens,
     the same in each run. On several ranks each calls this and gets the same row. `breakdown` fills
@@ -52,8 +52,8 @@ def measure(
         check_products(model, batch)
         reset_peak(model.device)
         decoder = Decoder(model, batch, prompt + output)
-        tell(f"batch {batch}: first generation, which compiles and captures")
-        decoder.run(prompts, output)  # loads what kernels need, and captures
+        tell(f"batch {batch}: compiling and capturing")
+        decoder.rehearse(prompts, output)
         tell(f"batch {batch}: timed generations{', and their parts' * breakdown}")
         run = partial(decoder.run, prompts, output)
         seconds = seconds_of(run, model.device, repeats, model.ranks)
