@@ -18,7 +18,7 @@ SM90_SHARED_BYTES, RESERVED = 228 * 1024, 1024  # of an SM; of every block, by C
 @given(
     tiles=st.builds(
         Tiles, rows=counts, columns=st.integers(1, 8), row_tiles=counts, sums=counts,
-        wide=st.booleans(),
+        block_n=st.sampled_from([8, 16, 32, 64, 128]),
     ),
     model=st.sampled_from(list(MODELS.values())),
     sms=st.integers(1, 200),
@@ -30,15 +30,15 @@ def test_every_worker_has_a_tile(tiles, model, sms, blocks_per_sm):
 
 
 def test_large_matrices_fill_the_gpu():
-    assert best_workers(Tiles(288, 1, 144, 1024, False), MODELS["tiled_csl"], 132, 4)[0] == 528
+    assert best_workers(Tiles(288, 1, 144, 1024, 8), MODELS["tiled_csl"], 132, 4)[0] == 528
 
 
 def test_rows_are_not_shared_where_their_sums_are_dear():
-    assert best_workers(Tiles(2, 1, 64, 10**8, False), MODELS["tiled_csl"], 132, 4)[0] == 2
+    assert best_workers(Tiles(2, 1, 64, 10**8, 8), MODELS["tiled_csl"], 132, 4)[0] == 2
 
 
 def test_wide_products_keep_rows_aligned():
-    wide = Tiles(96, 1, 768, 64 * 128, True)
+    wide = Tiles(96, 1, 768, 64 * 128, 64)
     assert best_workers(wide, MODELS["tiled_csl"], 132, 3)[0] == 4 * 96
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from lab_utils.backends.launch import Launch, Place, call, unmoved
 from lab_utils.backends.problem import Problem, product
 from lab_utils.backends.settled import settled
-from lab_utils.backends.shares import MODELS, WIDE, Tiles, best_workers
+from lab_utils.backends.shares import MODELS, Tiles, best_workers
 from lab_utils.formats import SparseMatrix
 
 INSTRUCTION = "mma"
@@ -151,7 +151,7 @@ def _best_workers(A: SparseMatrix, N: int, shape: Shape, multiprocessors: int) -
         columns=-(-N // shape.block_n),
         row_tiles=-(-A.shape[1] // TILE_K),
         sums=N * shape.block_m,
-        wide=shape.block_n >= WIDE,
+        block_n=shape.block_n,
     )
     return best_workers(tiles, MODELS[A.name], multiprocessors, shape.blocks_per_sm)
 
