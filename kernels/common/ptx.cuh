@@ -16,7 +16,7 @@ using Address = uint32_t;  // of a byte of shared memory
 }
 
 #ifdef LSCD_EMULATOR
-#include "../emulator/ptx.h"
+#include "../emulator/instructions/ptx.h"
 #else
 
 namespace lscd {

@@ -33,7 +33,7 @@ __device__ inline uint64_t n_major(Address at, uint32_t next) {
 }  // namespace lscd
 
 #ifdef LSCD_EMULATOR
-#include "../emulator/wgmma.h"
+#include "../emulator/instructions/wgmma.h"
 #else
 
 namespace lscd {

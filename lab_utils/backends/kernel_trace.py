@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Numbered as `Op` of kernels/emulator/request.h.
+# Numbered as `Op` of kernels/emulator/machine/request.h.
 OPERATIONS = (
     "shared_load", "shared_store", "ldmatrix", "cp_async", "commit", "wait",
     "global_load", "global_store", "atomic", "mma", "shuffle", "vote", "popcount", "barrier",

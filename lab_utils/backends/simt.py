@@ -20,7 +20,7 @@ ALIGN, GAP = 512, 1 << 16  # bytes: as CUDA aligns arrays; between any two of th
 
 
 class _Array(ctypes.Structure):
-    """An array of global memory (`Array` of kernels/emulator/machine.h)."""
+    """An array of global memory (`Array` of kernels/emulator/machine/machine.h)."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -32,7 +32,7 @@ class _Array(ctypes.Structure):
 
 
 class _Line(ctypes.Structure):
-    """`Line` of kernels/emulator/block.h."""
+    """`Line` of kernels/emulator/machine/count.h."""
 
     _fields_ = (
         ("operation", ctypes.c_int32),
@@ -44,7 +44,7 @@ class _Line(ctypes.Structure):
 
 
 class _Request(ctypes.Structure):
-    """`Request` of kernels/emulator/request.h."""
+    """`Request` of kernels/emulator/machine/request.h."""
 
     _fields_ = (
         *((field, ctypes.c_int32) for field in ("operation", "launch", "block", "warp", "line")),

@@ -1,6 +1,6 @@
 // bf16 for the emulator.
 #pragma once
-#include "../memory.h"
+#include "../instructions/floats.h"
 
 inline float __bfloat162float(__nv_bfloat16 value) { return lscd::simt::to_float(value); }
 inline __nv_bfloat16 __float2bfloat16_rn(float value, lscd::simt::Site site = lscd::simt::here()) {

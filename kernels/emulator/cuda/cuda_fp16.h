@@ -1,6 +1,6 @@
 // fp16 for the emulator.
 #pragma once
-#include "../memory.h"
+#include "../instructions/floats.h"
 
 inline float __half2float(__half value) { return lscd::simt::to_float(value); }
 inline __half __float2half_rn(float value, lscd::simt::Site site = lscd::simt::here()) {

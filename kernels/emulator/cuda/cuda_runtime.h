@@ -37,7 +37,8 @@ inline int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 inline uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 #include "../../common/problem.cuh"
-#include "../warp.h"
+#include "../instructions/global.h"
+#include "../instructions/warp.h"
 
 #define threadIdx (lscd::simt::Block::lane->thread)
 #define blockIdx (lscd::simt::Block::current->index)
@@ -55,11 +56,6 @@ __align__(128) __thread unsigned char memory[simt::SHARED_LIMIT];
 }();
 }  // namespace
 }  // namespace lscd
-
-template <class T>
-T __ldg(const T* from, lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::load_global(from, site, true);
-}
 
 inline int __popc(uint32_t bits, lscd::simt::Site site = lscd::simt::here()) {
     lscd::simt::note({lscd::simt::Op::popcount, site});
@@ -86,70 +82,6 @@ inline int __float_as_int(float value) {
     int bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
-}
-
-inline void __syncthreads(lscd::simt::Site site = lscd::simt::here()) {
-    lscd::simt::Block::current->barrier(site);
-}
-inline void __syncwarp(unsigned mask = ~0u, lscd::simt::Site site = lscd::simt::here()) {
-    lscd::simt::sync_warp(mask, site);
-}
-
-template <class T>
-T __shfl_sync(unsigned mask, T value, int from, lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::shuffle(mask, value, from % 32, site);
-}
-template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int bits, lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::shuffle(mask, value, (lscd::simt::Block::lane->lane ^ bits) % 32, site);
-}
-template <class T>
-T __shfl_up_sync(unsigned mask, T value, int by, lscd::simt::Site site = lscd::simt::here()) {
-    int lane = lscd::simt::Block::lane->lane;
-    return lscd::simt::shuffle(mask, value, lane >= by ? lane - by : lane, site);
-}
-template <class T>
-T __shfl_down_sync(unsigned mask, T value, int by, lscd::simt::Site site = lscd::simt::here()) {
-    int lane = lscd::simt::Block::lane->lane;
-    return lscd::simt::shuffle(mask, value, lane + by < 32 ? lane + by : lane, site);
-}
-
-inline unsigned __ballot_sync(unsigned mask, bool predicate,
-                              lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::vote(mask, predicate, site);
-}
-
-inline bool __any_sync(unsigned mask, bool predicate, lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::vote(mask, predicate, site) != 0;
-}
-inline bool __all_sync(unsigned mask, bool predicate, lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::vote(mask, !predicate, site) == 0;
-}
-
-namespace lscd::simt {
-template <class T, class Join>
-T reduce(unsigned mask, T value, Join join, Site site) {
-    for (int bits = 1; bits < 32; bits *= 2)
-        value = join(value, shuffle(mask, value, Block::lane->lane ^ bits, site));
-    return value;
-}
-}  // namespace lscd::simt
-
-// Of whole warps.
-template <class T>
-T __reduce_add_sync(unsigned mask, T value, lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::reduce(mask, value, [](T a, T b) { return T(a + b); }, site);
-}
-template <class T>
-T __reduce_min_sync(unsigned mask, T value, lscd::simt::Site site = lscd::simt::here()) {
-    return lscd::simt::reduce(mask, value, [](T a, T b) { return a < b ? a : b; }, site);
-}
-
-// Blocks run on several threads; what is there before is not asked for.
-inline void atomicMin(long long* to, long long value) {
-    long long before = __atomic_load_n(to, __ATOMIC_RELAXED);
-    while (value < before && !__atomic_compare_exchange_n(to, &before, value, false, __ATOMIC_RELAXED,
-                                                          __ATOMIC_RELAXED)) {}
 }
 
 // --- the runtime ---
@@ -221,4 +153,4 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                            config->threads, config->shared_bytes, early);
 }
 
-#include "../exports.h"
+#include "../machine/exports.h"

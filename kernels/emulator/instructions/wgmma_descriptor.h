@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "memory.h"
+#include "floats.h"
 
 namespace lscd::simt {
 

@@ -1,8 +1,10 @@
-// fp16 and bf16 as CUDA names them, to fp32 and back; rounding to nearest, ties to even.
+// fp16 and bf16 as CUDA names them, to fp32 and back, rounding to nearest, ties to even; and fp32 sums
+// that a wgmma is yet to write.
 #pragma once
 #include <cmath>
-#include <cstdint>
-#include <cstring>
+#include <type_traits>
+
+#include "../machine/memory.h"
 
 struct __half {
     uint16_t bits;
@@ -21,6 +23,16 @@ inline float not_yet() {
     return value;
 }
 inline bool is_not_yet(float value) { return memcmp(&value, &NOT_YET, sizeof value) == 0; }
+
+// A value, which no wgmma is yet to write.
+template <class T>
+const T& known(const T& value, Site site) {
+    if constexpr (std::is_same_v<T, float>)
+        if (is_not_yet(value))
+            Block::current->fail(
+                site, "uses a sum that a wgmma may still be computing: no wait between");
+    return value;
+}
 
 inline float to_float(__nv_bfloat16 value) {
     uint32_t bits = uint32_t(value.bits) << 16;

@@ -1,0 +1,36 @@
+// Loads and stores of global memory, by CUDA's names and those of common/ptx.cuh; grids in their order.
+#pragma once
+#include "floats.h"
+
+namespace lscd {
+
+template <class T>
+T ld_global(const T* from, simt::Site site = simt::here(), bool movable = false) {
+    check_global("load", from, sizeof(T), sizeof(T), false, site, movable);
+    simt::note({simt::Op::global_load, site, 0, 0, sizeof(T), uint64_t(from)});
+    return *from;
+}
+template <class T>
+void st_global(T* to, T value, simt::Site site = simt::here()) {
+    check_global("store", to, sizeof(T), sizeof(T), true, site);
+    simt::note({simt::Op::global_store, site, 0, 0, sizeof(T), uint64_t(to)});
+    *to = known(value, site);
+}
+
+// One grid runs after another, whatever they say: only what a kernel may not touch yet is known.
+inline void wait_for_previous_grid() { simt::Block::lane->after_grid = true; }
+inline void let_next_grid_begin() {}
+
+}  // namespace lscd
+
+template <class T>
+T __ldg(const T* from, lscd::simt::Site site = lscd::simt::here()) {
+    return lscd::ld_global(from, site, true);
+}
+
+// Blocks run on several threads; what is there before is not asked for.
+inline void atomicMin(long long* to, long long value) {
+    long long before = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (value < before && !__atomic_compare_exchange_n(to, &before, value, false, __ATOMIC_RELAXED,
+                                                          __ATOMIC_RELAXED)) {}
+}

@@ -1,0 +1,213 @@
+// A block of threads and its scheduler: lanes run until they must meet others (at a barrier, a shuffle,
+// a tensor-core instruction) or wait; what all have come for is done.
+#pragma once
+#include <cstring>
+
+#include "lane.h"
+
+namespace lscd::simt {
+
+constexpr int MOST_THREADS = 1024;  // of a block
+
+struct Launch {
+    std::function<void()> kernel;  // what a thread does
+    int number;
+    Index grid, threads;
+    int shared_bytes;
+    bool early;  // may begin before the grid before it has ended
+};
+
+class Block {
+    bool watched = false;
+    int number = 0;
+    std::vector<Lane> lanes;
+    std::vector<Warp> warps;
+    Stacks stacks;
+
+  public:
+    // Of this worker: the block that it runs, and the lane. A fiber stays with its worker.
+    static inline __thread Block* current = nullptr;
+    static inline __thread Lane* lane = nullptr;
+
+    const Launch& launch;
+    Index index = {0, 0, 0};
+    Counter counter;
+    Shadow shadow;
+    States states;
+    int clocks = 0;                   // of warps, and of instruction sets
+    unsigned char* shared = nullptr;  // known once the kernel makes a Shared of it
+    std::string fault;
+
+    explicit Block(const Launch& launch)
+        : stacks(size_t(launch.threads.x) * launch.threads.y * launch.threads.z), launch(launch),
+          counter(launch.number) {}
+
+    // Runs all threads of block `number` to their ends, or to the first fault.
+    void run(int number, bool watch) {
+        prepare(number), watched = watch, current = this;
+        for (;;) {
+            bool moved = false, over = true;
+            for (Warp& warp : warps)
+                while (fault.empty() && advance(warp)) moved = true;
+            if (moved && fault.empty()) continue;  // one may have done what another waits for
+            for (const Lane& one : lanes) over &= one.state == Lane::ended;
+            if (over || !fault.empty()) break;
+            if (!meet_all(Group::block, 0, warps.size())) stuck();
+        }
+        if (fault.empty()) leave();
+        for (Warp& warp : warps) count(warp);
+        current = nullptr;
+    }
+
+    // --- what lanes call ---
+
+    // Ends the launch with a fault of this lane.
+    [[noreturn]] void fail(Site site, const std::string& what) {
+        accuse(site, lane->warp, ", lane " + std::to_string(lane->lane) + ": " + what);
+        lane->fiber.suspend();
+        __builtin_unreachable();
+    }
+
+    Lane& lane_of(int warp, int lane) { return *warps[size_t(warp)].lanes[lane]; }
+
+    Moment now() const { return moment_of(*lane); }
+    Moment moment_of(const Lane& one) const {
+        return {one.warp, one.lane, warps[size_t(one.warp)].time, &one.known};
+    }
+
+    // Suspends this lane until all that it meets have come to the same place.
+    void meet(const Meeting& meeting) {
+        lane->at = meeting, lane->state = Lane::meeting;
+        lane->fiber.suspend();
+    }
+    // The same until something is over.
+    void wait(std::function<bool()> over, std::function<std::string()> awaits) {
+        lane->over = std::move(over), lane->awaits = std::move(awaits), lane->state = Lane::waiting;
+        lane->fiber.suspend();
+    }
+
+    // What all lanes have done until now, all know.
+    void synchronise() {
+        Knowledge all;
+        for (const Lane& one : lanes) all.learn(one.known);
+        for (Warp& warp : warps) all.learn(warp.number, warp.time++, ~0u);
+        for (Lane& one : lanes) one.known = all;
+    }
+
+  private:
+    void accuse(Site site, int warp, const std::string& what) {
+        fault = site.text() + ", block " + index.text();
+        fault += (warp < 0 ? "" : ", warp " + std::to_string(warp)) + what;
+    }
+
+    void prepare(int block) {
+        unsigned n = unsigned(block);
+        const Index &grid = launch.grid, &size = launch.threads;
+        index = {n % grid.x, n / grid.x % grid.y, n / grid.x / grid.y};
+        number = block, shared = nullptr, fault.clear(), states = States();
+        shadow.reset(size_t(launch.shared_bytes));
+        lanes = std::vector<Lane>(size_t(size.x) * size.y * size.z);
+        warps = std::vector<Warp>((lanes.size() + 31) / 32);
+        clocks = int(warps.size());
+        for (size_t w = 0; w < warps.size(); w++) warps[w].number = int(w);
+        for (unsigned i = 0; i < lanes.size(); i++) {
+            lanes[i].warp = int(i / 32), lanes[i].lane = int(i % 32);
+            lanes[i].thread = {i % size.x, i / size.x % size.y, i / size.x / size.y};
+            lanes[i].fiber.start(stacks.stack(i), stacks.bytes(), live);
+            warps[i / 32].lanes[i % 32] = &lanes[i], warps[i / 32].present |= 1u << i % 32;
+        }
+    }
+
+    // The life of a lane.
+    static void live() {
+        current->launch.kernel();
+        lane->state = Lane::ended;
+        lane->fiber.suspend();
+    }
+
+    // Runs the lanes of a warp that can run, then one thing that they have met for. False: none moved.
+    bool advance(Warp& warp) {
+        bool moved = false;
+        for (Lane* one : warp.lanes) {
+            if (one && one->state == Lane::waiting && one->over()) one->state = Lane::ready;
+            if (!one || one->state != Lane::ready) continue;
+            lane = one, moved = true;
+            one->fiber.resume();
+            if (!fault.empty()) return false;
+        }
+        size_t of_group = size_t(warp.number) / WARPS_OF_GROUP * WARPS_OF_GROUP;
+        return meet_all(Group::warp, size_t(warp.number), 1) ||
+               meet_all(Group::warpgroup, of_group, WARPS_OF_GROUP) || moved;
+    }
+
+    // Does what lanes of these warps have met for, once all that they meet have come.
+    bool meet_all(Group group, size_t first, size_t count) {
+        if (first + count > warps.size()) return false;
+        for (Lane* one : warps[first].lanes) {
+            if (!one || one->state != Lane::meeting || one->at.group != group) continue;
+            bool all = true;
+            for (size_t w = first; all && w < first + count; w++) all = warps[w].has_come(*one);
+            if (all) return act(*one, &warps[first], count), true;
+            if (count > 1) break;  // they wait for all
+        }
+        return false;
+    }
+
+    void act(Lane& first, Warp* group, size_t count_of) {
+        void* brought[MOST_THREADS];
+        uint32_t together = 0;
+        for (size_t w = 0; w < count_of; w++) {
+            together = group[w].awaited(first.at);
+            if (together == group[w].alive()) count(group[w]);
+            for (size_t i = 0; i < 32; i++)
+                if (together >> i & 1) brought[32 * w + i] = group[w].lanes[i]->at.brought;
+        }
+        const char* whole = first.at.whole;
+        std::string wrong = whole && ~together
+                                ? whole + (" needs all 32 lanes, not " + lanes_text(together))
+                                : first.at.action({first.at.site, group, together, brought});
+        for (size_t w = 0; w < count_of; w++)
+            for (uint32_t left = group[w].awaited(first.at); left; left &= left - 1)
+                group[w].lanes[__builtin_ctz(left)]->state = Lane::ready;
+        if (!wrong.empty()) accuse(first.at.site, first.warp, ": " + wrong);
+    }
+
+    // The end of a block: what is under way must not outlive it.
+    void leave() {
+        for (const Warp& warp : warps)
+            for (const auto& left : warp.states.unfinished())
+                accuse(left.site, warp.number, ": ends while " + left.what + " is under way");
+        for (const auto& left : states.unfinished())
+            accuse(left.site, -1, ": ends while " + left.what + " is under way");
+    }
+
+    // No lane can go on: says which are where, in the order of warps and lanes.
+    void stuck() {
+        bool barrier = false, waits = false;
+        std::string told;
+        for (const Warp& warp : warps)
+            for (uint32_t left = warp.present, same; left; left &= ~same) {
+                const Lane& one = *warp.lanes[__builtin_ctz(left)];
+                std::string place = one.whereabouts();
+                same = 0;
+                for (int i = 0; i < 32; i++)
+                    if (left >> i & 1 && warp.lanes[i]->whereabouts() == place) same |= 1u << i;
+                told += "; warp " + std::to_string(warp.number) + ", " + lanes_text(same) + " " + place;
+                waits |= one.state == Lane::waiting;
+                barrier |= one.state == Lane::meeting && one.at.group == Group::block;
+            }
+        fault = waits ? "deadlock" : barrier ? "divergent barrier" : "divergent warp";
+        fault += " in block " + index.text() + told;
+    }
+
+    void count(Warp& warp) {
+        const std::vector<Access>* accesses[32] = {};
+        for (int i = 0; i < 32; i++)
+            if (warp.lanes[i]) accesses[i] = &warp.lanes[i]->accesses;
+        counter.add(accesses, number, warp.number, watched);
+        for (Lane* one : warp.lanes)
+            if (one) one->accesses.clear();
+    }
+};
+
+}  // namespace lscd::simt

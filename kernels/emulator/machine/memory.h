@@ -1,0 +1,108 @@
+// What instructions are made of: accesses that are checked, then noted for their request, and meetings.
+#pragma once
+#include "machine.h"
+
+namespace lscd::simt {
+
+inline void note(const Access& access) { Block::lane->accesses.push_back(access); }
+
+// --- lanes together ---
+
+using Action = std::string (*)(const Party&);
+
+// What lanes of this warp do together; `brought` is this lane's.
+inline void meet(Site site, uint32_t lanes, void* brought, Action action) {
+    Block::current->meet({site, Group::warp, lanes, action, brought});
+}
+inline void meet_whole_warp(const char* instruction, Site site, void* brought, Action action) {
+    Block::current->meet({site, Group::warp, ~0u, action, brought, instruction});
+}
+inline void meet_block(Site site) {
+    note({Op::barrier, site});
+    auto action = [](const Party&) { return Block::current->synchronise(), std::string(); };
+    Block::current->meet({site, Group::block, ~0u, action});
+}
+
+// --- shared memory ---
+
+// Shared memory of an SM begins with bytes that no kernel may use.
+constexpr uint32_t SHARED_BASE = 1024;
+
+// What an address of shared memory stands for, and back. It may lie outside: that is for the access to
+// find.
+inline unsigned char* shared_memory(uint32_t address) {
+    return Block::current->shared + (int64_t(address) - SHARED_BASE);
+}
+inline uint32_t shared_address(const void* memory) {
+    return uint32_t(static_cast<const unsigned char*>(memory) - Block::current->shared) + SHARED_BASE;
+}
+
+// Makes the `extern __shared__` array that this is an address in the block's shared memory.
+inline void find_shared(void* memory, Site site) {
+    auto* at = static_cast<unsigned char*>(memory);
+    for (auto array : machine.shared_arrays)
+        if (array() <= at && at < array() + SHARED_LIMIT) {
+            Block::current->shared = array();
+            return;
+        }
+    Block::current->fail(site, "Shared of an address that is not in extern __shared__ memory");
+}
+
+inline std::string sized(const char* what, int bytes) {
+    return std::string(what) + " of " + std::to_string(bytes) + " bytes";
+}
+inline std::string at_shared(int64_t at) { return " at shared address " + std::to_string(at); }
+
+// Ends the launch if something is wrong with an access to shared memory.
+inline void judge(const char* what, int64_t at, int bytes, Site site, const std::string& wrong) {
+    if (!wrong.empty()) Block::current->fail(site, sized(what, bytes) + at_shared(at) + ": " + wrong);
+}
+
+// Offset of an address in shared memory, for an access that must fit; aligned to its size, or as said.
+inline int64_t shared_offset(const char* what, const void* address, int bytes, Site site,
+                             int align = 0) {
+    int64_t at = static_cast<const unsigned char*>(address) - Block::current->shared;
+    int64_t have = Block::current->shadow.bytes();
+    if (at < 0 || at + bytes > have)
+        judge(what, at, bytes, site, "out of bounds, the block has " + std::to_string(have) + " bytes");
+    judge(what, at, bytes, site, at % (align ? align : bytes) ? "misaligned" : "");
+    return at;
+}
+
+inline void read_shared(Op op, const char* what, const void* from, int bytes, Site site) {
+    Block& block = *Block::current;
+    int64_t at = shared_offset(what, from, bytes, site);
+    judge(what, at, bytes, site, block.shadow.read(at, bytes, block.now(), site));
+    note({op, site, at, bytes});
+}
+
+// Checks a write of any kind; where it is.
+inline int64_t begin_write(const char* what, const void* to, int bytes, Site site, const Writing& how,
+                           int align = 0) {
+    Block& block = *Block::current;
+    int64_t at = shared_offset(what, to, bytes, site, align);
+    judge(what, at, bytes, site, block.shadow.write(at, bytes, block.now(), site, how));
+    return at;
+}
+inline void write_shared(Op op, const char* what, const void* to, int bytes, Site site) {
+    note({op, site, begin_write(what, to, bytes, site, STORE), bytes});
+}
+// Atomics race with everything but each other. Their wavefronts are not counted.
+inline int64_t change_shared(const void* to, int bytes, Site site) {
+    int64_t at = begin_write("atomic", to, bytes, site, ATOMIC);
+    return note({Op::atomic, site}), at;
+}
+
+// --- global memory ---
+
+// `movable`: past griddepcontrol.wait, as far as the compiler is concerned.
+inline void check_global(const char* what, const void* address, int bytes, int align, bool write,
+                         Site site, bool movable = false) {
+    const char* early = !Block::lane->after_grid ? "no griddepcontrol.wait before"
+                        : movable ? "compilers move __ldg to before griddepcontrol.wait" : nullptr;
+    if (!Block::current->launch.early) early = nullptr;
+    std::string wrong = machine.check_global(uint64_t(address), bytes, align, write, early);
+    if (!wrong.empty()) Block::current->fail(site, sized(what, bytes) + " " + wrong);
+}
+
+}  // namespace lscd::simt

@@ -1,0 +1,102 @@
+// What the machine knows of each byte of a block's shared memory: who touched it last, and what may be
+// under way there. From that it tells races, missing waits, and reads of nothing.
+#pragma once
+#include "order.h"
+
+namespace lscd::simt {
+
+// How a byte is written. By an asynchronous copy it is until its thread has waited (and the copy has
+// `landed`), or for all who do not know that a clock has passed a time.
+struct Writing {
+    const char* by = nullptr;  // what is under way
+    int clock = -1, time = 0;
+};
+inline constexpr Writing STORE, ATOMIC;
+
+struct Reader {
+    const char* name = nullptr;
+    int warp = 0;
+    Site site = {nullptr, 0};
+
+    std::string text() const {
+        return name + (" of warp " + std::to_string(warp)) + " at " + site.text();
+    }
+};
+
+// One byte. The reads of two warps are kept: whichever warp writes, one of them is another's.
+struct Cell {
+    Touch written, read, read_before;
+    const Writing* how = &STORE;
+    int64_t when = 0;  // it was written, among all writes of the block
+    int reading = 0;   // asynchronous reads under way; the latest of them:
+    Reader reader;
+
+    // Why its value is not known now, or nothing.
+    std::string unreadable(const Moment& now) const {
+        if (std::string wrong = overlap(now); !wrong.empty()) return wrong;
+        return written.time ? "" : "nothing has been written there yet";
+    }
+    std::string unwritable(const Moment& now, const Writing& writing) const {
+        bool atomics = &writing == &ATOMIC && how == &ATOMIC;
+        if (std::string wrong = overlap(now); !atomics && !wrong.empty()) return wrong;
+        if (&writing == &ATOMIC && !written.time) return "nothing has been written there yet";
+        if (reading) return reader.text() + " may still be reading: no wait between";
+        for (const Touch* one : {&read, &read_before})
+            if (one->races_with(now)) return "a race: read by " + one->text() + ", no barrier between";
+        return "";
+    }
+    void note_read(const Moment& now, Site site, uint32_t lanes) {
+        if (read.warp != now.warp) read_before = read;
+        read.add(now, site, lanes);
+    }
+
+  private:
+    std::string overlap(const Moment& now) const {
+        if (how->by && !now.known->covers(how->clock, how->time, ~0u))
+            return how->by + (" by " + written.text()) + " may still be writing: no wait between";
+        if (!how->by && written.races_with(now))
+            return "a race: written by " + written.text() + ", no barrier between";
+        return "";
+    }
+};
+
+class Shadow {
+    std::vector<Cell> cells;
+    int64_t writes = 0;
+
+  public:
+    // Forgets everything: a new block starts with nothing written.
+    void reset(size_t bytes) { cells.assign(bytes, Cell()), writes = 0; }
+    int64_t bytes() const { return int64_t(cells.size()); }
+    int64_t now() const { return writes; }
+    Cell& operator[](int64_t at) { return cells[size_t(at)]; }
+
+    // What is wrong with a read that happens now, or nothing.
+    std::string read(int64_t at, int bytes, const Moment& now, Site site) {
+        for (Cell* cell = &cells[size_t(at)]; bytes--; cell++) {
+            if (std::string wrong = cell->unreadable(now); !wrong.empty()) return wrong;
+            cell->note_read(now, site, 1u << now.lane);
+        }
+        return "";
+    }
+
+    // The same for a write that happens now, or starts now; `how` must outlive what it says.
+    std::string write(int64_t at, int bytes, const Moment& now, Site site, const Writing& how) {
+        for (int64_t i = at; i < at + bytes; i++)
+            if (auto wrong = (*this)[i].unwritable(now, how); !wrong.empty()) return wrong;
+        set(at, bytes, now, site, how);
+        return "";
+    }
+
+    // A copy has landed, and been waited for: it counts as a store of that thread, made now.
+    void land(int64_t at, int bytes, const Moment& now, Site site) { set(at, bytes, now, site, STORE); }
+
+  private:
+    void set(int64_t at, int bytes, const Moment& now, Site site, const Writing& how) {
+        writes++;
+        for (Cell* cell = &cells[size_t(at)]; bytes--; cell++)
+            cell->written.add(now, site), cell->how = &how, cell->when = writes;
+    }
+};
+
+}  // namespace lscd::simt
