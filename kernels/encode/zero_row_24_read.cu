@@ -9,7 +9,7 @@ namespace {
 using namespace zero_row_24;
 
 constexpr int UNUSED_BYTES = MOST_BYTES / 2 * sizeof(int);
-constexpr int WARPS_OF_BLOCK = 16;  // that decode the chunks of 64 rows of a slice by turns
+constexpr int EXTRA_WARPS = 4;
 
 struct Encoding {
     Grid grid;
@@ -18,14 +18,15 @@ struct Encoding {
 };
 
 // A chunk, and the lane's stream in it.
-template <bool PAIRS>
-struct Chunk : Streams<PAIRS> {
+template <bool PAIRS, class Bytes = InGlobal>
+struct Chunk : Streams<PAIRS, Bytes> {
     Place place;
     int64_t rows;  // of A below the block's first one
 
-    __device__ Chunk(const Encoding& A, const Place& place, int64_t chunk)
-        : Streams<PAIRS>(A.data, A.chunk_start, MOST_BYTES, chunk), place(place),
-          rows(A.grid.M - place.block.row) {}
+    template <class... Copy>
+    __device__ Chunk(const Encoding& A, const Place& place, int64_t chunk, Copy... copy)
+        : Streams<PAIRS, Bytes>(Extent(A.data, A.chunk_start, MOST_BYTES, chunk), copy...),
+          place(place), rows(A.grid.M - place.block.row) {}
     __device__ explicit Chunk(const Encoding& A)
         : Chunk(A, Place(A.grid, A.first_chunk), blockIdx.x) {}
 
@@ -70,36 +71,66 @@ __global__ void __launch_bounds__(LANES)
     if (lane_id() == 0) report(found, blockIdx.x, problem);
 }
 
-// Rows of A that are decoded: 64 of them in each slice are for WARPS_OF_BLOCK grid blocks.
-struct Rows {
-    int64_t first, row_blocks;
-    int64_t grid_blocks(const Grid& grid) const {
-        return ceil_div(grid.K, grid.slice_cols) * row_blocks * WARPS_OF_BLOCK;
-    }
-    __device__ int64_t block(const Grid& grid) const {
-        int64_t nth = blockIdx.x / WARPS_OF_BLOCK;
-        return nth / row_blocks * grid.row_blocks() + first / ROWS + nth % row_blocks;
-    }
+struct UnpackMemory {
+    uint4 chunk[MOST_BYTES / sizeof(uint4)];
+    Tiles::Memory tiles;
 };
 
+// Decoding row blocks of A from `first` on. A regular chunk has all weights of its place but those
+// that are in extra chunks, and is written whole, zeros included.
 template <bool PAIRS>
 __global__ void __launch_bounds__(LANES)
-    unpack(const __grid_constant__ Encoding A, const __grid_constant__ Rows rows, uint16_t* dense) {
-    int64_t z = rows.block(A.grid);
-    int first = ld_global(A.first_chunk + z), end = ld_global(A.first_chunk + z + 1);
-    for (int c = first + blockIdx.x % WARPS_OF_BLOCK; c < end; c += WARPS_OF_BLOCK) {
-        Chunk<PAIRS> chunk(A, Place(A.grid, z, c - first), c);
-        const Block& block = chunk.place.block;
-        uint16_t* origin = dense + (block.row - rows.first) * A.grid.K + block.col;
+    unpack_regular(const __grid_constant__ Encoding A, int64_t first, Target dense) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    auto& shared = *reinterpret_cast<UnpackMemory*>(memory);
+    Tiles tiles(shared.tiles);
+    tiles.clear();
+    int64_t across = ceil_div(A.grid.K, int64_t(COLS)), in_slice = A.grid.slice_cols / COLS;
+    int64_t row_block = blockIdx.x / across, col = blockIdx.x % across;
+    int64_t z = col / in_slice * A.grid.row_blocks() + first + row_block;
+    Place place(A.grid, z, int(col % in_slice));
+    int64_t number = ld_global(A.first_chunk + z) + place.nth;
+    Chunk<PAIRS, InShared> chunk(A, place, number, in_shared(shared.chunk));
+    chunk.for_each_value([&](int row, int column, int at) {
+        tiles.put(row, column - place.nth * COLS, chunk.half(at));
+    });
+    tiles.store([&](int m, int r, int k, uint4 eight) {
+        dense.store8(row_block * ROWS + m * TILE_ROWS + r, col * COLS + k, eight);
+    });
+}
+
+// Then the weights of extra chunks, with EXTRA_WARPS for those of 64 rows of a slice.
+template <bool PAIRS>
+__global__ void __launch_bounds__(LANES)
+    unpack_extra(const __grid_constant__ Encoding A, int64_t first, Target dense) {
+    int64_t row_blocks = ceil_div(dense.M, int64_t(ROWS)), nth = blockIdx.x / EXTRA_WARPS;
+    int64_t row_block = nth % row_blocks, slice = nth / row_blocks;
+    int64_t z = slice * A.grid.row_blocks() + first + row_block;
+    int begin = ld_global(A.first_chunk + z), end = ld_global(A.first_chunk + z + 1);
+    int at_first = begin + Block(A.grid, z).regular + blockIdx.x % EXTRA_WARPS;
+    for (int c = at_first; c < end; c += EXTRA_WARPS) {
+        Chunk<PAIRS> chunk(A, Place(A.grid, z, c - begin), c);
+        uint16_t* origin = dense.at(row_block * ROWS, chunk.place.block.col);
         chunk.for_each_value([&](int64_t row, int64_t column, int at) {
             st_global(origin + row * A.grid.K + column, uint16_t(chunk.half(at)));
         });
     }
 }
 
+template <bool PAIRS>
+int unpack(const Encoding& A, int64_t first, const Target& dense, cudaStream_t stream) {
+    int64_t row_blocks = ceil_div(dense.M, int64_t(ROWS));
+    int64_t chunks = row_blocks * ceil_div(A.grid.K, int64_t(COLS));
+    int64_t blocks = row_blocks * ceil_div(A.grid.K, A.grid.slice_cols);
+    int error = launch_with(sizeof(UnpackMemory), unpack_regular<PAIRS>, chunks, LANES, stream, A,
+                            first, dense);
+    if (error) return error;
+    return launch(unpack_extra<PAIRS>, blocks * EXTRA_WARPS, LANES, stream, A, first, dense);
+}
+
 __global__ void __launch_bounds__(LANES)
     count(const uint8_t* data, const int* chunk_start, int* nnz) {
-    int used = Streams<false>(data, chunk_start, MOST_BYTES).count();
+    int used = Streams<false>(Extent(data, chunk_start, MOST_BYTES)).count();
     used = __reduce_add_sync(ALL_LANES, used);
     if (lane_id() == 0) st_global(nnz + blockIdx.x, used);
 }
@@ -128,15 +159,14 @@ LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_sta
     return launch(count, chunks, LANES, stream, data, chunk_start, nnz);
 }
 
-// Writes the non-zeros, and nothing else, of `rows` rows from `first_row` on into dense [rows, K].
-// They are whole 64 rows, but for the last ones of A.
+// Writes `rows` rows of A from `first_row` on to dense [rows, K]. They are whole 64 rows, but for
+// the last ones of A.
 LSCD_EXPORT int lscd_zero_row_24_unpack(const uint8_t* data, const int* chunk_start,
                                         const int* first_chunk, int64_t M, int64_t K,
                                         int64_t slice_cols, int64_t pairs, int64_t /*chunks*/,
                                         int64_t first_row, int64_t rows, uint16_t* dense,
                                         cudaStream_t stream) {
     Encoding A{{M, K, slice_cols}, data, chunk_start, first_chunk};
-    Rows part{first_row, ceil_div(rows, int64_t(ROWS))};
-    return launch(pairs ? unpack<true> : unpack<false>, part.grid_blocks(A.grid), LANES, stream, A,
-                  part, dense);
+    Target target(dense, rows, K);
+    return (pairs ? unpack<true> : unpack<false>)(A, first_row / ROWS, target, stream);
 }

@@ -9,26 +9,62 @@ namespace lscd::zero_row_24 {
 constexpr int SIZE = 1, START = 2, OWN = 3, LEAVES = 4, INDEX = 5, OUTSIDE = 6, TWICE = 7;
 constexpr int ZERO = 8, GARBAGE = 9;  // OWN: in what stands between starts and streams
 
-// The lane's stream of a chunk.
-template <bool PAIRS>
-struct Streams {
-    const uint8_t* bytes;
+// Where a chunk's bytes are.
+struct Extent {
+    const uint8_t* first;
     int size;  // no more than `most` + 1, which no chunk has
-    int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
 
-    __device__ Streams(const uint8_t* data, const int* chunk_start, int most,
-                       int64_t chunk = blockIdx.x) {
+    __device__ Extent(const uint8_t* data, const int* chunk_start, int most,
+                      int64_t chunk = blockIdx.x) {
         int64_t start = ld_global(chunk_start + chunk);
         int64_t end = ld_global(chunk_start + chunk + 1);
-        bytes = data + START_BYTES * start;
+        first = data + START_BYTES * start;
         size = int(min(START_BYTES * (end - start), int64_t(most + 1)));
     }
-    __device__ uint32_t half(int at) const {
-        return ld_global(reinterpret_cast<const uint16_t*>(bytes + at));
+};
+
+// They are read where they are,
+struct InGlobal {
+    const uint8_t* first;
+
+    __device__ explicit InGlobal(const Extent& chunk) : first(chunk.first) {}
+    template <class T>
+    __device__ T load(int at) const {
+        return ld_global(reinterpret_cast<const T*>(first + at));
     }
-    __device__ uint32_t word(int at) const {
-        return ld_global(reinterpret_cast<const uint32_t*>(bytes + at));
+};
+
+// or in shared memory, where a warp has copied them: then lanes may read from 32 places at once.
+struct InShared {
+    Shared<uint4> copy;
+
+    __device__ InShared(const Extent& chunk, Shared<uint4> copy) : copy(copy) {
+        const uint4* from = reinterpret_cast<const uint4*>(chunk.first);
+#pragma unroll 4
+        for (int i = lane_id(); i < chunk.size / START_BYTES; i += LANES)
+            copy.store(i, ld_global(from + i));
+        __syncwarp();
     }
+    template <class T>
+    __device__ T load(int at) const {
+        return copy.as<T>().load(at / int(sizeof(T)));
+    }
+};
+
+// The lane's stream of a chunk, which is in `Bytes`.
+template <bool PAIRS, class Bytes = InGlobal>
+struct Streams {
+    Bytes bytes;
+    int size;
+    int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
+
+    // `copy`: memory for it, if it is InShared.
+    template <class... Copy>
+    __device__ explicit Streams(const Extent& chunk, Copy... copy)
+        : bytes(chunk, copy...), size(chunk.size) {}
+
+    __device__ uint32_t half(int at) const { return bytes.template load<uint16_t>(at); }
+    __device__ uint32_t word(int at) const { return bytes.template load<uint32_t>(at); }
     __device__ int stated() const { return half(STARTS + 2 * (TILES * g + m)); }
     __device__ int start() const { return stated() & 0x3fff; }
     __device__ int above_start() const { return stated() >> 14; }
@@ -61,7 +97,7 @@ struct Streams {
     }
     // Slots in use that the lane has counted; all lanes' together are nnz of the streams.
     __device__ int count() const {
-        uint4 words = ld_global(reinterpret_cast<const uint4*>(bytes) + lane_id());
+        uint4 words = bytes.template load<uint4>(int(sizeof(uint4)) * lane_id());
         int used = 0;
         for (uint32_t word : {words.x, words.y, words.z, words.w})
             used += __popc(~(word & word >> 1) & 0x55555555);

@@ -4,6 +4,7 @@
 #include "zero_row_24_tile.cuh"
 
 namespace lscd::zero_row_24 {
+namespace {  // zero_row_24.cuh has a Grid and a Place of its own
 
 constexpr int ROWS = TILE_ROWS, COLS = TILES * TILE_COLS;
 constexpr int64_t STRIPS = 4;  // of 64 rows
@@ -31,14 +32,18 @@ struct Grid {
     }
 };
 
-// Chunk blockIdx.x: its first row of A, its round, and whether it has entries.
+// A chunk, blockIdx.x if nothing else is said: its first row of A, its round, and whether it has
+// entries.
 struct Place {
     int64_t row;
     int round;
     bool of_level, entries;
+    __device__ Place(const Grid& A, int64_t strip, int round)
+        : row(strip * ROWS), round(round), of_level(A.of_level(round)),
+          entries(of_level || !A.levels) {}
+    __device__ int64_t number(const Grid& A) const { return row / ROWS * A.rounds + round; }
     __device__ explicit Place(const Grid& A)
-        : row(int64_t(blockIdx.x) / A.rounds * ROWS), round(int(blockIdx.x % A.rounds)),
-          of_level(A.of_level(round)), entries(of_level || !A.levels) {}
+        : Place(A, blockIdx.x / A.rounds, int(blockIdx.x % A.rounds)) {}
 };
 
 __device__ inline void load_level(const Tiles& tiles, const Source& dense, int64_t row, int64_t k) {
@@ -115,4 +120,5 @@ class Entries {
     }
 };
 
+}  // namespace
 }  // namespace lscd::zero_row_24

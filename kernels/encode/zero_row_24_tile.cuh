@@ -47,6 +47,24 @@ class Tiles {
     __device__ void put(int row, int col, uint32_t weight) const {
         weights_.store(row * STRIDE + col, uint16_t(weight));
     }
+    __device__ void clear() const {
+        Shared<uint32_t> pairs = weights_.as<uint32_t>();
+        for (int i = lane_id(); i < ROWS * STRIDE / 2; i += LANES) pairs.store(i, 0);
+        __syncwarp();
+    }
+    // store8(m, r, col, weights): the other way round.
+    template <class Store8>
+    __device__ void store(Store8 store8) const {
+        Shared<uint32_t> pairs = weights_.as<uint32_t>();
+        __syncwarp();
+        for (int i = lane_id(); i < ROWS * TILE_COLS / 8; i += LANES) {
+            int row = i / (TILE_COLS / 8), eight = i % (TILE_COLS / 8);
+            int word = row * STRIDE / 2 + 4 * eight;
+            store8(row / TILE_ROWS, row % TILE_ROWS, 8 * eight,
+                   make_uint4(pairs.load(word), pairs.load(word + 1), pairs.load(word + 2),
+                              pairs.load(word + 3)));
+        }
+    }
     // load8(m, r, col): eight weights of a row of tile m.
     template <class Load8>
     __device__ void load(Load8 load8) const {

@@ -8,7 +8,8 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
     decoding       STREAM · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes, or its arithmetic at DENSE_PEAK, whatever takes longer
 
-For decoding there are no rows yet: that it streams is arithmetic.
+and what a launch takes beside that, once for a kernel, for the others once for each piece of A.
+For decoding there are no rows yet: that it streams, and starts as dense products do, is assumed.
 """
 
 import functools
@@ -19,24 +20,26 @@ import torch
 from lab_utils.analysis.compression import VALUE_BYTES
 from lab_utils.catalog import device, devices
 
-STREAM = 1.16  # time of a dense product of few columns, in that of reading its weights
-DENSE_PEAK = 0.75  # of the datasheet's peak: dense products of 512 columns
+STREAM = 1.08  # time of a dense product of few columns, in that of reading its weights
+DENSE_PEAK = 0.77  # of the datasheet's peak: dense products of 512 columns
+START_US = 5.0  # of a dense product
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
 
 
 class Cost(NamedTuple):
-    """Of a pass over A, in the time of reading so many bytes: a, b and c above."""
+    """Of a pass over A, in the time of reading so many bytes: a, b and c above; of a launch."""
 
     encoded: float
     dense: float
     columns: float
+    start_us: float
 
 
 COSTS = {
-    "tiled_csl": Cost(0.82, 0.34, 0.78),
-    "tca_bme": Cost(0.23, 1.40, 0.94),
-    "zero_row_24": Cost(1.08, 0.00, 0.77),
-    "zero_row_24_strips": Cost(0.56, 0.39, 0.22),
+    "tiled_csl": Cost(0.83, 0.17, 0.83, 9.9),
+    "tca_bme": Cost(0.23, 1.22, 1.00, 9.5),
+    "zero_row_24": Cost(0.92, 0.00, 0.73, 8.1),
+    "zero_row_24_strips": Cost(0.53, 0.28, 0.22, 12.2),
 }
 
 
@@ -49,7 +52,9 @@ class Gpu(NamedTuple):
 
 
 class Product(NamedTuple):
-    """What decides: the format and bytes of A [M, K], N, and the columns of a kernel's pass."""
+    """What decides: the format and bytes of A [M, K], N, the columns of a kernel's pass, and the
+    pieces that A is decoded in.
+    """
 
     format: str
     encoded_bytes: int
@@ -57,6 +62,7 @@ class Product(NamedTuple):
     K: int
     N: int
     block_n: int
+    pieces: int = 1
 
     @property
     def dense_bytes(self) -> int:
@@ -69,21 +75,23 @@ class Product(NamedTuple):
 
 def kernel_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes while it multiplies, in µs."""
-    a, b, c = COSTS[product.format]
+    a, b, c, start_us = COSTS[product.format]
     dense = (b + c * product.block_n / 64) * product.dense_bytes
-    return product.passes * _read_us(a * product.encoded_bytes + dense, gpu)
+    return start_us + product.passes * _read_us(a * product.encoded_bytes + dense, gpu)
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:
     """Time of writing A dense, in µs."""
-    return STREAM * _read_us(product.encoded_bytes + product.dense_bytes, gpu)
+    streamed = _read_us(product.encoded_bytes + product.dense_bytes, gpu)
+    return START_US * product.pieces + STREAM * streamed
 
 
 def dense_us(product: Product, gpu: Gpu) -> float:
     """Time of the dense product, in µs."""
     flop = 2 * product.M * product.K * product.N
     arithmetic = flop / (DENSE_PEAK * gpu.peak_tflops * 1e6)
-    return max(STREAM * _read_us(product.dense_bytes, gpu), arithmetic)
+    streamed = STREAM * _read_us(product.dense_bytes, gpu)
+    return START_US * product.pieces + max(streamed, arithmetic)
 
 
 @functools.cache  # every launch asks

@@ -94,7 +94,8 @@ def _decodes_first(A: SparseMatrix, N: int, layout: Any) -> tuple[bool, str]:
     """Whether A is decoded before a product with N columns, and why."""
     if way := _forced.get():
         return way == "decoded", "forced"
-    product = Product(A.name, A.nbytes, *A.shape, N, layout.block_n)
+    pieces = -(-A.shape[0] // decoded.rows_of_piece(A))
+    product = Product(A.name, A.nbytes, *A.shape, N, layout.block_n, pieces)
     return decodes_first(product, gpu_of(A.device))
 
 

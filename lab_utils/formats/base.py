@@ -33,6 +33,7 @@ class SparseMatrix(ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     ROW_BLOCK: ClassVar[int] = 1  # rows that are encoded together
+    WRITES_ZEROS: ClassVar[bool] = False  # whether `_unpack` does, on a GPU
     ARRAYS: ClassVar[dict[str, torch.dtype | None]]
 
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
@@ -57,7 +58,7 @@ class SparseMatrix(ABC):
     def _unpack(self, dense: Tensor, first: int) -> None:
         """Write the non-zeros of the rows from `first` on into `dense` [rows, K].
 
-        It holds zeros, and is on the arrays' device; its rows are as `decode_rows` takes them.
+        It holds zeros, but on a GPU with WRITES_ZEROS; its rows are as `decode_rows` takes them.
         """
 
     @abstractmethod
@@ -79,7 +80,7 @@ class SparseMatrix(ABC):
         place = {"dtype": self.dtype, "device": self.device}
         dense = torch.empty(self.shape, **place) if out is None else out
         self._check_out(dense, self.shape)
-        self._unpack(dense.zero_(), 0)
+        self._unpack(self._cleared(dense), 0)
         return dense
 
     def decode_rows(self, first: int, out: Tensor) -> Tensor:
@@ -96,8 +97,11 @@ class SparseMatrix(ABC):
                 "of A, but for its last rows"
             )
         self._check_out(out, (rows, K))
-        self._unpack(out.zero_(), first)
+        self._unpack(self._cleared(out), first)
         return out
+
+    def _cleared(self, out: Tensor) -> Tensor:
+        return out if out.is_cuda and self.WRITES_ZEROS else out.zero_()
 
     def _check_out(self, out: Tensor, shape: tuple[int, int]) -> None:
         found = (out.shape, out.dtype, out.device, out.is_contiguous())

@@ -30,6 +30,7 @@ class SparTA(SparseMatrix):
     """
 
     name = "sparta"
+    WRITES_ZEROS = True
     ARRAYS: ClassVar = {
         prefix + name: dtype
         for prefix, part in PARTS.items()

@@ -38,7 +38,7 @@ class TcaBme(SparseMatrix):
     """
 
     name = "tca_bme"
-    ROW_BLOCK = GROUP
+    ROW_BLOCK, WRITES_ZEROS = GROUP, True
     ARRAYS: ClassVar = {
         "bitmap": torch.int64,
         "values": WEIGHT,

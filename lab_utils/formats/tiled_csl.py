@@ -39,7 +39,7 @@ class TiledCsl(SparseMatrix):
     """
 
     name = "tiled_csl"
-    ROW_BLOCK = TILE_ROWS
+    ROW_BLOCK, WRITES_ZEROS = TILE_ROWS, True
     ARRAYS: ClassVar = {"words": torch.int32, "tile_offsets": torch.int32}
 
     @classmethod

@@ -37,6 +37,7 @@ class TwoFour(SparseMatrix):
     """
 
     name = "2:4"
+    WRITES_ZEROS = True
     ARRAYS: ClassVar = {"values": WEIGHT, "indices": torch.uint8}
 
     @classmethod

@@ -33,7 +33,7 @@ class ZeroRowChunks(SparseMatrix):
     """
 
     PROBLEMS: ClassVar[dict[int, str]]
-    ROW_BLOCK = 64
+    ROW_BLOCK, WRITES_ZEROS = 64, True
 
     @abstractmethod
     def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
