@@ -56,6 +56,14 @@ def test_lines_are_the_rows_and_each_side_s_best(rows) -> None:
     assert points(fig, "transformers, 1 GPU", "x2") == {}
 
 
+def test_at_best_one_format_stands_for_each_side(rows) -> None:
+    one = row("tiled_csl", 8, 500, sparsity=0.8)
+    fig = drawn(pd.concat([rows, pd.DataFrame([one])]))
+    assert points(fig, "Tiled-CSL 80 %, 1 GPU", "x") == {"8": 500}
+    assert points(fig, "Tiled-CSL 80 %, 1 GPU", "x2") == {"8": 2.5}
+    assert points(fig, "TCA-BME 80 %, 1 GPU", "x2")[BEST] == 9.6
+
+
 def test_models_of_several_formats_are_named_by_all(rows) -> None:
     mixed = rows.assign(format=rows.format.replace("tca_bme", "tca_bme+tiled_csl"))
     assert points(drawn(mixed), "TCA-BME + Tiled-CSL 80 %, 1 GPU", "x")["8"] == 480

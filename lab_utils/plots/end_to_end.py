@@ -39,21 +39,23 @@ def generation_throughput(
 ) -> go.Figure:
     """Figures 13, 15 and 16a: tokens per GPU-second by batch, and speed-up over dense.
 
-    Lines are measured; the speed-up is over our dense decoder at the same batch, and at "best" each
-    side has its own best batch. Open marks are published, on A100s: tables flash_llm_throughput
-    and flash_llm_end_to_end. Left, a mark without a known batch lies at "best".
+    Lines are measured; the speed-up is over our dense decoder at the same batch. At "best" stands
+    one mark for each sparsity: the best of all formats and batches. Open marks are published, on
+    A100s: tables flash_llm_throughput and flash_llm_end_to_end. Left, a mark without a known batch
+    lies at "best".
     """
     rows = rows[rows.model.eq(model)]
+    rows = rows.assign(best=_is_best(rows))
     fig = make_subplots(
         cols=2, horizontal_spacing=0.1,
         subplot_titles=["tokens per GPU-second", "speed-up over dense, per GPU"],
     )  # fmt: skip
+    _add_published(fig, throughput[throughput.model.eq(model)], speedup[speedup.model.eq(model)])
     for name, part in _series(rows):
-        by_batch = _with_best(part.set_index("batch").tokens_per_gpu_second)
+        by_batch = _with_best(part)
         _add_line(fig, name, part, by_batch, col=1)
         if part.format.iloc[0] not in ("dense", TRANSFORMERS):
             _add_line(fig, name, part, _over_dense(rows, by_batch), col=2)
-    _add_published(fig, throughput[throughput.model.eq(model)], speedup[speedup.model.eq(model)])
     _batch_axes(fig)
     return titled(
         fig,
@@ -130,14 +132,23 @@ def _series(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return list(rows.groupby("series", sort=False))
 
 
-def _with_best(by_batch: pd.Series) -> pd.Series:
-    return pd.concat([by_batch, pd.Series({BEST: by_batch.max()})]).rename(index=str)
+def _is_best(rows: pd.DataFrame) -> pd.Series:
+    """Whether no other row of its side has more tokens per GPU-second."""
+    side = [rows.format.eq(TRANSFORMERS), rows.sparsity]
+    rates = rows.tokens_per_gpu_second
+    return rates.eq(rates.groupby(side).transform("max"))
+
+
+def _with_best(rows: pd.DataFrame) -> pd.Series:
+    """Tokens per GPU-second by batch, and at "best" where a row is its side's best."""
+    marked = pd.concat([rows, rows[rows.best].assign(batch=BEST)])
+    return marked.set_index("batch").tokens_per_gpu_second.rename(index=str)
 
 
 def _over_dense(rows: pd.DataFrame, by_batch: pd.Series) -> pd.Series:
     """Ratio to the best of our dense decoder at each batch, where it has one."""
-    dense = rows[rows.format.eq("dense")].groupby("batch").tokens_per_gpu_second.max()
-    return (by_batch / _with_best(dense).reindex(by_batch.index)).dropna()
+    dense = _with_best(rows[rows.format.eq("dense")]).groupby(level=0).max()
+    return (by_batch / dense.reindex(by_batch.index)).dropna()
 
 
 def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: int) -> None:
@@ -149,7 +160,7 @@ def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: 
     for part, mode in ((y[~at_best], "lines+markers"), (y[at_best], "markers")):
         fig.add_scatter(x=part.index, y=part, mode=mode, marker=look, line=line,
                         name=name, legendgroup=name, row=1, col=col)  # fmt: skip
-        fig.data[-1].update(showlegend=col == 1 and mode != "markers")
+        fig.data[-1].update(showlegend=col == 1 and mode != "markers", legendrank=1)
         fig.data[-1].hovertemplate = f"{name}, batch %{{x}}: %{{y:.4g}}<extra></extra>"
 
 
