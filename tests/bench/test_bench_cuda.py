@@ -90,6 +90,13 @@ def test_launches_rotate_over_the_copies() -> None:
     assert calls == [0, 1, 2, 0, 1]
 
 
+def test_both_ways_are_measured_where_columns_are_many() -> None:
+    formats = ["tca_bme", "tiled_csl", "tca_bme"]
+    few, many = ([(one.name, one.way) for one in cuda.ours(formats, N)] for N in (64, 65))
+    assert few == [("tca_bme", None), ("tiled_csl", None)]
+    assert many == [(name, way) for name, _ in few for way in ("fused", "decoded")]
+
+
 def test_what_cannot_run_or_is_wrong_is_left_out(monkeypatch) -> None:
     monkeypatch.setattr(graphs, "timed", lambda function, before: (function(), 50.0))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
@@ -153,6 +160,17 @@ def test_rows_of_the_gpu(rows: pd.DataFrame) -> None:
     kernels = {f"{format}_{'wgmma' if format.endswith('strips') else 'mma'}" for format in works}
     assert set(ours.kernel) == kernels and (ours.split_k > 0).all()
     assert set(rows.backend) == {"cuda", "baseline"}
+
+
+@pytest.mark.gpu
+def test_rows_of_both_ways() -> None:
+    case = Case(500, 520, 130, 0.6, "fp16")
+    names = ["tca_bme", "tiled_csl"]
+    rows = bench.measure(case, names, device="cuda", baselines=["cublas_mm"], repeats=2)
+    found = {row["kernel"]: row["encoded_bytes"] for row in rows}
+    assert list(found) == ["cublas_mm", "tca_bme_mma", "tca_bme_decoded", "tiled_csl_mma",
+                           "tiled_csl_decoded"]  # fmt: skip
+    assert all(found[f"{name}_mma"] == found[f"{name}_decoded"] for name in names)
 
 
 @pytest.mark.gpu
