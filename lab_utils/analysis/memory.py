@@ -18,14 +18,15 @@ TERMS = {
     "tables": "embeddings, positions, biases and norms, whole on every GPU",
     "cache": "keys and values of every position of every sequence",
     "activations": "tensors of the prompt phase that live at the same time",
-    "workspace": "partial sums, a matrix decoded for the prompt phase, buffers of libraries",
+    "workspace": "partial sums, rows decoded for the prompt phase, buffers of libraries",
     "graphs": "private memory of captured decode steps",
     "context": "the driver, and the kernels' code",
 }
 USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
 CONTEXT_BYTES = 0.89e9  # what dense OPT-30B took on one H200 beyond the other terms (CUDA 13.0)
 LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90, for each stream; less elsewhere
-DENSE_ABOVE = 256  # tokens: with more, lab_utils.llm decodes a matrix and multiplies it dense
+# With more tokens a product may decode a matrix first, so much of it at a time (backends.decoded).
+ONE_PASS, PIECE_BYTES = 64, 256 << 20
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = {"zero_row_24": 0.015, "zero_row_24_strips": 0.045}  # of bytes, to avoid bank conflicts
 # Partial sums in fp32 that a product adds, for each column: two rows of 64 of each of the workers
@@ -208,23 +209,23 @@ def _activations(work: Workload) -> float:
     """Of the feed-forward half, the wider one: x, before attention and after it, its norm, fc1's
     and fc2's output.
 
-    A sparse layer that is not decoded first adds its bias in a second copy of its output. Logits
-    are of the last position alone.
+    A sparse layer adds its bias in a second copy of its output. Logits are of the last position
+    alone.
     """
     m, tokens = work.model, work.batch * work.prompt
     widths = 4 * m.hidden + m.ffn / work.gpus
-    if work.format != "dense" and tokens <= DENSE_ABOVE:
+    if work.format != "dense":
         widths += max(m.ffn / work.gpus - m.hidden, m.hidden)
     return VALUE_BYTES * (tokens * widths + work.batch * m.vocab)
 
 
 def _workspace(work: Workload) -> float:
-    """cuBLAS's buffer; for sparse weights a step's sums, one decoded matrix, and the compiler's."""
+    """cuBLAS's buffer; for sparse weights a step's sums, decoded rows, and the compiler's."""
     if work.format == "dense":
         return LIBRARY_BYTES
     shapes = layer_shapes(work.model, work.gpus).values()
-    decoded = max(VALUE_BYTES * M * K for M, K in shapes)
-    decoded *= work.batch * work.prompt > DENSE_ABOVE
+    decoded = min(PIECE_BYTES, max(VALUE_BYTES * M * K for M, K in shapes))
+    decoded *= work.batch * work.prompt > ONE_PASS
     return _sums(work) + decoded + COMPILER_BYTES + LIBRARY_BYTES
 
 

@@ -7,15 +7,16 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.compression import VALUE_BYTES
+from lab_utils.analysis.memory import PIECE_BYTES
 from lab_utils.formats import SparseMatrix
-
-# Of scratch memory, at most, but for a block of rows that is larger: a piece of 10^4 x 10^4 weights
-# keeps every multiprocessor of a large GPU busy, and is little beside what A saves.
-PIECE_BYTES = 256 << 20
 
 
 def rows_of_piece(A: SparseMatrix) -> int:
-    """Rows that are decoded together: pieces are equal but for rounding, and the last one."""
+    """Rows that are decoded together: pieces are equal but for rounding, and the last one.
+
+    PIECE_BYTES of scratch memory hold a piece, or a block of rows that is larger: 10^4 x 10^4
+    weights keep every multiprocessor of a large GPU busy, and are little beside what A saves.
+    """
     M, K = A.shape
     most = max(A.ROW_BLOCK, PIECE_BYTES // (VALUE_BYTES * K) // A.ROW_BLOCK * A.ROW_BLOCK)
     pieces = -(-M // most)

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lab_utils.analysis.memory import DENSE_ABOVE as DENSE_ABOVE_ON_GPU
 from lab_utils.llm import one_kernel
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.one_kernel import in_step
@@ -24,17 +23,17 @@ from lab_utils.llm.parallel import ALONE, Ranks
 from lab_utils.llm.residual import Product, Residual
 from lab_utils.llm.scratch import Scratch
 from lab_utils.nn import SparseLinear
+from lab_utils.ops import explain
 
 MATRICES = ("qkv", "out", "fc1", "fc2")
 POSITION_OFFSET = 2  # rows of the position table that OPT keeps for padding
 
 # A kernel that decodes while it multiplies decodes anew for each block of tokens. Above so many
 # tokens, by kind of device, a matrix is decoded first, once, for one dense product: then a dense
-# copy of one matrix is in memory. On an H200, where decoding has the bytes of about three passes
-# over the dense weights (zeros, values, the product), measured rows say that this pays for every
-# kernel at 512 tokens and for few at 128; a test holds the number to data/measured/h200/spmm.csv.
-# Two cores of a CPU break even near 512 tokens as well, in one trial of 4096 x 4096.
-DENSE_ABOVE = {"cuda": DENSE_ABOVE_ON_GPU, "cpu": 512}
+# copy of one matrix is in memory. Two cores of a CPU break even near 512 tokens, in one trial of
+# 4096 x 4096. On a GPU the product does so itself, piece by piece, where its plan expects it to be
+# faster.
+DENSE_ABOVE = {"cpu": 512}
 
 Attend = Callable[[int, Product], Tensor]
 
@@ -142,12 +141,15 @@ class Layer(nn.Module):
         shape = f"{name} [{linear.out_features}, {linear.in_features}]"
         if not isinstance(linear, SparseLinear):
             return f"{shape}: dense"
-        limit, format = self.limit(linear.weight.device), linear.weight.name
+        A, limit = linear.weight, self.limit(linear.weight.device)
         if tokens > limit:
             how = f"decoded first, multiplied dense ({tokens} tokens, above {limit})"
+        elif math.isinf(limit):
+            B = torch.empty(tokens, A.shape[1], dtype=A.dtype, device=A.device).T
+            how = f"{explain(A, B).kernel} ({tokens} tokens)"
         else:
             how = f"decoded in the kernel ({tokens} tokens, at most {limit})"
-        return f"{shape}: {format}, {how}"
+        return f"{shape}: {A.name}, {how}"
 
 
 class OPT(nn.Module):
