@@ -53,6 +53,7 @@ def measure(
         reset_peak(model.device)
         decoder = Decoder(model, batch, prompt + output)
         tell(f"batch {batch}: compiling and capturing")
+        torch.compiler.reset()  # or else a second batch had kernels for any number of sequences
         decoder.rehearse(prompts, output)
         tell(f"batch {batch}: timed generations{', and their parts' * breakdown}")
         run = partial(decoder.run, prompts, output)
