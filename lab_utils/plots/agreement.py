@@ -29,6 +29,7 @@ def count_agreement(rows: pd.DataFrame) -> go.Figure:
         f"{origin(rows)}, N = {case.N}, {case.sparsity:.0%} zeros; "
         "where not =, ncu has so many % more",
         height=225 + 27 * len(off),
+        width=1000,  # narrower, its numbers would run into each other
         margin={"t": 205, "r": 60, "b": 20},
     )
     return fig.update_layout(title={"xref": "container", "x": 0.02})

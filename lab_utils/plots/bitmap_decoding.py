@@ -55,7 +55,7 @@ def bitmap_nesting(nonzero: NDArray[np.bool_]) -> go.Figure:
         fig,
         "TCA-BME: the order of the tensor core's registers",
         "numbers: order in memory; dark: non-zeros; strips of 16 rows, one for each warp",
-        height=420, width=1000, margin={"l": 20, "r": 20, "t": 110, "b": 20}, showlegend=False,
+        height=370, width=800, margin={"l": 20, "r": 20, "t": 110, "b": 20}, showlegend=False,
     )  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def lane_decode(strip: Strip, lane: int, register: int = 0, k16: int = 0) -> go.
                         marker={"color": colour, "symbol": "square", "size": 12})  # fmt: skip
     legend = {"orientation": "h", "x": 0, "y": -0.13, "yanchor": "top"}
     title, subtitle = f"Lane {lane} fills its register a{register}", _told(lanes, lane, strip)
-    return titled(fig, title, subtitle, height=690, width=940, legend=legend,
+    return titled(fig, title, subtitle, height=690, width=800, legend=legend,
                   margin={"l": 30, "r": 20, "t": 120, "b": 90})  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def pipeline_timeline(
     fig.update_annotations(x=0, xanchor="left", font={"size": 13, "color": INK})
     height = 190 + 34 * sum(heights)
     return titled(
-        fig, title, f"{MODEL}; numbers: tiles; dotted: barriers", height=height, width=1000,
+        fig, title, f"{MODEL}<br>numbers: tiles; dotted: barriers", height=height,
         barmode="overlay", margin={"t": 110, "b": 110, "l": 120},
         legend={"orientation": "h", "x": 0, "y": -75 / (height - 220), "yanchor": "top"},
     )  # fmt: skip
