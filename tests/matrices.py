@@ -10,8 +10,8 @@ from lab_utils.patterns import PATTERNS, random_sparse
 # Every format, both word orders of Tiled-CSL, and options of zero-row 2:4 beside the chosen ones.
 VARIANTS = [(name, {}) for name in FORMATS] + [
     ("tiled_csl", {"reorder": False}),
-    ("zero_row_24", {"pairs": True, "slice_cols": 96, "reach": -1}),
-    ("zero_row_24", {"pairs": False, "slice_cols": 48, "reach": 16}),
+    ("zero_row_24", {"pairs": True, "slice_cols": 96, "reach": -1, "levels": 1}),
+    ("zero_row_24", {"pairs": False, "slice_cols": 48, "reach": 16, "levels": 0}),
     ("zero_row_24_strips", {"levels": 0, "reach": -1}),
     ("zero_row_24_strips", {"levels": 1, "reach": 8}),
 ]

@@ -1,4 +1,4 @@
-"""The Hopper kernel on the host: every compiled variant, its shares, its traces, its refusals."""
+"""The Hopper kernel on the host: every compiled variant, its traces, its refusals."""
 
 import ctypes
 import itertools
@@ -41,6 +41,25 @@ def test_masks_with_a_dense_tile(pattern) -> None:
     product(ZeroRow24.encode(W), W, 16, split_k=3)
 
 
+@pytest.mark.parametrize("levels", [0, 1])
+@pytest.mark.parametrize("sparsity", [0.0, 0.5, 1.0])
+def test_middle_weights_in_level_1_and_in_lists(sparsity, levels) -> None:
+    """Slices that end inside of a chunk of level 1: rows of B behind them are zeros."""
+    for N, (M, K, cols), pairs in itertools.product(
+        (8, 16, 32, 64), ((70, 40, 48), (65, 250, 192)), (False, True)
+    ):
+        W = random_sparse(M, K, sparsity, seed=N, mean=0.5)
+        product(ZeroRow24.encode(W, slice_cols=cols, pairs=pairs, levels=levels), W, N, split_k=2)
+
+
+@pytest.mark.parametrize("levels", [0, 1])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_middle_weights_of_clustered_masks(pattern, levels) -> None:
+    W = random_sparse(130, 300, 0.5, pattern=pattern, mean=0.5)
+    W[64:128, 48:200] = 1.5
+    product(ZeroRow24.encode(W, slice_cols=192, levels=levels), W, 8, split_k=3)
+
+
 def test_copies_of_two_chunks() -> None:
     """What `hopper.layout_of` chooses where chunks are small; shares with odd numbers of chunks."""
     W = random_sparse(300, 700, 0.95, mean=0.5)
@@ -76,71 +95,9 @@ def test_wide_products_fit_by_narrower_blocks() -> None:
         spmm(A, activations(20000, 8), backend="emulator")
 
 
-@pytest.mark.parametrize("workers", [1, 3, 16, 200])
-def test_shares_are_everything_once_and_equal(workers) -> None:
-    A = ZeroRow24.encode(random_sparse(1000, 900, 0.8), slice_cols=336)
-    shares, segments = hopper.share_out(A, workers, copy=2)
-    first, last, block, segment, *edges = shares.long().T[:7]
-    starts, of_block = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
-    assert first[0] == 0 and last[-1] == starts.numel() - 1 and torch.equal(first[1:], last[:-1])
-    sizes = (starts[last] - starts[first]).view(-1, workers)
-    for i, edge in enumerate(edges):  # of the block and the next one
-        assert torch.equal(edge, of_block[(block + i).clamp(max=of_block.numel() - 1)])
-    copies = (first[:, None] + torch.arange(0, 16, 2)).minimum(last[:, None])
-    assert torch.equal(shares[:, 8:].long(), starts[copies])
-    assert int((sizes - sizes.double().mean(1, keepdim=True)).abs().max()) <= starts.diff().max()
-    written = []  # (segment, block) of each sum that the kernel writes
-    for low, high, z, number in zip(first, last, block, segment, strict=True):
-        touched = torch.searchsorted(of_block, torch.arange(low, high), right=True) - 1
-        if high > low:
-            assert touched[0] == z
-            written += [(int(number) + i, int(t)) for i, t in enumerate(touched.unique())]
-    assert [number for number, _ in written] == list(range(int(segments[-1])))
-    for number, z in written:
-        assert segments[z] <= number < segments[z + 1]
-    assert len(written) <= hopper.slices_of(A) * (workers + hopper.row_blocks_of(A))
-
-
-@pytest.mark.parametrize("workers", [16, 48, 320])
-def test_workers_that_end_with_the_same_rows_merge(workers) -> None:
-    """Segments of a block: one of each team that ends with it, and one of a worker that goes on."""
-    A = ZeroRow24.encode(random_sparse(500, 900, 0.8), slice_cols=336)
-    shares, segments = hopper.share_out(A, workers, merging=16)
-    of_block = A.arrays["first_chunk"].long()
-    block_of = lambda chunk: int(torch.searchsorted(of_block, chunk, right=True)) - 1  # noqa: E731
-    written, teams = [], {}
-    for w, share in enumerate(shares.long()):
-        first, last, block, segment = share[:4].tolist()
-        leader, span, rank, members = (int(share[7]) >> shift & 255 for shift in (0, 8, 16, 24))
-        if first == last:
-            assert members == 0 and (span == 0 or leader < w % 16 < leader + span - 1)
-            continue
-        ends_with = block_of(share[1] - 1)
-        written += [(segment + i, block + i) for i in range(ends_with - block)]
-        team = teams.setdefault((w // 16, ends_with), [])
-        team.append(w % 16)
-        assert (leader, rank) == (team[0], len(team) - 1)
-        assert leader <= w % 16 < leader + span and len(team) <= members
-        if rank == 0:
-            written.append((segment + ends_with - block, ends_with))
-        elif ends_with != block or segment != written[-1][0]:
-            pytest.fail(f"worker {w} adds to segment {segment}, its team to {written[-1][0]}")
-    assert [number for number, _ in written] == list(range(int(segments[-1])))
-    for number, z in written:
-        assert segments[z] <= number < segments[z + 1]
-    assert any(len(team) > 1 for team in teams.values())
-
-
-def test_shares_are_found_once() -> None:
-    A = ZeroRow24.encode(random_sparse(100, 100, 0.5))
-    again = ZeroRow24.of_valid(A.shape, A.dtype, A.arrays, A.constants)  # as an operator sees it
-    assert hopper.share_out(A, 4).shares is hopper.share_out(again, 4).shares
-    assert hopper.share_out(A.clone(), 4).shares is not hopper.share_out(A, 4).shares
-
-
 def test_a_trace_counts_what_the_layout_promises() -> None:
     W = random_sparse(256, 480, 0.6)
-    A = ZeroRow24.encode(W, pairs=False)
+    A = ZeroRow24.encode(W, pairs=False, levels=0)
     with emulator.recording() as traces:
         spmm(A, activations(480, 16), backend="emulator")
     trace, chunks = traces[0], hopper.chunks_of(A)
@@ -161,6 +118,19 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
         trace.lines[p] for p in trace.lines if (p.function, p.operation) == ("smem2tc", "ldmatrix")
     ]
     assert sum(r.wavefronts for r in regular) == 4 * sum(r.requests for r in regular)
+
+
+@pytest.mark.parametrize("N", [8, 16, 32, 64])
+def test_rows_of_level_1_meet_in_no_bank(N) -> None:
+    A = ZeroRow24.encode(random_sparse(64, 480, 0.7), levels=1)
+    with emulator.recording() as traces:
+        spmm(A, activations(480, N), backend="emulator")
+    loads = [
+        counts for place, counts in traces[0].lines.items()
+        if (place.function, place.operation) == ("smem2tc", "ldmatrix")
+    ]  # fmt: skip
+    assert sum(one.requests for one in loads) == (10 + 4) * 2 * N // 8
+    assert all(one.wavefronts == 4 * one.requests for one in loads)
 
 
 def test_explain_names_slices_and_shares() -> None:

@@ -65,8 +65,8 @@ def test_tables_are_those_of_the_formulas() -> None:
     assert packed[0.5] == ZeroRow24.expected_nbytes(M, K, 0.5) * 64 / (M * K)
     assert (packed < table["zero-row 2:4, pairs"]).all()
     A = ZeroRow24.encode(random_sparse(512, 2304, 0.6))
-    extra = hopper.chunks_of(A) / (512 // 64 * 2304 // 48) - 1
-    assert budget.extra_share(512, 2304, [0.6])[0.6] == pytest.approx(extra, abs=0.02)
+    further = hopper.chunks_of(A) / (512 // 64 * 2304 // 48) - 1
+    assert budget.further_share(512, 2304, [0.6])[0.6] == pytest.approx(further, abs=0.005)
 
 
 # --- figures
@@ -74,11 +74,11 @@ def test_tables_are_those_of_the_formulas() -> None:
 
 def test_bytes_have_a_line_for_each_encoding() -> None:
     grid = [0.5, 0.7, 0.9]
-    formulas, extra = budget.bytes_table(M, K, grid), budget.extra_share(M, K, grid)
-    encoded = pd.DataFrame({"sparsity": [0.6], "bytes": [70.0], "extra": [0.2]})
-    fig = plots.encoded_bytes(formulas, extra, encoded)
+    formulas, further = budget.bytes_table(M, K, grid), budget.further_share(M, K, grid)
+    encoded = pd.DataFrame({"sparsity": [0.6], "bytes": [70.0], "further": [0.2]})
+    fig = plots.encoded_bytes(formulas, further, encoded)
     lines = [trace for trace in fig.data if trace.mode == "lines"]
-    assert [one.name for one in lines] == [*plots.hopper.ENCODINGS, "extra chunks"]
+    assert [one.name for one in lines] == [*plots.hopper.ENCODINGS, "further chunks"]
     assert set(plots.hopper.ENCODINGS) == set(formulas)
     assert [one.y[0] for one in fig.data if one.mode == "markers"] == [70.0, 0.2]
 

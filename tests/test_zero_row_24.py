@@ -14,6 +14,7 @@ from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import PATTERNS, random_sparse
 
 streams = pytest.mark.parametrize("pairs", [False, True])
+levels = pytest.mark.parametrize("levels", [0, 1])
 
 
 class SlowReading:
@@ -31,7 +32,8 @@ class SlowReading:
 
     def read_chunk(self, block: int, nth: int, data: np.ndarray) -> None:
         piece, row_block = divmod(block, self.row_blocks)
-        extra = 48 * nth >= min(self.cols, self.A.shape[1] - piece * self.cols)
+        cols = min(self.cols, self.A.shape[1] - piece * self.cols)
+        regular, of_level = -(-cols // 48), -(-cols // 144) * self.A.levels
         halves, words = data.view(np.uint16), data[:512].view(np.uint32)
         size = sum(int(halves[256 + tile]) >> 14 << 2 * tile for tile in range(4))
         assert 32 * size == data.size
@@ -44,7 +46,9 @@ class SlowReading:
                     if index == 3:
                         continue
                     column = 48 * nth + 3 * group + index
-                    if extra:
+                    if nth >= regular:
+                        column = 3 * (column - 48 * regular) + 1
+                    if nth >= regular + of_level:
                         column = int(halves[288 + 64 * tile + 4 * group + index])
                     value = halves[at // 2 + (slot if self.A.pairs or code & 3 != 3 else 0)]
                     place = 64 * row_block + 16 * tile + g + 8 * row, piece * self.cols + column
@@ -55,21 +59,24 @@ class SlowReading:
 
 
 @streams
-@pytest.mark.parametrize("shape", [(1, 1), (64, 48), (65, 130), (150, 31)])
+@levels
+@pytest.mark.parametrize("shape", [(1, 1), (64, 48), (65, 130), (150, 31), (70, 300)])
 @pytest.mark.parametrize("sparsity", [0.0, 0.4, 0.9, 1.0])
-def test_every_element_is_where_the_drawing_puts_it(shape, sparsity, pairs):
+def test_every_element_is_where_the_drawing_puts_it(shape, sparsity, levels, pairs):
     dense = random_sparse(*shape, sparsity, pattern="row_skewed")
-    A = ZeroRow24.encode(dense, slice_cols=96, pairs=pairs)
+    A = ZeroRow24.encode(dense, slice_cols=192, pairs=pairs, levels=levels)
+    A.validate()
     assert np.array_equal(SlowReading(A).dense, dense.view(torch.int16).numpy().view(np.uint16))
 
 
 @streams
+@levels
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_one_dense_tile(pattern, pairs):
+def test_one_dense_tile(pattern, levels, pairs):
     dense = random_sparse(200, 500, 0.8, pattern=pattern)
     dense[64:130, 48:203] = 1.5
     for reach in (-1, 0, 8):
-        A = ZeroRow24.encode(dense, 240, pairs, reach)
+        A = ZeroRow24.encode(dense, 240, pairs, reach, levels)
         A.validate()
         assert same_bits(A.decode(), dense)
 
@@ -78,16 +85,29 @@ def test_one_dense_tile(pattern, pairs):
 
 
 @streams
+@levels
 @pytest.mark.parametrize("sparsity", [0.05, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("slice_cols", [480, 2304])
-def test_bytes_are_expected(sparsity, pairs, slice_cols):
+def test_bytes_are_expected(sparsity, levels, pairs, slice_cols):
     M, K = 320, 5000
-    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, pairs, reach=-1)
-    density = np.float64(1 - sparsity)
-    expected = sum(analysis.parts(M, K, density, pairs, slice_cols).values())
-    assert A.nbytes == pytest.approx(expected, rel=0.008)
-    regular, extra, _ = analysis.chunks(M, K, density, slice_cols)
-    assert A.arrays["chunk_start"].numel() - 1 == pytest.approx(regular + extra, rel=0.01)
+    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, pairs, -1, levels)
+    options = np.float64(1 - sparsity), pairs, slice_cols, levels
+    assert A.nbytes == pytest.approx(sum(analysis.parts(M, K, *options).values()), rel=0.008)
+    chunks = A.arrays["chunk_start"].numel() - 1
+    assert chunks == pytest.approx(analysis.chunks(M, K, *options).count, rel=0.01)
+
+
+@streams
+@pytest.mark.parametrize("sparsity", [0.5, 0.55, 0.6, 0.65, 0.7])
+def test_levels_are_those_with_fewer_bytes(sparsity, pairs):
+    """And those of the formula, whose bytes are the encoding's but for a tenth of a percent."""
+    M, K = 512, 4608
+    dense = random_sparse(M, K, sparsity)
+    chosen, *both = (ZeroRow24.encode(dense, 2304, pairs, -1, n) for n in (None, 0, 1))
+    assert chosen.nbytes == min(A.nbytes for A in both)
+    assert [A.levels for A in both] == [0, 1]
+    expected = sum(analysis.parts(M, K, np.float64(1 - sparsity), pairs, 2304).values())
+    assert chosen.nbytes == pytest.approx(expected, rel=0.001)
 
 
 @pytest.mark.parametrize("sparsity", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
@@ -134,7 +154,7 @@ def wavefronts(A: ZeroRow24) -> float:
 # What the docstring of `encode` says, in plain order and with the default reach.
 @pytest.mark.parametrize(
     ("sparsity", "plain", "placed"),
-    [(0.5, 2.17, 1.69), (0.6, 2.02, 1.58), (0.7, 2.35, 1.6), (0.8, 1.97, 1.34), (0.9, 1.51, 1.1),
+    [(0.5, 2.13, 1.67), (0.6, 1.87, 1.52), (0.7, 2.35, 1.6), (0.8, 1.97, 1.34), (0.9, 1.51, 1.1),
      (0.95, 1.0, 1.0)],
 )  # fmt: skip
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
@@ -164,7 +184,7 @@ def test_weights_that_are_not_finite_are_flagged(dtype):
         dense[69, 99] = bad
         A = ZeroRow24.encode(dense)
         A.validate()
-        assert A.nonfinite and A.constants == (144, A.pairs, A.largest_chunk, 1)
+        assert A.nonfinite and A.constants == (144, A.levels, A.pairs, A.largest_chunk, 1)
         assert same_bits(A.decode(), dense)
 
 
@@ -184,6 +204,8 @@ def test_the_reference_multiplies_and_the_cpu_refuses():
         ({"slice_cols": 65568}, "slice_cols=65568"),
         ({"slice_cols": 48.0}, "slice_cols=48.0"),
         ({"pairs": 1}, "pairs=1; allowed: None, True, False"),
+        ({"levels": 2}, "levels=2; allowed: None, 0, 1"),
+        ({"levels": True}, "levels=True"),
         ({"reach": -2}, "reach=-2; allowed: -1 to 32 bytes"),
         ({"reach": 33}, "reach=33"),
         ({"reach": 0.5}, "reach=0.5"),
@@ -209,9 +231,11 @@ def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
     [
         ("geometry", 0, 50, "slice_cols is 50; allowed: multiples of 48 up to 240"),
         ("geometry", 0, 288, "slice_cols is 288"),
-        ("geometry", 1, 2, "pairs is 2; allowed: 0, 1"),
-        ("geometry", 2, 64, "its largest chunk is 64 bytes, and has "),
-        ("geometry", 3, 1, "nonfinite is 1, its values say 0"),
+        ("geometry", 1, 2, "levels is 2; allowed: 0, 1"),
+        ("geometry", 1, 0, "chunk 2 has a start outside of its values"),
+        ("geometry", 2, 2, "pairs is 2; allowed: 0, 1"),
+        ("geometry", 3, 64, "its largest chunk is 64 bytes, and has "),
+        ("geometry", 4, 1, "nonfinite is 1, its values say 0"),
         ("first_chunk", 0, 1, r"first_chunk begins and ends with \[1, "),
         ("first_chunk", 1, 0, "first_chunk does not ascend"),
         ("first_chunk", 1, 1, "a block has too few chunks"),
@@ -223,7 +247,7 @@ def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
     ],
 )
 def test_damage_is_named(name, at, value, message):
-    A = encoded(pairs=False)
+    A = encoded(pairs=False, levels=1)
     with pytest.raises(ValueError, match=f"invalid zero_row_24 encoding.*{message}"):
         ZeroRow24(A.shape, A.dtype, damaged(A, name, at, value))
 
@@ -235,13 +259,21 @@ def test_a_weight_outside_of_the_matrix_is_found():
 
 
 def test_a_weight_that_is_stored_twice_is_found():
-    A = ZeroRow24.encode(torch.ones(1, 3, dtype=torch.float16), pairs=False)
+    A = ZeroRow24.encode(torch.ones(1, 3, dtype=torch.float16), pairs=False, levels=0)
     data = A.arrays["data"].clone()
     lists = A.arrays["chunk_start"][1] * 16 + 576
     assert data[lists : lists + 2].tolist() == [1, 0]  # the extra chunk holds column 1
     data[lists] = 0
     with pytest.raises(ValueError, match="it stores a weight twice"):
         ZeroRow24(A.shape, A.dtype, {**A.arrays, "data": data})
+
+
+def test_lists_read_as_values_are_found():
+    A = encoded(levels=0)
+    geometry = A.arrays["geometry"].clone()
+    geometry[1] = 1  # extra chunks become those of level 1
+    with pytest.raises(ValueError, match="has a non-zero that is no value"):
+        ZeroRow24(A.shape, A.dtype, {**A.arrays, "geometry": geometry})
 
 
 def test_what_a_free_slot_could_read_is_zero():

@@ -2,7 +2,7 @@
 // bytes of each chunk, which are those of kernels/cpu/encode/zero_row_24_*.cpp.
 //
 //   queue: a block of four warps for 64 rows of a slice, a warp for a tile's 16 rows,
-//          a lane for a group of three columns, then of three columns of the queue
+//          a lane for a group of three columns, or of level 1, then of three columns of the queue
 //   place, pack: a warp for a chunk, a lane for a stream (zero_row_24_tile.cuh)
 #include "zero_row_24.cuh"
 #include "zero_row_24_place.cuh"
@@ -38,35 +38,50 @@ struct Filling {
     }
 };
 
+// What a lane has found in its groups of 16 rows.
+struct Found {
+    const Source& dense;
+    uint32_t exponent;
+    int nnz = 0;
+    bool bad = false;
+
+    // Rows, from `row` on, that have three weights from column k on; columns end at `end`.
+    __device__ uint32_t full(int64_t row, int64_t k, int64_t end) {
+        uint32_t rows = 0;
+#pragma unroll 4
+        for (int r = 0; r < TILE_ROWS; r++) {
+            int present = 0;
+            for (int i = 0; i < 3; i++) {
+                uint32_t weight = k + i < end ? dense.load(row + r, k + i) : 0;
+                present += weight != 0;
+                bad |= (weight & exponent) == exponent;
+            }
+            nnz += present;
+            rows |= uint32_t(present == 3) << r;
+        }
+        return rows;
+    }
+};
+
 __global__ void __launch_bounds__(TILES * LANES)
     queue(Grid grid, Source dense, uint32_t exponent, uint32_t* queues, int* queued, int* nnz,
           int* nonfinite) {
     Block block(grid, blockIdx.x);
     int64_t tile = int64_t(blockIdx.x) * TILES + warp_id();
-    int64_t first_row = block.row + warp_id() * TILE_ROWS;
+    int64_t row = block.row + warp_id() * TILE_ROWS;
     Filling filling{queues + tile * (grid.slice_cols / 2)};
-    int count = 0;
-    bool bad = false;
-    for (int c = 0; c < block.cols; c += 3 * LANES) {
-        int col = c + 3 * lane_id();
-        uint32_t full = 0;
-#pragma unroll 4
-        for (int r = 0; r < TILE_ROWS; r++) {
-            int present = 0;
-            for (int i = 0; i < 3; i++) {
-                bool inside = col + i < block.cols;
-                uint32_t weight = inside ? dense.load(first_row + r, block.col + col + i) : 0;
-                present += weight != 0;
-                bad |= (weight & exponent) == exponent;
-            }
-            count += present;
-            full |= uint32_t(present == 3) << r;
-        }
-        filling.append(col + 1, full);
+    Found found{dense, exponent};
+    int width = grid.levels ? 9 : 3;
+    for (int c = 0; c < block.cols; c += width * LANES) {
+        int col = c + width * lane_id();
+        uint32_t rows = ~0u;
+        for (int i = 0; i < width; i += 3)
+            rows &= found.full(row, block.col + col + i, block.col + block.cols);
+        filling.append(col + width / 2, rows);
     }
     filling.append_thirds();
-    count = __reduce_add_sync(ALL_LANES, count);
-    bad = __any_sync(ALL_LANES, bad);
+    int count = __reduce_add_sync(ALL_LANES, found.nnz);
+    bool bad = __any_sync(ALL_LANES, found.bad);
     if (lane_id()) return;
     st_global(queued + tile, filling.length);
     st_global(nnz + tile, count);
@@ -132,7 +147,7 @@ __global__ void __launch_bounds__(LANES)
     halves.store(STARTS / 2 + TILES * g + m, uint16_t(start | (size >> 2 * m & 3) << 14));
     for (int i = lane_id(); here.extra && i < LIST_BYTES / 2; i += LANES) {
         Queue queue = plan.queue(here.z, i / (4 * GROUPS));
-        int col = (here.nth - here.block.regular) * COLS + i % (4 * GROUPS) / 4 * 3 + i % 4;
+        int col = (here.nth - here.block.fixed) * COLS + i % (4 * GROUPS) / 4 * 3 + i % 4;
         halves.store(LISTS / 2 + i, uint16_t(i % 4 < 3 ? queue.column(col) : NOTHING));
     }
     __syncwarp();
@@ -149,10 +164,10 @@ using namespace lscd::zero_row_24;
 // [blocks][4]: of each 16 rows of a slice. nonfinite [1], of zeros: 1 if a weight has all bits of
 // `exponent`.
 LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t K,
-                                       int64_t slice_cols, int64_t exponent, uint32_t* queues,
-                                       int* queued, int* nnz, int* nonfinite,
+                                       int64_t slice_cols, int64_t levels, int64_t exponent,
+                                       uint32_t* queues, int* queued, int* nnz, int* nonfinite,
                                        cudaStream_t stream) {
-    Grid grid{M, K, slice_cols};
+    Grid grid{M, K, slice_cols, levels};
     return launch(queue, grid.blocks(), TILES * LANES, stream, grid, Source(dense, M, K),
                   uint32_t(exponent), queues, queued, nnz, nonfinite);
 }
@@ -160,11 +175,11 @@ LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t
 // starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:
 // in units of 16 bytes.
 LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t K,
-                                       int64_t slice_cols, int64_t pairs, uint32_t* queues,
-                                       const int* queued, const int* first_chunk, int64_t chunks,
-                                       int64_t reach, uint16_t* starts, int* sizes,
+                                       int64_t slice_cols, int64_t levels, int64_t pairs,
+                                       uint32_t* queues, const int* queued, const int* first_chunk,
+                                       int64_t chunks, int64_t reach, uint16_t* starts, int* sizes,
                                        cudaStream_t stream) {
-    Plan plan{{M, K, slice_cols}, Source(dense, M, K), queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), queues, queued, first_chunk};
     int bytes = pairs ? sizeof(PlaceMemory<true>) : sizeof(PlaceMemory<false>);
     return launch_with(bytes, pairs ? place<true> : place<false>, chunks, LANES, stream, plan,
                        int(reach), starts, sizes);
@@ -172,11 +187,11 @@ LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t
 
 // data [16 * chunk_start[chunks]].
 LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t K,
-                                      int64_t slice_cols, int64_t pairs, uint32_t* queues,
-                                      const int* queued, const int* first_chunk, int64_t chunks,
-                                      const uint16_t* starts, const int* chunk_start, uint4* data,
-                                      cudaStream_t stream) {
-    Plan plan{{M, K, slice_cols}, Source(dense, M, K), queues, queued, first_chunk};
+                                      int64_t slice_cols, int64_t levels, int64_t pairs,
+                                      uint32_t* queues, const int* queued, const int* first_chunk,
+                                      int64_t chunks, const uint16_t* starts,
+                                      const int* chunk_start, uint4* data, cudaStream_t stream) {
+    Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), queues, queued, first_chunk};
     return launch_with(sizeof(PackMemory), pairs ? pack<true> : pack<false>, chunks, LANES, stream,
                        plan, starts, chunk_start, data);
 }

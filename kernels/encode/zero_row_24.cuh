@@ -14,18 +14,24 @@ __host__ __device__ constexpr int header_bytes(bool extra) {
 }
 
 struct Grid {
-    int64_t M, K, slice_cols;
+    int64_t M, K, slice_cols, levels;
     __host__ __device__ int64_t row_blocks() const { return (M + ROWS - 1) / ROWS; }
     __host__ __device__ int64_t blocks() const { return ceil_div(K, slice_cols) * row_blocks(); }
 };
 
-// 64 rows of a slice: its first row and column, its columns, its chunks that are not extra.
+// 64 rows of a slice: its first row and column, its columns, its chunks that are regular, and these
+// and those of level 1.
 struct Block {
     int64_t row, col;
-    int cols, regular;
+    int cols, regular, fixed;
     __device__ Block(const Grid& grid, int64_t z)
         : row(z % grid.row_blocks() * ROWS), col(z / grid.row_blocks() * grid.slice_cols),
-          cols(int(min(grid.slice_cols, grid.K - col))), regular((cols + COLS - 1) / COLS) {}
+          cols(int(min(grid.slice_cols, grid.K - col))), regular((cols + COLS - 1) / COLS),
+          fixed(regular + (grid.levels ? (cols + 3 * COLS - 1) / (3 * COLS) : 0)) {}
+    // Column in the slice of column i of a chunk that is not extra.
+    __device__ int column(int nth, int i) const {
+        return nth < regular ? nth * COLS + i : 3 * ((nth - regular) * COLS + i) + 1;
+    }
 };
 
 // The last block that begins at or before a chunk.
@@ -75,14 +81,14 @@ struct Place {
     bool extra;
     __device__ Place(const Grid& grid, const int* first_chunk)
         : z(block_of(grid, first_chunk, blockIdx.x)), block(grid, z),
-          nth(int(blockIdx.x) - ld_global(first_chunk + z)), extra(nth >= block.regular) {}
+          nth(int(blockIdx.x) - ld_global(first_chunk + z)), extra(nth >= block.fixed) {}
     __device__ Place(const Grid& grid, int64_t z, int nth)
-        : z(z), block(grid, z), nth(nth), extra(nth >= block.regular) {}
+        : z(z), block(grid, z), nth(nth), extra(nth >= block.fixed) {}
 };
 
 __device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Place& place) {
     for (int i = lane_id(); i < TILES * COLS; i += LANES) {
-        int m = i / COLS, col = i % COLS, at = (place.nth - place.block.regular) * COLS + col;
+        int m = i / COLS, col = i % COLS, at = (place.nth - place.block.fixed) * COLS + col;
         Queue queue = plan.queue(place.z, m);
         uint32_t rows = queue.taken(at);
         int64_t k = place.block.col + queue.column(at);
@@ -96,9 +102,12 @@ __device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Pl
 
 __device__ inline void load(const Tiles& tiles, const Plan& plan, const Place& place) {
     if (place.extra) return load_extra(tiles, plan, place);
-    int64_t k = place.block.col + place.nth * COLS;
+    const Block& block = place.block;
+    int64_t row = block.row, k = block.col + block.column(place.nth, 0);
+    if (place.nth >= block.regular)
+        return tiles.load_middles(plan.dense, row, TILE_ROWS, k, 0, block.col + block.cols);
     tiles.load([&](int m, int r, int col) {
-        return plan.dense.load8(place.block.row + m * TILE_ROWS + r, k + col);
+        return plan.dense.load8(row + m * TILE_ROWS + r, k + col);
     });
 }
 

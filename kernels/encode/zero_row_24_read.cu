@@ -33,7 +33,7 @@ struct Chunk : Streams<PAIRS, Bytes> {
     __device__ int listed(int i) const { return this->half(LISTS + 2 * i); }
     __device__ int column(int group, int i) const {
         if (place.extra) return listed((this->m * GROUPS + group) * 4 + i);
-        return place.nth * COLS + 3 * group + i;
+        return place.block.column(place.nth, 3 * group + i);
     }
     __device__ bool inside(int64_t row, int64_t column) const {
         return row < rows && column < place.block.cols;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(LANES)
     });
 }
 
-// Then the weights of extra chunks, with EXTRA_WARPS for those of 64 rows of a slice.
+// Then the weights of chunks that are not regular, with EXTRA_WARPS for those of 64 rows of a slice.
 template <bool PAIRS>
 __global__ void __launch_bounds__(LANES)
     unpack_extra(const __grid_constant__ Encoding A, int64_t first, Target dense) {
@@ -145,10 +145,10 @@ using namespace lscd::zero_row_24;
 // `exponent`. The offsets are sound.
 LSCD_EXPORT int lscd_zero_row_24_check(const uint8_t* data, const int* chunk_start,
                                        const int* first_chunk, int64_t M, int64_t K,
-                                       int64_t slice_cols, int64_t pairs, int64_t chunks,
-                                       int64_t exponent, int* nonfinite, long long* found,
-                                       cudaStream_t stream) {
-    Encoding A{{M, K, slice_cols}, data, chunk_start, first_chunk};
+                                       int64_t slice_cols, int64_t levels, int64_t pairs,
+                                       int64_t chunks, int64_t exponent, int* nonfinite,
+                                       long long* found, cudaStream_t stream) {
+    Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
     return launch_with(UNUSED_BYTES, pairs ? check<true> : check<false>, chunks, LANES, stream, A,
                        uint32_t(exponent), nonfinite, found);
 }
@@ -163,10 +163,10 @@ LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_sta
 // the last ones of A.
 LSCD_EXPORT int lscd_zero_row_24_unpack(const uint8_t* data, const int* chunk_start,
                                         const int* first_chunk, int64_t M, int64_t K,
-                                        int64_t slice_cols, int64_t pairs, int64_t /*chunks*/,
-                                        int64_t first_row, int64_t rows, uint16_t* dense,
-                                        cudaStream_t stream) {
-    Encoding A{{M, K, slice_cols}, data, chunk_start, first_chunk};
+                                        int64_t slice_cols, int64_t levels, int64_t pairs,
+                                        int64_t /*chunks*/, int64_t first_row, int64_t rows,
+                                        uint16_t* dense, cudaStream_t stream) {
+    Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
     Target target(dense, rows, K);
     return (pairs ? unpack<true> : unpack<false>)(A, first_row / ROWS, target, stream);
 }

@@ -46,22 +46,10 @@ struct Place {
         : Place(A, blockIdx.x / A.rounds, int(blockIdx.x % A.rounds)) {}
 };
 
-__device__ inline void load_level(const Tiles& tiles, const Source& dense, int64_t row, int64_t k) {
-#pragma unroll 4
-    for (int i = lane_id(); i < Tiles::ROWS * TILE_COLS; i += LANES) {
-        int m = i / TILE_COLS % TILES, r = i / COLS, j = i % TILE_COLS;
-        int64_t middle = k + 3 * (m * TILE_COLS + j);
-        uint32_t weight = dense.load(row + r, middle);
-        bool full = weight && dense.load(row + r, middle - 1) && dense.load(row + r, middle + 1);
-        tiles.put(m * TILE_ROWS + r, j, full ? weight : 0);
-    }
-    __syncwarp();
-}
-
 __device__ inline void load(const Tiles& tiles, const Source& dense, const Grid& A,
                             const Place& place) {
     int64_t k = A.column(place.round, 0);
-    if (place.of_level) return load_level(tiles, dense, place.row, k);
+    if (place.of_level) return tiles.load_middles(dense, place.row, 0, k, TILE_COLS, A.K);
     tiles.load([&](int m, int r, int col) {
         return dense.load8(place.row + r, k + m * TILE_COLS + col);
     });

@@ -78,6 +78,20 @@ class Tiles {
         }
         __syncwarp();
     }
+    // The middle weights of full groups, the first one in column k; groups end before column `end`.
+    // A tile is `below` rows below the one before it, and `behind` of its columns behind it.
+    __device__ void load_middles(const Source& dense, int64_t row, int below, int64_t k, int behind,
+                                 int64_t end) const {
+#pragma unroll 4
+        for (int i = lane_id(); i < ROWS * TILE_COLS; i += LANES) {
+            int m = i / TILE_COLS % TILES, r = i / (TILES * TILE_COLS), col = i % TILE_COLS;
+            int64_t at = row + m * below + r, middle = k + 3 * (m * behind + col);
+            uint32_t weight = middle + 1 < end ? dense.load(at, middle) : 0;
+            bool full = weight && dense.load(at, middle - 1) && dense.load(at, middle + 1);
+            put(m * TILE_ROWS + r, col, full ? weight : 0);
+        }
+        __syncwarp();
+    }
 };
 
 // Which of a group's three weights has no slot: always the middle one.

@@ -16,7 +16,8 @@
 namespace lscd {
 
 constexpr int CHUNK_ROWS = 64, CHUNK_COLS = 48, TILES = 4;  // tiles of 16 x 48, below each other
-constexpr int STARTS = 512, LISTS = 576;                    // bytes of a chunk, behind its metadata
+constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * CHUNK_COLS;  // of a chunk of level 1
+constexpr int STARTS = 512, LISTS = 576;  // bytes of a chunk, behind its metadata
 constexpr uint32_t NOT_LISTED = 0xffff;
 constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
 
@@ -42,7 +43,7 @@ constexpr int LINE = 128;
 // a pass is BLOCK_N columns of C.
 struct HopperProblem : Problem {
     int32_t slice_cols, slices, row_blocks;
-    int32_t pairs;
+    int32_t levels, pairs;
     int32_t block_n, warps;            // of a thread block
     int32_t blocks_per_slice;          // thread blocks
     int32_t copy;                      // chunks that a bulk copy takes along
@@ -68,8 +69,12 @@ static_assert(BARRIERS + MOST_STAGES * warps_of(8) * 8 <= DENSE);
 // several threads or in one graph need different sizes.
 constexpr int MOST_SHARED_BYTES = 227 * 1024;
 
+// Rows of B: all that chunks reach, and whole pieces of HopperDense; those beyond the slice are zeros.
+__host__ __device__ inline int dense_rows(const HopperProblem& p) {
+    return round_up(p.levels ? round_up(p.slice_cols, LEVEL_COLS) : p.slice_cols, 32);
+}
 __host__ __device__ inline int dense_bytes(const HopperProblem& p, int block_n) {
-    return round_up(p.slice_cols, 32) * block_n * 2;
+    return dense_rows(p) * block_n * 2;
 }
 
 // --- metadata to addresses ---

@@ -47,7 +47,7 @@ struct HopperDense {
     // ones are.
     template <class Meanwhile>
     __device__ void ld_dense(int k0, int end, int n0, Meanwhile meanwhile) const {
-        int pieces = round_up(p.slice_cols, 32) / 32 * N_FRAGS;
+        int pieces = dense_rows(p) / 32 * N_FRAGS;
         uint4 eights[AT_ONCE];
         gmem2reg(eights, warp, pieces, k0, end, n0);
         meanwhile();
@@ -78,19 +78,35 @@ struct HopperDense {
         }
     }
 
-    // The row that this lane addresses for ldmatrix, in the slice's first chunk; rows of zeros are
-    // read in the banks that the other lanes leave.
-    struct Lane {
+    // The row that a lane addresses for ldmatrix in the first step of a chunk, and bytes from there to
+    // the second.
+    struct Rows {
         Address first;
-        uint32_t step, chunk;  // bytes to the next step, and to the next chunk
+        uint32_t step;
     };
-    __device__ Lane of_lane() const {
+    // For all chunks of a block: `regular` ones of 48 columns each, then those of level 1, whose rows
+    // are three apart. Steps are multiples of eight rows, so that a lane's exchange of eights stays.
+    struct Lane {
+        Address first, first_of_level;
+        uint32_t step;
+        int regular;
+
+        __device__ Rows rows(int nth) const {
+            bool level = nth >= regular;
+            uint32_t step = level ? LEVEL_STRIDE * this->step : this->step;
+            return {(level ? first_of_level : first) + (level ? nth - regular : nth) * 2 * step, step};
+        }
+    };
+    // Wide blocks have no registers left: they compute these in every chunk anew.
+    __device__ static uint32_t kept(uint32_t value) { return BLOCK_N <= 16 ? keep(value) : value; }
+    __device__ Lane of_lane(int regular) const {
         int matrix = lane / 8, j = lane % 8;
         bool zeros = j % 4 == 3;
         int k = zeros ? 6 * matrix + 6 + j / 4 : 6 * matrix + j / 4 * 3 + j % 4;
-        Address first = zeros ? memory + row(k) % ZERO_BYTES : memory + DENSE + row(k);
-        uint32_t step = keep(zeros ? 0 : STEP_COLS * ROW_BYTES);
-        return {keep(first), step, 2 * step};
+        // Rows of zeros are read in the banks that the other lanes leave.
+        auto at = [&](int k) { return zeros ? memory + row(k) % ZERO_BYTES : memory + DENSE + row(k); };
+        uint32_t step = zeros ? 0 : STEP_COLS * ROW_BYTES;
+        return {kept(at(k)), kept(at(LEVEL_STRIDE * k + 1)), kept(step), regular};
     }
 
     // The same for a row of B that an extra chunk lists.

@@ -6,7 +6,7 @@
 //          slice 0     slice 1
 //        +-----------+-----------+
 //        | warp 0    | warp 16   |     a warp: 64 rows x 48 columns (a chunk) at a time, then the
-//        |   +-------+ ..........|     block's extra chunks, then the next 64 rows
+//        |   +-------+ ..........|     block's of level 1 and extra chunks, then the next 64 rows
 //        +---+ warp 1|           |
 //        |           |           |     what it has of 64 rows is a segment: its sums go to memory of
 //        +-----------+-----------+     their own, and add_segments adds them in their order
@@ -96,7 +96,7 @@ struct HopperKernel {
     // One chunk; returns its bytes. Both steps are extracted before one is multiplied: what a warp waits
     // for, bmma and then its values, it waits for once. The first chunk meets B here.
     __device__ uint32_t multiply_chunk(Address at, const Decoder& decoder, const Dense& dense,
-                                       Address rows, uint32_t to_next_step, bool extra) {
+                                       const typename Dense::Lane& b, int nth, bool extra) {
         Header h = header<PAIRS>(at, decoder);
         uint32_t a[2][TILES][4];
 #pragma unroll
@@ -107,10 +107,11 @@ struct HopperKernel {
 #pragma unroll
             for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
         } else {
+            auto rows = b.rows(nth);
 #pragma unroll
             for (int step = 0; step < 2; step++)
                 if (left_out(Stage::smem2tc)) use(a[step]);
-                else smem2tc(a[step], h, step, rows + step * to_next_step);
+                else smem2tc(a[step], h, step, rows.first + step * rows.step);
         }
         return h.bytes;
     }
@@ -150,23 +151,23 @@ struct HopperKernel {
         int k0 = slice * p.slice_cols, end = min(p.K, k0 + p.slice_cols);
         Dense dense{p, memory};
         Decoder decoder(lane);
-        typename Dense::Lane b = dense.of_lane();
+        int cols = end - k0, regular = ceil_div(cols, CHUNK_COLS);
+        typename Dense::Lane b = dense.of_lane(regular);
         wait_for_previous_grid();
         dense.ld_dense(k0, end, blockIdx.y * BLOCK_N, [&] { ring.fill(share, early, p.stages); });
         __syncwarp();
         if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
-        multiply_share(dense, decoder, b, ceil_div(end - k0, CHUNK_COLS));
+        multiply_share(dense, decoder, b, regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0));
     }
 
-    // All chunks of the warp; the first `regular` of a block are 48 columns of the slice each.
+    // All chunks of the warp; the first `fixed` of a block are not extra.
     __device__ void multiply_share(const Dense& dense, const Decoder& decoder,
-                                   const typename Dense::Lane& b, int regular) {
+                                   const typename Dense::Lane& b, int fixed) {
         int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
         Merged merged(share[WarpShare::MERGE]);
         int chunk = share[WarpShare::FIRST], begin = share[WarpShare::BEGIN];
         int end = share[WarpShare::ENDS], end_of_next = share[WarpShare::ENDS + 1];
-        Address rows = b.first + (chunk - begin) * b.chunk, stage = keep(ring.stages);
-        Address barrier = keep(ring.barriers);
+        Address stage = keep(ring.stages), barrier = keep(ring.barriers);
         const Address ring_begin = stage, ring_end = stage + p.stages * p.stage_bytes;
         Address at = WarpRing<COPY>::in_line(share[WarpShare::STARTS]);
         uint32_t parity = 0;
@@ -175,16 +176,16 @@ struct HopperKernel {
             at = stage + at % LINE;
 #pragma unroll 1
             for (int i = 0; i < COPY && chunk < last; i++) {
-                bool extra = chunk >= begin + regular;
-                at += left_out(Stage::decode) ? ld_shared(at) & 0
-                                              : multiply_chunk(at, decoder, dense, rows, b.step, extra);
-                rows += b.chunk, chunk++;
+                int nth = chunk++ - begin;
+                at += left_out(Stage::decode)
+                          ? ld_shared(at) & 0
+                          : multiply_chunk(at, decoder, dense, b, nth, nth >= fixed);
                 if (chunk == last) {
                     let_next_grid_begin();
                     if (!merged.several()) store(segment);
                 } else if (chunk == end) {
                     store(segment++);
-                    block++, rows = b.first, begin = end, end = end_of_next;
+                    block++, begin = end, end = end_of_next;
                     end_of_next = first_of(block + 2);
                 }
             }

@@ -97,15 +97,21 @@ def sparta_overflow(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
 
 
 def zero_row_24_bytes(
-    M: int, K: int, sparsity: ArrayLike, *, pairs: bool = False, slice_cols: int | None = None
+    M: int,
+    K: int,
+    sparsity: ArrayLike,
+    *,
+    pairs: bool = False,
+    slice_cols: int | None = None,
+    levels: int | None = None,
 ) -> float | np.ndarray:
     """Bytes of zero-row 2:4: 2·NNZ + 580·NC + 512·NE, chunks and extra chunks, and their rounding.
 
-    `pairs` and `slice_cols` are options of the format; `lab_utils.analysis.zero_row_24` derives NC
-    and NE. Bytes that streams skip to avoid bank conflicts come on top: 1 to 2 %.
+    `pairs`, `slice_cols` and `levels` are options of the format; `lab_utils.analysis.zero_row_24`
+    derives NC and NE. Bytes that streams skip to avoid bank conflicts come on top: 1 to 2 %.
     """
     s = _checked(M, K, sparsity)
-    return plain(sum(zero_row_24.parts(M, K, 1 - s, pairs, slice_cols).values()))
+    return plain(sum(zero_row_24.parts(M, K, 1 - s, pairs, slice_cols, levels).values()))
 
 
 def zero_row_24_strips_bytes(

@@ -74,11 +74,12 @@ def bytes_table(M: int, K: int, sparsities: Sequence[float]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(s, name="sparsity")) * unit
 
 
-def extra_share(M: int, K: int, sparsities: Sequence[float]) -> pd.Series:
-    """Extra chunks for each regular one, by the formula, by sparsity."""
+def further_share(M: int, K: int, sparsities: Sequence[float]) -> pd.Series:
+    """Chunks of level 1 and extra ones for each regular one, by the formula, by sparsity."""
     s = np.asarray(sparsities, dtype=float)
-    regular, extra, _ = chunks(M, K, 1 - s)
-    return pd.Series(extra / regular, index=pd.Index(s, name="sparsity"), name="extra chunks")
+    found = chunks(M, K, 1 - s, pairs=False)
+    share = found.count / found.regular - 1
+    return pd.Series(share, index=pd.Index(s, name="sparsity"), name="further chunks")
 
 
 def bounds(

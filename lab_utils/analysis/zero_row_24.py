@@ -5,22 +5,26 @@ middle one then goes to an extra chunk, in a queue of columns for each tile of r
 sends a column there with probability 1 − (1 − d³)^r, and in the queue that column has density
 d³ / (1 − (1 − d³)^r). Three columns of the queue are again a group, of that density, and send a
 column: the same step, until nothing is left. A block has as many extra chunks as the longest of its
-four queues has 48 columns, begun ones included. (kernels/cpu/encode/zero_row_24.h: the layout.)
+four queues has 48 columns, begun ones included. With levels = 1, middle ones stand in chunks of
+level 1 first, which have density d³, and queues are filled by their groups, with d⁹ instead of d³.
+(kernels/cpu/encode/zero_row_24.h: the layout.)
 """
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a chunk; rows of one of its four tiles
+LEVEL_COLS = 3 * COLS  # that a chunk of level 1 stands for
 ORDERS = 32  # groups of a stream: 16 of either row
 SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
 PAIRS_FROM = 0.65  # sparsity from which streams are words of two values
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
 METADATA_BYTES, STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 512, 64, 512, 4
-OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 16, 16  # the last: unit of chunk_start
+OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 20, 16  # the last: unit of chunk_start
 # Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
 ROUNDING_BYTES = {False: 15, True: 14}
 _normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
@@ -42,39 +46,87 @@ def whole_chunks(cols: int) -> int:
     return -(-cols // COLS) * COLS
 
 
+class Chunks(NamedTuple):
+    """Chunks of each kind, the extra ones expected; zeros beside lone values of paired streams."""
+
+    regular: int
+    level: np.ndarray
+    extra: np.ndarray
+    padding: np.ndarray
+
+    @property
+    def count(self) -> np.ndarray:
+        return self.regular + self.level + self.extra
+
+
 def parts(
-    M: int, K: int, density: np.ndarray, pairs: bool, slice_cols: int | None = None
+    M: int,
+    K: int,
+    density: np.ndarray,
+    pairs: bool,
+    slice_cols: int | None = None,
+    levels: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Expected bytes of the encoding, by purpose, before streams are moved for their banks.
 
     "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
-    of columns; "offsets": starts of streams, and tables.
+    of columns; "offsets": starts of streams, and tables. `levels` None: what `ZeroRow24.encode`
+    chooses.
     """
-    regular, extra, padding = chunks(M, K, density, slice_cols)
-    count = regular + extra
+    found = chunks(M, K, density, pairs, slice_cols, levels)
     blocks = -(-K // (slice_cols or slice_columns(K))) * -(-M // ROWS)
-    values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * count
-    tables = OFFSET_BYTES * (count + blocks + 2) + GEOMETRY_BYTES
+    values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * found.count
+    tables = OFFSET_BYTES * (found.count + blocks + 2) + GEOMETRY_BYTES
     return {
-        "values": values + 2 * padding * pairs,
-        "indices": METADATA_BYTES * count + LIST_BYTES * extra,
-        "offsets": STARTS_BYTES * count + tables,
+        "values": values + 2 * found.padding * pairs,
+        "indices": METADATA_BYTES * found.count + LIST_BYTES * found.extra,
+        "offsets": STARTS_BYTES * found.count + tables,
     }
 
 
+def overhead_bytes(count: np.ndarray, extra: np.ndarray, pairs: bool) -> np.ndarray:
+    """Bytes that so many chunks, so many of them extra, have beside values."""
+    own = METADATA_BYTES + STARTS_BYTES + TAIL_BYTES + ROUNDING_BYTES[pairs] + OFFSET_BYTES
+    return own * count + LIST_BYTES * extra
+
+
 def chunks(
-    M: int, K: int, density: np.ndarray, slice_cols: int | None = None
-) -> tuple[int, np.ndarray, np.ndarray]:
-    """Regular chunks, expected extra chunks, and zeros beside lone values of paired streams."""
-    regular, extra, padding = 0, 0 * density, 0 * density
-    for cols, slices in cut(K, slice_cols or slice_columns(K)):
+    M: int,
+    K: int,
+    density: np.ndarray,
+    pairs: bool,
+    slice_cols: int | None = None,
+    levels: int | None = None,
+) -> Chunks:
+    """What A is cut into; `levels` None: by what has fewer `overhead_bytes`."""
+    slice_cols = slice_cols or slice_columns(K)
+    if levels is not None:
+        return _chunks(M, K, density, slice_cols, levels)
+    both = [_chunks(M, K, density, slice_cols, levels) for levels in (0, 1)]
+    lists, level = (overhead_bytes(one.count, one.extra, pairs) for one in both)
+    return Chunks(*(np.where(level < lists, b, a) for a, b in zip(*both, strict=True)))
+
+
+def _chunks(M: int, K: int, density: np.ndarray, slice_cols: int, levels: int) -> Chunks:
+    regular, level, extra, padding = 0, 0 * density, 0 * density, 0 * density
+    for cols, slices in cut(K, slice_cols):
         for rows, blocks in cut(M, ROWS):
-            more, zeros = _extra_of_block(rows, cols, density)
-            for width, n in cut(cols, COLS):
-                zeros = zeros + n * _streams(rows) * padding_of_stream(density, 2 * width / 3)
-            regular += slices * blocks * -(-cols // COLS)
-            extra, padding = extra + slices * blocks * more, padding + slices * blocks * zeros
-    return regular, extra, padding
+            n = slices * blocks
+            more, zeros = _extra_of_block(rows, cols, density, levels)
+            regular = regular + n * -(-cols // COLS)
+            level = level + n * levels * -(-cols // LEVEL_COLS)
+            zeros = zeros + _padding(rows, cols, density)
+            zeros = zeros + levels * _padding(rows, cols // 3, density**3)
+            extra, padding = extra + n * more, padding + n * zeros
+    return Chunks(regular, level, extra, padding)
+
+
+def _padding(rows: int, cols: int, density: np.ndarray) -> np.ndarray:
+    """Zeros beside lone values of chunks that hold rows x cols, each pair of rows a stream."""
+    widths = cut(cols, COLS)
+    return 0 * density + rows / 2 * sum(
+        n * padding_of_stream(density, 2 * width / 3) for width, n in widths
+    )
 
 
 def padding_of_stream(density: np.ndarray, groups: float = ORDERS) -> np.ndarray:
@@ -141,10 +193,13 @@ def _words_of_loads(chunk: np.ndarray, pairs: bool) -> np.ndarray:
     return gathers.reshape(-1, 32) // 4
 
 
-def _extra_of_block(rows: int, cols: int, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _extra_of_block(
+    rows: int, cols: int, density: np.ndarray, levels: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Expected extra chunks of a block of rows x cols, and zeros beside their lone values."""
     heights = [height for height, n in cut(rows, TILE_ROWS) for _ in range(n)]
-    queues = [_queue(height, cols // 3, density) for height in heights]
+    groups, sent = (cols // 9, density**3) if levels else (cols // 3, density)
+    queues = [_queue(height, groups, sent) for height in heights]
     # Chunks of the longest queue: how often is one of them longer than 48 j columns, j = 0, 1, …
     steps = COLS * np.arange(1 + cols // (2 * COLS)).reshape(-1, *[1] * np.ndim(density))
     fits = math.prod(_normal((steps + 0.5 - mean) / sigma) for mean, sigma, _, _ in queues)
@@ -167,11 +222,6 @@ def _queue(rows: int, groups: int, density: np.ndarray) -> tuple[np.ndarray, ...
         first = density if first is None else first
         mean, sent = mean + sent * sends, sent * sends / 3
     return mean, np.sqrt(variance), empty, first
-
-
-def _streams(rows: int) -> float:
-    """Streams of a chunk that have rows of A, two to each."""
-    return rows / 2
 
 
 def cut(length: int, piece: int) -> Iterator[tuple[int, int]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lab_utils.analysis.zero_row_24 import (
     COLS,
+    LEVEL_COLS,
     LIST_BYTES,
     METADATA_BYTES,
     ORDERS,
@@ -75,18 +76,21 @@ def tiles_of(arrays: Mapping[str, NDArray], chunk: int, cols: int, pairs: bool) 
     """The four tiles of a chunk of the first block, whose slice has `cols` columns; fp16."""
     first, last = arrays["chunk_start"][chunk : chunk + 2].astype(np.int64) * START_BYTES
     data = np.ascontiguousarray(arrays["data"][first:last])
-    codes, starts, columns = codes_of(data), starts_of(data), _columns(data, chunk, cols)
+    codes, starts = codes_of(data), starts_of(data)
+    columns = _columns(data, chunk, cols, levels=int(arrays["geometry"][1]))
     return [Tile(codes[m], starts[m], data.view(np.float16), columns[m], pairs) for m in range(4)]
 
 
-def _columns(chunk: NDArray[np.uint8], nth: int, cols: int) -> NDArray[np.int64]:
+def _columns(chunk: NDArray[np.uint8], nth: int, cols: int, levels: int) -> NDArray[np.int64]:
     """The row of B behind each index, int [tile, group, index]."""
-    if COLS * nth >= cols:
+    regular = -(-cols // COLS)
+    if nth >= regular + levels * -(-cols // LEVEL_COLS):
         at = METADATA_BYTES + STARTS_BYTES
         listed = chunk[at : at + LIST_BYTES].view(np.uint16).reshape(4, GROUPS, 4).astype(int)
         return np.where(listed == NOTHING, ZERO_ROW, listed)
     columns = np.full((GROUPS, 4), ZERO_ROW)
-    columns[:, :3] = COLS * nth + np.arange(COLS).reshape(GROUPS, 3)
+    own = np.arange(COLS).reshape(GROUPS, 3)
+    columns[:, :3] = COLS * nth + own if nth < regular else 3 * (COLS * (nth - regular) + own) + 1
     return np.tile(np.where(columns < cols, columns, ZERO_ROW), (4, 1, 1))
 
 
@@ -162,7 +166,7 @@ def multiply(tile: Tile, B: NDArray) -> NDArray[np.float64]:
 
 
 def product(arrays: Mapping[str, NDArray], B: NDArray, pairs: bool) -> NDArray[np.float64]:
-    """C [64, N] of the first block, extra chunks included; its slice are all K columns of A."""
+    """C [64, N] of the first block, all its chunks; its slice are all K columns of A."""
     chunks = range(int(arrays["first_chunk"][1]))
     C = np.zeros((ROWS // TILE_ROWS, TILE_ROWS, B.shape[1]))
     for chunk in chunks:

@@ -15,7 +15,7 @@ from lab_utils.formats import ZeroRow24
 FORMAT = ZeroRow24.name
 INSTRUCTION = "mma"
 READ = ("data", "chunk_start", "first_chunk")  # A[0] to A[2] of a problem
-CHUNK_COLS = 48
+CHUNK_COLS, LEVEL_COLS = 48, 144  # the last: that a chunk of level 1 reaches
 WARPS = {8: 16, 16: 16, 32: 12, 64: 8}  # by the columns of a block: what their registers allow
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
@@ -36,7 +36,7 @@ class HopperProblem(Problem):
         *(
             (name, ctypes.c_int32)
             for name in (
-                "slice_cols", "slices", "row_blocks", "pairs", "block_n", "warps",
+                "slice_cols", "slices", "row_blocks", "levels", "pairs", "block_n", "warps",
                 "blocks_per_slice", "copy", "stages", "stage_bytes", "most_segments",
             )
         ),
@@ -50,7 +50,7 @@ class Layout:
     """How a thread block is laid out: columns of C, and a ring of copies for each of its warps."""
 
     block_n: int
-    slice_cols: int
+    dense_rows: int  # of B, in shared memory
     copy: int  # chunks that a copy takes along
     stage_bytes: int
     blocks: int = 1  # that share a slice
@@ -62,7 +62,7 @@ class Layout:
     @property
     def dense_bytes(self) -> int:
         """Of the slice of B."""
-        return -(-self.slice_cols // 32) * 32 * self.block_n * 2
+        return self.dense_rows * self.block_n * 2
 
     @property
     def stages(self) -> int:
@@ -115,7 +115,13 @@ def _widest(A: ZeroRow24, N: int) -> Layout:
 
 def _layout(A: ZeroRow24, block_n: int, copy: int) -> Layout:
     begins = LINE - CHUNK_ALIGN  # at most, in a line
-    return Layout(block_n, A.slice_cols, copy, stage_bytes(begins + copy * A.largest_chunk))
+    return Layout(block_n, dense_rows(A), copy, stage_bytes(begins + copy * A.largest_chunk))
+
+
+def dense_rows(A: ZeroRow24) -> int:
+    """Rows of B that chunks of a slice reach, and pieces of 32 rows that bring them."""
+    reached = -(-A.slice_cols // LEVEL_COLS) * LEVEL_COLS if A.levels else A.slice_cols
+    return -(-reached // 32) * 32
 
 
 def stage_bytes(copied: int) -> int:
@@ -147,6 +153,7 @@ def launch_of(A: ZeroRow24, N: int, layout: Layout, place: Place = unmoved) -> L
         slice_cols=A.slice_cols,
         slices=slices_of(A),
         row_blocks=row_blocks_of(A),
+        levels=A.levels,
         pairs=int(A.pairs),
         block_n=layout.block_n,
         warps=layout.warps,

@@ -9,8 +9,15 @@ from lab_utils.analysis.compression import format_bytes
 from lab_utils.analysis.zero_row_24 import COLS, PAIRS_FROM, whole_chunks
 from lab_utils.formats.checks import check_dense
 from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
-from lab_utils.formats.zero_row_24_encode import REACH, Queues, check_options, checked_slice, pack
-from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, regular_chunks, tiles_of
+from lab_utils.formats.zero_row_24_encode import (
+    REACH,
+    Queues,
+    check_options,
+    checked_slice,
+    fewest_bytes,
+    pack,
+)
+from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, fixed_chunks, tiles_of
 
 
 class ZeroRow24(ZeroRowChunks):
@@ -22,9 +29,12 @@ class ZeroRow24(ZeroRowChunks):
         | a | 0 | b |   slots a b   indices 0 2       mma.sp multiplies a, b with rows 0, 2 of B
         | 0 | a | 0 |   slots a -   indices 1 3       -: whatever finite value is loaded there
         | 0 | 0 | 0 |   slots - -   indices 3 3
-        | a | b | c |   slots a c   indices 0 2       b goes to an extra chunk
+        | a | b | c |   slots a c   indices 0 2       b goes to level 1 or an extra chunk
 
-        block 64 rows x a slice of K:  regular chunks 64x48 | extra chunks, columns listed
+        block 64 rows x a slice of K, in chunks of 64x48:  regular | level 1 | extra
+        level 1   the middle columns of all groups, where `levels` is 1; a row that has three of
+                  three there sends the middle one to an extra chunk; else all b's go there
+        extra     columns are listed, for each 16 rows: those that have such a weight
         chunk  four tiles 16x48, a multiple of 32 bytes, at most 8160
                +----------------+--------------+------------------+---------------------+---+
                | metadata 512 B | starts 64 B  | extra chunks:    | 32 streams          | 0 |
@@ -35,7 +45,7 @@ class ZeroRow24(ZeroRowChunks):
         data         uint8 [16 * U]                   chunks of block after block
         chunk_start  int32 [chunks + 1]               of each chunk, in 16 bytes
         first_chunk  int32 [slices * row blocks + 1]  of block (slice, 64 rows)
-        geometry     int32 [4]                        the `constants`: slice_cols, pairs,
+        geometry     int32 [5]                        the `constants`: slice_cols, levels, pairs,
                                                       largest_chunk, nonfinite
 
     Bits and offsets are drawn in kernels/cpu/encode/zero_row_24.h. An infinite or NaN weight could
@@ -43,6 +53,7 @@ class ZeroRow24(ZeroRowChunks):
     """
 
     name = "zero_row_24"
+    version = 2
     ARRAYS: ClassVar = {
         "data": torch.uint8,
         "chunk_start": torch.int32,
@@ -58,6 +69,7 @@ class ZeroRow24(ZeroRowChunks):
         slice_cols: int | None = None,
         pairs: bool | None = None,
         reach: int = REACH,
+        levels: int | None = None,
     ) -> Self:
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
 
@@ -65,21 +77,25 @@ class ZeroRow24(ZeroRowChunks):
         `pairs`: streams of 4-byte words, which a lane loads at once, in 5 to 8 % more bytes; None:
         from 65 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes may be
         skipped to put a stream where it meets fewer bank conflicts; -1: none, in plain order.
+        `levels`: 1 or 0, see above; None: by the chunks of either, 1 where they need fewer bytes
+        beside values, as those of random masks do below about 65 % sparsity.
 
         Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
-            plain order  2.17  2.02  2.35  1.97  1.51  1.00
-            reach 8      1.69  1.58  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
+            plain order  2.13  1.87  2.35  1.97  1.51  1.00
+            reach 8      1.67  1.52  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
         """
         dense = check_dense(dense)
         slice_cols = checked_slice(slice_cols, dense.shape[1])
-        check_options(pairs, reach)
-        queues = Queues.of(dense, slice_cols)
+        check_options(pairs, levels, reach)
+        queues = Queues.of(dense, slice_cols, levels or 0)
         if pairs is None:
             pairs = int(queues.nnz.sum()) <= (1 - PAIRS_FROM) * dense.numel()
-        arrays, largest = pack(dense, slice_cols, pairs, reach, queues)
-        constants = (slice_cols, int(pairs), largest, int(queues.nonfinite))
+        if levels is None:
+            levels, queues = fewest_bytes(dense, slice_cols, pairs, queues)
+        arrays, largest = pack(dense, slice_cols, levels, pairs, reach, queues)
+        constants = (slice_cols, levels, int(pairs), largest, int(queues.nonfinite))
         arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)
         return cls.of_valid(tuple(dense.shape), dense.dtype, arrays, constants)
 
@@ -87,7 +103,8 @@ class ZeroRow24(ZeroRowChunks):
     def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
         """Bytes by the formula of `lab_utils.analysis.zero_row_24`, for a random mask.
 
-        Streams are those that `encode` chooses; placing them for their banks skips 1 to 2 % more.
+        Streams and levels are those that `encode` chooses; placing streams for their banks skips
+        1 to 2 % more.
         """
         return float(format_bytes(cls.name, M, K, sparsity, pairs=sparsity >= PAIRS_FROM))
 
@@ -97,36 +114,41 @@ class ZeroRow24(ZeroRowChunks):
         return self.constants[0]
 
     @property
+    def levels(self) -> int:
+        """1 where middle columns of groups have chunks of their own, 0 where lists name them."""
+        return self.constants[1]
+
+    @property
     def pairs(self) -> bool:
         """Whether streams are words of two values, not packed."""
-        return bool(self.constants[1])
+        return bool(self.constants[2])
 
     def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
         a = self.arrays
         chunks = a["chunk_start"].numel() - 1
-        return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:2], chunks
+        return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:3], chunks
 
     def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
         return *self._encoding(geometry), first, rows
 
     def _lengths(self) -> dict[str, int | None]:
-        return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 4}
+        return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 5}
 
     def _check(self) -> None:
-        geometry = self._read_constants()
-        self._check_geometry(geometry[0], geometry[1], geometry[3])
-        self._check_offsets(geometry[0], geometry[2])
+        slice_cols, levels, pairs, largest, nonfinite = geometry = self._read_constants()
+        self._check_slices(slice_cols)
+        self._check_flags(levels=levels, pairs=pairs, nonfinite=nonfinite)
+        self._check_offsets(slice_cols, levels, largest)
         self._check_weights(geometry)
 
-    def _check_geometry(self, slice_cols: int, pairs: int, nonfinite: int) -> None:
+    def _check_slices(self, slice_cols: int) -> None:
         most = min(MOST_COLS, whole_chunks(self.shape[1]))
         self.require(
             slice_cols % COLS == 0 and 0 < slice_cols <= most,
             f"slice_cols is {slice_cols}; allowed: multiples of {COLS} up to {most}",
         )
-        self._check_flags(pairs=pairs, nonfinite=nonfinite)
 
-    def _check_offsets(self, slice_cols: int, largest: int) -> None:
+    def _check_offsets(self, slice_cols: int, levels: int, largest: int) -> None:
         """Check that chunks follow one another, and that each block has its own."""
         first, chunks = self.arrays["first_chunk"], self.arrays["chunk_start"].numel() - 1
         blocks = tiles_of(*self.shape, slice_cols) // TILES
@@ -137,6 +159,6 @@ class ZeroRow24(ZeroRowChunks):
         units = self._units_of_data()
         self._check_ascent("first_chunk", chunks)
         self._check_ascent("chunk_start", units)
-        regular = regular_chunks(*self.shape, slice_cols, self.device)
-        self.require(bool((first.long().diff() >= regular).all()), "a block has too few chunks")
+        fixed = fixed_chunks(*self.shape, slice_cols, levels, self.device)
+        self.require(bool((first.long().diff() >= fixed).all()), "a block has too few chunks")
         self._check_largest(largest)

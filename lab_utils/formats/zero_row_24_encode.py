@@ -5,11 +5,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, slice_columns, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, overhead_bytes, slice_columns, whole_chunks
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
 from lab_utils.formats.zero_row_24_chunks import EXPONENT, START_BYTES
-from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, first_chunks, tiles_of
+from lab_utils.formats.zero_row_24_slices import (
+    MOST_COLS,
+    TILES,
+    extra_chunks,
+    first_chunks,
+    fixed_chunks,
+    tiles_of,
+)
 
 STREAMS = 8 * TILES  # of a chunk
 PLAIN_ORDER, REACH, MOST_REACH = -1, 8, 32  # bytes
@@ -28,26 +35,46 @@ class Queues(NamedTuple):
     nonfinite: Tensor
 
     @classmethod
-    def of(cls, dense: Tensor, slice_cols: int) -> "Queues":
+    def of(cls, dense: Tensor, slice_cols: int, levels: int) -> "Queues":
         M, K = dense.shape
         tiles = tiles_of(M, K, slice_cols)
         words = dense.new_empty(tiles * (slice_cols // 2), dtype=torch.int32)
         lengths, nnz = (dense.new_empty(tiles, dtype=torch.int32) for _ in range(2))
         queues = cls(words, lengths, nnz, lengths.new_zeros(1))
-        native.call(
-            "lscd_zero_row_24_queue", dense, M, K, slice_cols, EXPONENT[dense.dtype], *queues
-        )
+        cut = (dense, M, K, slice_cols, levels)
+        native.call("lscd_zero_row_24_queue", *cut, EXPONENT[dense.dtype], *queues)
         return queues
 
 
+def fewest_bytes(
+    dense: Tensor, slice_cols: int, pairs: bool, without: Queues
+) -> tuple[int, Queues]:
+    """Levels, and their queues: 1 where that makes fewer bytes of headers, lists and tails.
+
+    `without` are the queues of levels = 0, whose extra chunks are known; A is read once more only
+    where they need more bytes than chunks of level 1 do.
+    """
+
+    def overhead(levels: int, extra: int) -> float:
+        fixed = fixed_chunks(*dense.shape, slice_cols, levels, dense.device)
+        return overhead_bytes(int(fixed.sum()) + extra, extra, pairs)
+
+    lists = overhead(0, int(extra_chunks(without.lengths).sum()))
+    if lists <= overhead(1, 0):
+        return 0, without
+    queues = Queues.of(dense, slice_cols, 1)
+    level = overhead(1, int(extra_chunks(queues.lengths).sum()))
+    return (1, queues) if level < lists else (0, without)
+
+
 def pack(
-    dense: Tensor, slice_cols: int, pairs: bool, reach: int, queues: Queues
+    dense: Tensor, slice_cols: int, levels: int, pairs: bool, reach: int, queues: Queues
 ) -> tuple[dict[str, Tensor], int]:
     """The arrays of the encoding but for its geometry, and the bytes of its largest chunk."""
     M, K = dense.shape
-    first_chunk = first_chunks(queues.lengths, M, K, slice_cols)
+    first_chunk = first_chunks(queues.lengths, M, K, slice_cols, levels)
     chunks = int(first_chunk[-1])
-    plan = (dense, M, K, slice_cols, int(pairs), *queues[:2], first_chunk, chunks)
+    plan = (dense, M, K, slice_cols, levels, int(pairs), *queues[:2], first_chunk, chunks)
     starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)
     sizes = dense.new_empty(chunks, dtype=torch.int32)
     native.call("lscd_zero_row_24_place", *plan, reach, starts, sizes)
@@ -70,11 +97,18 @@ def checked_slice(slice_cols: int | None, K: int) -> int:
     return min(slice_cols, whole_chunks(K))
 
 
-def check_options(pairs: bool | None, reach: int) -> None:
+def check_options(pairs: bool | None, levels: int | None, reach: int) -> None:
     """Raise ValueError for options that `ZeroRow24.encode` does not take."""
+    check_levels(levels)
     if pairs is not None and not isinstance(pairs, bool):
         raise ValueError(f"pairs={pairs!r}; allowed: None, True, False")
     check_reach(reach)
+
+
+def check_levels(levels: int | None) -> None:
+    """Raise ValueError for levels that no encoder knows."""
+    if not (levels is None or (type(levels) is int and levels in (0, 1))):
+        raise ValueError(f"levels={levels!r}; allowed: None, 0, 1")
 
 
 def check_reach(reach: int) -> None:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, ROWS
+from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS
 from lab_utils.formats.checks import offsets_from_counts
 
 TILES = 4  # of a chunk, one below the other
@@ -15,15 +15,20 @@ def tiles_of(M: int, K: int, slice_cols: int) -> int:
     return TILES * -(-K // slice_cols) * -(-M // ROWS)
 
 
-def regular_chunks(M: int, K: int, slice_cols: int, device: torch.device) -> Tensor:
+def fixed_chunks(M: int, K: int, slice_cols: int, levels: int, device: torch.device) -> Tensor:
     """Chunks of each block that are not extra, int64 [slices * row blocks]."""
     ends = torch.arange(slice_cols, K + slice_cols, slice_cols, device=device).clamp(max=K)
     cols = ends.diff(prepend=ends.new_zeros(1))
-    return ((cols + COLS - 1) // COLS).repeat_interleave(-(-M // ROWS))
+    regular, level = ((cols + n - 1) // n for n in (COLS, LEVEL_COLS))
+    return (regular + levels * level).repeat_interleave(-(-M // ROWS))
 
 
-def first_chunks(queued: Tensor, M: int, K: int, slice_cols: int) -> Tensor:
+def extra_chunks(queued: Tensor) -> Tensor:
+    """Extra chunks of each block; `queued` [tiles]: columns for them."""
+    return (queued.view(-1, TILES).amax(1) + COLS - 1) // COLS
+
+
+def first_chunks(queued: Tensor, M: int, K: int, slice_cols: int, levels: int) -> Tensor:
     """First chunk of each block, int32 [blocks + 1]; `queued` [tiles]: columns for extra chunks."""
-    extra = (queued.view(-1, TILES).amax(1) + COLS - 1) // COLS
-    regular = regular_chunks(M, K, slice_cols, queued.device)
-    return offsets_from_counts(regular + extra, "chunks of A")
+    fixed = fixed_chunks(M, K, slice_cols, levels, queued.device)
+    return offsets_from_counts(fixed + extra_chunks(queued), "chunks of A")

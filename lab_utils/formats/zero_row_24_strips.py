@@ -9,7 +9,7 @@ from lab_utils.analysis.zero_row_24_strips import FULL_GROUPS, rounds, strips
 from lab_utils.formats import native
 from lab_utils.formats.checks import check_dense, offsets_from_counts
 from lab_utils.formats.zero_row_24_chunks import EXPONENT, PROBLEMS, START_BYTES, ZeroRowChunks
-from lab_utils.formats.zero_row_24_encode import MOST_REACH, STREAMS, check_reach
+from lab_utils.formats.zero_row_24_encode import MOST_REACH, STREAMS, check_levels, check_reach
 
 
 class ZeroRow24Strips(ZeroRowChunks):
@@ -70,8 +70,7 @@ class ZeroRow24Strips(ZeroRowChunks):
             reach 32     1.69  1.54  1.31  1.20  1.05  1.00    0 to 7 % more bytes
         """
         dense = check_dense(dense)
-        if not (levels is None or (type(levels) is int and levels in (0, 1))):
-            raise ValueError(f"levels={levels!r}; allowed: None, 0, 1")
+        check_levels(levels)
         check_reach(reach)
         full, nonfinite = _scanned(dense)
         if levels is None:

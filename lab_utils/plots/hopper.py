@@ -29,21 +29,21 @@ KERNELS = {  # of tables h200_peers and h200_zero_row_24_trial
 SHORT = {"trial, mma.sp": "mma.sp", "trial, wgmma.sp": "wgmma.sp"}
 
 
-def encoded_bytes(formulas: pd.DataFrame, extra: pd.Series, encoded: pd.DataFrame) -> go.Figure:
-    """Bytes for 64 weights by sparsity, and how many extra chunks zero-row 2:4 needs.
+def encoded_bytes(formulas: pd.DataFrame, further: pd.Series, encoded: pd.DataFrame) -> go.Figure:
+    """Bytes for 64 weights by sparsity, and how many chunks zero-row 2:4 adds to regular ones.
 
-    `formulas` and `extra` are those of `analysis.hopper_budget`; `encoded`, of real encodings, has
-    columns sparsity, bytes and extra.
+    `formulas` and `further` are those of `analysis.hopper_budget`; `encoded`, of real encodings,
+    has columns sparsity, bytes and further.
     """
-    titles = ("bytes for 64 weights", "extra chunks, of regular ones")
+    titles = ("bytes for 64 weights", "further chunks, of regular ones")
     fig = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.24,
                         column_widths=[0.62, 0.38])  # fmt: skip
     for name, (colour, dash) in ENCODINGS.items():
         fig.add_scatter(x=formulas.index, y=formulas[name], name=name, mode="lines",
                         line={"color": colour, "dash": dash}, row=1, col=1)  # fmt: skip
-    fig.add_scatter(x=extra.index, y=extra, mode="lines", name="extra chunks", line_color=OURS,
-                    row=1, col=2)  # fmt: skip
-    for col, column in ((1, "bytes"), (2, "extra")):
+    fig.add_scatter(x=further.index, y=further, mode="lines", name="further chunks",
+                    line_color=OURS, row=1, col=2)  # fmt: skip
+    for col, column in ((1, "bytes"), (2, "further")):
         fig.add_scatter(x=encoded.sparsity, y=encoded[column], mode="markers", name="encoded",
                         marker={"color": OURS, "size": 7}, row=1, col=col)  # fmt: skip
     top = 1.08 * formulas["dense"].max()

@@ -18,7 +18,7 @@ ROLES = {
     FIRST: ("#d1391f", "slot 0"),
     SECOND: ("#f0a202", "slot 1"),
     UNUSED: ("#ead3e3", "loaded, and multiplied by zeros"),
-    EXTRA: ("#9fd8bd", "in an extra chunk"),
+    EXTRA: ("#9fd8bd", "in another chunk"),
     OTHER: ("#d3d8df", "another lane's"),
 }
 COLOURS = ["#ffffff"] + [ROLES[role][0] for role in range(1, 7)]

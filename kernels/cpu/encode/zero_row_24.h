@@ -2,10 +2,15 @@
 // stream and the metadata are: zero_row_24_tile.h.
 //
 //   chunk 64x48       four tiles, one below the other
-//   block             64 rows x a slice of K: its regular chunks, left to right, then extra chunks
+//   block             64 rows x a slice of K: its regular chunks, left to right; chunks of level 1;
+//                     extra chunks
 //
-// A row of a group has two slots. Where it has all three weights, the middle one goes to an extra
-// chunk, whose columns are listed: 48 columns of a tile that have such a weight, three a group.
+// A row of a group has two slots. Where it has all three weights, the middle one goes elsewhere:
+//   levels = 1        to a chunk of level 1, whose columns are the middle ones of all groups of the
+//                     slice: 48 of them, three a group again. Where a row has all three of those,
+//                     the middle one goes to an extra chunk.
+//   levels = 0        to an extra chunk.
+// Columns of extra chunks are listed: 48 columns of a tile that have such a weight, three a group.
 //
 //   byte 512  start u16 [g][tile]       bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32
 //        576  extra chunks only: column u16 [tile][step][lane], in the slice: the row of B for lane
@@ -25,17 +30,23 @@ constexpr u16 NOTHING = 0xffff;
 constexpr i64 header_bytes(bool extra) { return extra ? LISTS + LIST_BYTES : LISTS; }
 
 struct Grid {
-    i64 M, K, slice_cols;
+    i64 M, K, slice_cols, levels;
     i64 row_blocks() const { return ceil_div(M, ROWS); }
     i64 blocks() const { return ceil_div(K, slice_cols) * row_blocks(); }
 };
 
 // 64 rows of a slice.
 struct Block {
-    i64 row, col, cols, regular;  // first row and column, columns, chunks that are not extra
+    i64 row, col, cols;  // first row and column, columns
+    i64 regular, fixed;  // chunks that are regular; these and those of level 1
     Block(const Grid& grid, i64 z)
         : row(z % grid.row_blocks() * ROWS), col(z / grid.row_blocks() * grid.slice_cols),
-          cols(min(grid.slice_cols, grid.K - col)), regular(ceil_div(cols, COLS)) {}
+          cols(min(grid.slice_cols, grid.K - col)), regular(ceil_div(cols, COLS)),
+          fixed(regular + (grid.levels ? ceil_div(cols, 3 * COLS) : 0)) {}
+    // Column in the slice of column i of a chunk that is not extra.
+    i64 column(i64 nth, i64 i) const {
+        return nth < regular ? nth * COLS + i : 3 * ((nth - regular) * COLS + i) + 1;
+    }
 };
 
 // The columns of a tile's extra chunks: one word each, column in the slice << 16 | mask of the 16
@@ -43,7 +54,7 @@ struct Block {
 // a row has all three of those, the third waits once more, at the end of the queue.
 //
 // A slice of s columns has s / 3 groups, and every third column in the queue can wait again: at
-// most s / 2 words for each tile.
+// most s / 2 words for each tile, without level 1.
 constexpr i64 queue_capacity(i64 slice_cols) { return slice_cols / 2; }
 
 struct Queue {
@@ -81,8 +92,8 @@ struct Tiles {
     Tiles(const Plan& plan, i64 z, i64 nth) {
         Block block(plan.grid, z);
         for (i64 m = 0; m < TILES; m++)
-            if (nth < block.regular) load_regular(plan, block, nth, m);
-            else load_extra(plan, block, plan.queue(z, m), nth - block.regular, m);
+            if (nth < block.fixed) load_fixed(plan, block, nth, m);
+            else load_extra(plan, block, plan.queue(z, m), nth - block.fixed, m);
     }
     void streams(bool pairs, Stream (&streams)[STREAMS]) const {
         for (int s = 0; s < STREAMS; s++)
@@ -90,10 +101,12 @@ struct Tiles {
     }
 
   private:
-    void load_regular(const Plan& plan, const Block& block, i64 nth, i64 m) {
-        i64 row = block.row + m * TILE_ROWS, col = block.col + nth * COLS;
-        i64 cols = min(COLS, block.col + block.cols - col);
-        tile[m].load(plan.dense + row * plan.grid.K + col, plan.grid.K, plan.grid.M - row, cols);
+    void load_fixed(const Plan& plan, const Block& block, i64 nth, i64 m) {
+        i64 row = block.row + m * TILE_ROWS, col = block.column(nth, 0), left = block.cols - col;
+        i64 K = plan.grid.K, rows = plan.grid.M - row;
+        const u16* origin = plan.dense + row * K + block.col + col;
+        if (nth < block.regular) tile[m].load(origin, K, rows, min(COLS, left));
+        else tile[m].load_middles(origin, K, rows, left);
     }
     void load_extra(const Plan& plan, const Block& block, const Queue& queue, i64 nth, i64 m) {
         memset(&tile[m], 0, sizeof tile[m]);

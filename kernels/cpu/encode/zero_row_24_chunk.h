@@ -28,14 +28,14 @@ struct Chunk : Streams {
         : Streams{A.data + START_BYTES * A.chunk_start[chunk],
                   START_BYTES * (i64(A.chunk_start[chunk + 1]) - A.chunk_start[chunk]), A.pairs},
           block(A.grid, z), nth(chunk - A.first_chunk[z]), rows(A.grid.M - block.row),
-          extra(nth >= block.regular) {}
+          extra(nth >= block.fixed) {}
 
     u16 listed(i64 m, i64 group, i64 i) const {
         return half(LISTS + 2 * ((m * GROUPS + group) * 4 + i));
     }
     // Column in the slice of index i of a group; NOTHING, which no slice has, where there is none.
     i64 column(i64 m, i64 group, i64 i) const {
-        return extra ? listed(m, group, i) : nth * COLS + 3 * group + i;
+        return extra ? listed(m, group, i) : block.column(nth, 3 * group + i);
     }
     bool inside(i64 row, i64 column) const { return row < rows && column < block.cols; }
 

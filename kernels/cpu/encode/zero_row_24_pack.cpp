@@ -18,17 +18,17 @@ void put_list(u8* chunk, const Queue& queue, i64 nth, i64 m) {
 }  // namespace
 
 // data [16 * chunk_start[chunks]].
-LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 pairs,
-                                       u32* queues, const i32* queued, const i32* first_chunk,
-                                       i64 /*chunks*/, const u16* starts, const i32* chunk_start,
-                                       u8* data) {
-    Plan plan{{M, K, slice_cols}, bool(pairs), dense, queues, queued, first_chunk};
+LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 levels,
+                                       i64 pairs, u32* queues, const i32* queued,
+                                       const i32* first_chunk, i64 /*chunks*/, const u16* starts,
+                                       const i32* chunk_start, u8* data) {
+    Plan plan{{M, K, slice_cols, levels}, bool(pairs), dense, queues, queued, first_chunk};
 #pragma omp parallel for schedule(dynamic) if (large(M * K))
     for (i64 z = 0; z < plan.grid.blocks(); z++)
         for (i64 c = first_chunk[z]; c < first_chunk[z + 1]; c++) {
             u8* chunk = data + START_BYTES * chunk_start[c];
             i64 bytes = START_BYTES * (chunk_start[c + 1] - chunk_start[c]);
-            i64 nth = c - first_chunk[z], extra = nth - Block(plan.grid, z).regular;
+            i64 nth = c - first_chunk[z], extra = nth - Block(plan.grid, z).fixed;
             memset(chunk, 0, bytes);
             Stream streams[STREAMS];
             Tiles(plan, z, nth).streams(bool(pairs), streams);

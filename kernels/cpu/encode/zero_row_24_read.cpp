@@ -31,9 +31,9 @@ int header_problem(const Chunk& chunk) {
 // 9 a non-zero that is no value. The offsets are sound. nonfinite [1], of zeros: 1 if a value is.
 LSCD_EXPORT void lscd_zero_row_24_check(const u8* data, const i32* chunk_start,
                                         const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
-                                        i64 pairs, i64 chunks, i64 exponent, i32* nonfinite,
-                                        i64* found) {
-    Encoding A{{M, K, slice_cols}, bool(pairs), data, chunk_start, first_chunk};
+                                        i64 levels, i64 pairs, i64 chunks, i64 exponent,
+                                        i32* nonfinite, i64* found) {
+    Encoding A{{M, K, slice_cols, levels}, bool(pairs), data, chunk_start, first_chunk};
     first_problem(chunks, M * K, found, [&](i64 c) {
         Chunk chunk(A, c, A.block_of(c));
         bool any = false;
@@ -61,9 +61,9 @@ LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start, 
 // They are whole 64 rows, but for the last ones of A.
 LSCD_EXPORT void lscd_zero_row_24_unpack(const u8* data, const i32* chunk_start,
                                          const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
-                                         i64 pairs, i64 chunks, i64 first_row, i64 rows,
-                                         u16* dense) {
-    Encoding A{{M, K, slice_cols}, bool(pairs), data, chunk_start, first_chunk};
+                                         i64 levels, i64 pairs, i64 chunks, i64 first_row,
+                                         i64 rows, u16* dense) {
+    Encoding A{{M, K, slice_cols, levels}, bool(pairs), data, chunk_start, first_chunk};
 #pragma omp parallel for schedule(static) if (large(rows * K))
     for (i64 c = 0; c < chunks; c++) {
         Chunk chunk(A, c, A.block_of(c));

@@ -82,8 +82,7 @@ struct Contents {
         i64 row = chunk / A.rounds() * ROWS, round = chunk % A.rounds();
         for (i64 m = 0; m < TILES; m++) {
             Tile tile;
-            if (A.of_level(round)) load_level(tile, dense, A, row, A.column(round, m * TILE_COLS));
-            else load_regular(tile, dense, A, row, A.column(round, m * TILE_COLS));
+            load(tile, dense, A, row, round, A.column(round, m * TILE_COLS));
             auto leaves = [&](int row, int group) {
                 if (A.levels && !A.of_level(round)) return Middle()(row, group);
                 return entries.add(tile.weight[row] + 3 * group, row, m * GROUPS + group);
@@ -94,19 +93,12 @@ struct Contents {
     }
 
   private:
-    static void load_regular(Tile& tile, const u16* dense, const Grid& A, i64 row, i64 col) {
-        i64 cols = std::clamp<i64>(A.K - col, 0, TILE_COLS);
-        tile.load(dense + row * A.K + col, A.K, A.M - row, cols);
-    }
-    // `middle`: the column of A for the tile's first.
-    static void load_level(Tile& tile, const u16* dense, const Grid& A, i64 row, i64 middle) {
-        memset(&tile, 0, sizeof tile);
-        i64 rows = min(ROWS, A.M - row), cols = min(TILE_COLS, (A.K - middle + 1) / 3);
-        for (i64 r = 0; r < rows; r++)
-            for (i64 j = 0; j < cols; j++) {
-                const u16* w = dense + (row + r) * A.K + middle + 3 * j;
-                if (w[-1] && w[0] && w[1]) tile.weight[r][j] = w[0];
-            }
+    // `col`: the column of A for the tile's first.
+    static void load(Tile& tile, const u16* dense, const Grid& A, i64 row, i64 round, i64 col) {
+        const u16* origin = dense + row * A.K + col;
+        i64 rows = A.M - row, left = A.K - col;
+        if (A.of_level(round)) tile.load_middles(origin, A.K, rows, left);
+        else tile.load(origin, A.K, rows, std::clamp<i64>(left, 0, TILE_COLS));
     }
 };
 

@@ -135,6 +135,16 @@ struct Tile {
             memset(weight[r] + n, 0, 2 * (TILE_COLS - n));
         }
     }
+    // The middle weights of groups that are full; `origin` is that of the first, `left` the columns
+    // from there on.
+    void load_middles(const u16* origin, i64 K, i64 rows, i64 left) {
+        memset(weight, 0, sizeof weight);
+        for (i64 r = 0; r < min(TILE_ROWS, rows); r++)
+            for (i64 i = 0; i < TILE_COLS && 3 * i + 1 < left; i++) {
+                const u16* w = origin + r * K + 3 * i;
+                if (w[-1] && w[0] && w[1]) weight[r][i] = w[0];
+            }
+    }
 };
 
 }  // namespace lscd::zero_row_24
