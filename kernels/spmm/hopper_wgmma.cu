@@ -50,11 +50,11 @@ struct WgmmaKernel {
     // smem2tc: a step of two tiles. Where no chunk was before, in this segment, sums begin: `adds` is 0.
     __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], int step, int pair,
                                             uint32_t adds) {
-        uint64_t rows = dense.descriptor();
+        Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
         wgmma_fence();
 #pragma unroll
         for (int tile = 2 * pair; tile < 2 * pair + 2; tile++) {
-            uint64_t b = rows + (tile * 2 + step) * (32 * Tile::ROW_BYTES >> 4);
+            uint64_t b = Tile::descriptor(rows, (tile * 2 + step) * 32);
             if (left_out(Stage::smem2tc)) continue;
             if (step == 0)
                 wgmma_sp_m64k32<T, BLOCK_N, 0>(sum, a[tile], b, metadata[tile], tile ? 1 : adds);

@@ -55,7 +55,11 @@ struct DenseTile {
     static constexpr int BYTES = DENSE_ROWS * ROW_BYTES, EIGHTS = WIDTH / 8;
     // Sixteen bytes of row k, columns 8 i to 8 i + 7, lie where number i ^ this would.
     __host__ __device__ static constexpr int swizzle(int k) { return WIDTH == 64 ? k % 8 : k / 2 % 4; }
-    __device__ static uint64_t descriptor(Address at) { return n_major<ROW_BYTES>(at, 8 * ROW_BYTES); }
+    // From row k on; the sum has no carry.
+    __device__ static uint64_t descriptor(Address at, int k) {
+        uint64_t first = n_major<ROW_BYTES>(at, 8 * ROW_BYTES);
+        return first >> 32 << 32 | uint32_t(uint32_t(first) + (k * ROW_BYTES >> 4));
+    }
 };
 
 cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);

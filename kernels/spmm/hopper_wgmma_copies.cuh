@@ -28,9 +28,6 @@ struct DenseRing {
     __device__ DenseRing(const WgmmaProblem& p, Address memory) : p(p), memory(memory) {}
 
     __device__ Address tile() const { return memory + DENSE_TILES + slot * Tile::BYTES; }
-    __device__ uint64_t descriptor() const {
-        return Tile::descriptor(memory + DENSE_TILES) + slot * (Tile::BYTES >> 4);
-    }
 
     // ld_dense: a bulk copy of a round's tile.
     __device__ void ld_dense(int slot, int round) const {
