@@ -150,10 +150,6 @@ inline void mbarrier_wait(Address address, uint32_t parity, simt::Site site = si
         });
     simt::Block::lane->known.learn(barrier->passed_on);
 }
-// A lane that asks again and again might as well wait.
-inline bool mbarrier_is_over(Address barrier, uint32_t parity, simt::Site site = simt::here()) {
-    return mbarrier_wait(barrier, parity, site), true;
-}
 
 inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address address,
                       uint64_t /*policy*/, simt::Site site = simt::here()) {

@@ -110,13 +110,9 @@ void wgmma_wait(simt::Site site = simt::here()) {
     });
 }
 
-// What the compiler must not see through, and registers that warps give each other: nothing here.
+// What the compiler must not see through.
 inline uint32_t wgmma_operand(uint32_t value) { return value; }
 inline void wgmma_used(const uint32_t (&)[4]) {}
-template <int REGISTERS>
-void take_registers() {}
-template <int REGISTERS>
-void give_registers() {}
 
 template <class T, int N>
 void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, uint64_t b, uint32_t adds,

@@ -1,11 +1,11 @@
 // Lanes and warps: threads of a block, each a fiber, and the 32 of them that go together.
 #pragma once
 #include <functional>
-#include <memory>
 
 #include "count.h"
 #include "fiber.h"
 #include "shadow.h"
+#include "state.h"
 
 namespace lscd::simt {
 
@@ -14,39 +14,6 @@ struct Index {
 
     std::string text() const {
         return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
-    }
-};
-
-// What an instruction set keeps of a lane, a warp or a block, from first use to the block's end. What
-// must not be under way at that end, it tells.
-struct State {
-    struct Unfinished {
-        Site site;
-        std::string what;
-    };
-    virtual ~State() = default;
-    virtual std::vector<Unfinished> unfinished() const { return {}; }
-};
-
-class States {
-    std::vector<std::unique_ptr<State>> all;
-    static inline size_t kinds = 0;
-    template <class S>
-    static inline const size_t number = kinds++;
-
-  public:
-    template <class S>
-    S& of() {
-        if (all.size() <= number<S>) all.resize(number<S> + 1);
-        if (!all[number<S>]) all[number<S>] = std::make_unique<S>();
-        return static_cast<S&>(*all[number<S>]);
-    }
-    std::vector<State::Unfinished> unfinished() const {
-        std::vector<State::Unfinished> found;
-        for (const auto& one : all)
-            if (one)
-                for (auto& left : one->unfinished()) found.push_back(left);
-        return found;
     }
 };
 

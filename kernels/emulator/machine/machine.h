@@ -2,13 +2,14 @@
 // its global memory, and keeps what was counted.
 //
 //   fiber.h, lane.h, block.h   lanes run until they meet or wait
+//   state.h                    what instruction sets keep of them
 //   memory.h                   what instructions are made of: checked accesses, meetings
 //   request.h, count.h         what a warp's accesses cost, summed by source line
 //   order.h, shadow.h          what happens before what; who touched a byte, and what is under way
 //   exports.h                  what Python calls
 //
-// Instructions are in ../instructions, one set a file: what they keep of lanes, warps and blocks is
-// theirs (`State`), as is when their copies and products end. ../cuda has what nvcc brings itself.
+// Instructions are in ../instructions, one set a file: how their copies and products go on and end is
+// theirs. ../cuda has what nvcc brings itself.
 #pragma once
 #include <atomic>
 #include <mutex>
