@@ -107,6 +107,12 @@ def test_watched_requests_tell_every_address(machine, A, C) -> None:
     assert trace.kernels == ("exchange",) and trace.total("barrier").requests == 2
 
 
+def test_blocks_are_no_larger_than_a_gpu_has_them(machine, A, C) -> None:
+    with pytest.raises(RuntimeError, match="failed with cudaError_t 1, in the emulator"):
+        launch(machine, "more_threads_than_a_block_has", A, C)
+    launch(machine, "exchange", A, C)  # the machine goes on
+
+
 def test_a_trace_reads_like_the_source(machine, A, C) -> None:
     trace = launch(machine, "exchange", A, C)
     frame = trace.frame().set_index("operation")

@@ -91,7 +91,7 @@ enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorLaunchFa
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 inline const char* cudaGetErrorString(cudaError_t error) {
-    return error == cudaErrorInvalidValue    ? "the emulator has less shared memory"
+    return error == cudaErrorInvalidValue    ? "the emulator has less shared memory, or threads a block"
            : error == cudaErrorLaunchFailure ? "the emulator found a fault"
                                              : "no error";
 }
@@ -111,7 +111,8 @@ inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, co
 namespace lscd::simt {
 inline cudaError_t run(const void* kernel, std::function<void()> thread, dim3 grid, dim3 threads,
                        size_t shared_bytes, bool early) {
-    if (shared_bytes > SHARED_LIMIT) return cudaErrorInvalidValue;
+    if (shared_bytes > SHARED_LIMIT || threads.x * threads.y * threads.z > MOST_THREADS)
+        return cudaErrorInvalidValue;
     machine.kernels.push_back(kernel);
     Launch launch = {std::move(thread), int(machine.kernels.size()) - 1, {grid.x, grid.y, grid.z},
                      {threads.x, threads.y, threads.z}, int(shared_bytes), early};
