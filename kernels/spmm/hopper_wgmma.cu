@@ -31,13 +31,16 @@ namespace {
 template <class T, int BLOCK_N>
 struct WgmmaKernel {
     using Tile = DenseTile<BLOCK_N>;
+    // Whether there are registers for sums of entries that no product has to be waited for.
+    static constexpr bool APART = BLOCK_N <= 32;
+    using Sums = float[BLOCK_N / 8][4];
 
     const WgmmaProblem& p;
     int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
     DenseRing<BLOCK_N> dense;
     SparseRing sparse;
     uint32_t masks[4];  // rank_mask of each half of each step
-    float sum[BLOCK_N / 8][4];
+    Sums sum = {}, of_entries = {};
     uint32_t a[TILES][4];  // A registers of a step
 
     __device__ WgmmaKernel(const WgmmaProblem& p, Address memory)
@@ -83,8 +86,8 @@ struct WgmmaKernel {
             extract(a, address, pair);
             if (part == 0) dense.wait();
             if (part == 3 && h.steps && !left_out(Stage::smem2tc)) {
-                wgmma_wait<0>();  // the sums are registers again
-                add_entries<T, BLOCK_N>(sum, at + ENTRIES, h.steps, dense.tile(), lane);
+                if (!APART) wgmma_wait<0>();  // the sums are registers again
+                add_entries<T, BLOCK_N>(APART ? of_entries : sum, at + ENTRIES, h.steps, dense.tile(), lane);
             }
             smem2tc(x, step, pair, adds);
         }
@@ -114,7 +117,15 @@ struct WgmmaKernel {
         while (!next(x[0], x[1]) && !next(x[1], x[0])) {}
         wgmma_wait<0>();
         wgmma_used(x[0]), wgmma_used(x[1]);
+        if (APART) add_sums_of_entries();
         dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+    }
+
+    __device__ void add_sums_of_entries() {
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 8; i++)
+#pragma unroll
+            for (int r = 0; r < 4; r++) sum[i][r] += of_entries[i][r], of_entries[i][r] = 0;
     }
 
     __device__ void store(int row_block, int slot) const {
