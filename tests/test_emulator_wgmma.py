@@ -64,6 +64,8 @@ def run(machine: Machine, probe: str, A: Tensor, columns: int, adds: bool) -> Te
     trace = launch(machine, probe, A, held, M=int(adds))
     operation = "wgmma_sp" if probe.startswith("sparse") else "wgmma"
     assert trace.total(operation).requests == 4 * (4 if operation == "wgmma" else 1)  # of 4 warps
+    assert trace.total(operation).wavefronts == 0  # its reads are not those of lanes
+    assert trace.total("wgmma_wait").requests == 4
     C = torch.empty(64, columns)
     for j in range(columns // 8):
         for r in range(4):

@@ -34,9 +34,33 @@ def tca_bme() -> Warps:
     return traced("tca_bme")
 
 
-def test_products_of_a_warpgroup_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="multiplies by wgmma, as Tiled-CSL does with 33 to 64"):
-        traced("tiled_csl", N=64)
+def test_kernels_without_such_products_are_refused() -> None:
+    with pytest.raises(ValueError, match="no request multiplies by mma or by dense wgmma; allowed"):
+        traced("zero_row_24_strips", N=32)
+
+
+def test_wgmma_goes_on_while_its_warps_do() -> None:
+    """On Hopper, Tiled-CSL's products of 33 to 64 columns: three buffers, cleared a tile later."""
+    warps = traced("tiled_csl", N=64)
+    ahead = {"ld_dense": 1, "extract": 1, "gmem2reg": 2, "smem2tc": 0, "rst_smem": 2}
+    assert p.leads(warps) == ahead
+    assert p.turns(warps[0])[0]["rst_smem"] == [0, 1, 2]
+    spans = s.schedule(warps)
+    products = [one for one in spans if one.step.amounts["wgmma"]]
+    assert {one.step.stage for one in products} == {"smem2tc"}
+    assert all(one.step.amounts["wgmma"] == 8 and one.ready > one.end for one in products)
+    for waits, mine in zip(of_warps(spans, p.WGMMA_WAIT), of_warps(spans, "smem2tc"), strict=True):
+        done = [one.end for one in waits[1:]]  # the first has nothing to wait for
+        assert len(done) == TILES and all(a >= b.ready for a, b in zip(done, mine, strict=True))
+    assert s.step_clocks(s.schedule(p.rearranged(warps, ahead))) == pytest.approx(
+        s.step_clocks(spans), rel=0.02
+    )
+
+
+def of_warps(spans: list[s.Span], stage: str) -> list[list[s.Span]]:
+    """The spans of a stage by warp, each in order."""
+    return [[one for one in spans if (one.step.warp, one.step.stage) == (w, stage)]
+            for w in range(4)]  # fmt: skip
 
 
 def test_each_stage_of_a_trace_runs_once_per_tile_and_warp(tiled_csl, tca_bme) -> None:

@@ -25,10 +25,11 @@ STAGE_OF = {
     "load_a": "smem2tc",
     "load_b": "smem2tc",
     "smem2tc": "smem2tc",
+    "smem2tc_wgmma": "smem2tc",
     "multiply": "smem2tc",
     "round_to": "store",
 }
-WAIT, BARRIER = "wait", "barrier"
+WAIT, WGMMA_WAIT, BARRIER = "wait", "wait for wgmma", "barrier"
 LOADS = ("gmem2reg", "ld_sparse", "ld_dense")  # of global memory; they go on in the background
 COMPUTES = ("decode", "smem2tc")  # one tile's, interleaved
 OFFSETS = ("tile_offsets", "gt_offset")  # where tiles lie: counted with the next load of a tile
@@ -41,8 +42,8 @@ class Step:
     """What one warp does at a stretch: a stage for one tile, or a wait, or a barrier.
 
     `tile` counts the tiles of the block; None where no product needs the step. `amounts` sums
-    requests, wavefronts, sectors, mma, popcount. `group`: of a load by cp.async, which of the
-    warp's groups of copies it is in; of a wait, the last group that it releases (None: none).
+    requests, wavefronts, sectors, mma, wgmma, popcount. `group`: of a load by cp.async, which of
+    the warp's groups of copies it is in; of a wait, the last group that it releases (None: none).
     """
 
     warp: int
@@ -63,10 +64,10 @@ class _Tiles:
             operation, now = request.place.operation, passed[request.warp]
             self.epoch[id(request)] = now
             passed[request.warp] += operation == "barrier"
-            if operation in ("ldmatrix", "shared_load"):
+            if operation in ("ldmatrix", "shared_load", "wgmma"):
                 for chunk in _chunks(request):
                     reads[chunk].add(now)
-            if operation == "mma":
+            if operation in ("mma", "wgmma"):
                 products.add(now)
         self.reads = {chunk: sorted(epochs) for chunk, epochs in reads.items()}
         self.number = {epoch: i for i, epoch in enumerate(sorted(products))}
@@ -91,14 +92,13 @@ def steps(requests: Sequence[Any], starts: Sequence[int] = ()) -> list[list[Step
     """The steps of each warp, in its order, of a watched block whose first tile is tile 0.
 
     `starts`: where each tile begins in Tiled-CSL's array of words, in bytes.
-    Raises ValueError for kernels that multiply by wgmma, whose products belong to no warp.
+    Raises ValueError for kernels that multiply neither by mma nor by dense wgmma.
     """
-    if any(request.place.operation.startswith("wgmma") for request in requests):
-        raise ValueError(
-            "the block multiplies by wgmma, as Tiled-CSL does with 33 to 64 columns; allowed: "
-            "kernels that multiply by mma (other numbers of columns, or tca_bme)"
-        )
     tiles, warps = _Tiles(requests, starts), defaultdict(list)
+    if not tiles.number:
+        raise ValueError(
+            "no request multiplies by mma or by dense wgmma; allowed: blocks of tiled_csl, tca_bme"
+        )
     for request in requests:
         warps[request.warp].append(request)
     return [_steps_of(warps[warp], tiles) for warp in sorted(warps)]
@@ -114,8 +114,8 @@ def _steps_of(requests: list[Any], tiles: _Tiles) -> list[Step]:
         elif operation == "wait":
             last = groups - request.pending - 1
             done.append(Step(warp, WAIT, group=last if last >= 0 else None))
-        elif operation == "barrier":
-            done.append(Step(warp, BARRIER))
+        elif operation in ("wgmma_wait", "barrier"):
+            done.append(Step(warp, WGMMA_WAIT if operation == "wgmma_wait" else BARRIER))
         elif request.array in OFFSETS:
             carried += _amounts(request)
         elif operation != "warp_barrier":
@@ -140,7 +140,7 @@ def _join(done: list[Step], step: Step) -> None:
 def _amounts(request: Any) -> Counter:
     counts, operation = request.counts, request.place.operation
     amounts = Counter(requests=1, wavefronts=counts.wavefronts, sectors=counts.sectors)
-    if operation in ("mma", "popcount"):
+    if operation in ("mma", "wgmma", "popcount"):
         amounts[operation] = 1
     return amounts
 
@@ -223,13 +223,14 @@ def rearranged(warps: Sequence[Sequence[Step]], ahead: Mapping[str, int]) -> lis
 def _rearranged(warp: Sequence[Step], ahead: Mapping[str, int]) -> list[Step]:
     work: dict[tuple[str, int], list[Step]] = defaultdict(list)
     for step in warp:
-        if step.tile is not None and step.stage not in (WAIT, BARRIER, "store"):
+        if step.tile is not None and step.stage != "store":
             work[_unit(step.stage), step.tile].append(step)
     tiles = 1 + max(step.tile for step in warp if step.stage == "smem2tc")
     units = [stage for stage in _order(ahead) if stage not in COMPUTES or stage == "smem2tc"]
     number, done = warp[0].warp, []
+    products = [Step(number, WGMMA_WAIT)] if any(s.stage == WGMMA_WAIT for s in warp) else []
     for turn in range(-max(ahead.values()), tiles):
-        done += [Step(number, WAIT, group=turn), Step(number, BARRIER)]
+        done += [Step(number, WAIT, group=turn), *products, Step(number, BARRIER)]
         for i, stage in enumerate(units):
             tile = turn + ahead[stage]
             made = [p for p in units[:i] if p in PRODUCERS.get(stage, ())]

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lab_utils.analysis.pipeline import BARRIER, LOADS, WAIT, Step
+from lab_utils.analysis.pipeline import BARRIER, LOADS, WAIT, WGMMA_WAIT, Step
 
 SECTOR = 32  # bytes
 
@@ -19,7 +19,8 @@ class Costs:
 
     `latency`: from a load of global memory to its bytes. `bytes_per_clock`: what memory brings an
     SM (measured). `wavefront`: of 128 bytes, of shared memory. `mma`, `popcount`: of a warp
-    (measured). `issue`: for each request of a trace, in the warp's own scheduler: a GPU issues 4
+    (measured). `wgmma`: of a warp's quarter of 64 x 64 x 16, at the data sheet's 4,096 operations a
+    clock. `issue`: for each request of a trace, in the warp's own scheduler: a GPU issues 4
     to 5 instructions for one (the profiler's count, for both kernels). `start`: until the first
     result of a stage that accesses shared memory.
     """
@@ -28,6 +29,7 @@ class Costs:
     bytes_per_clock: float = 18.5
     wavefront: float = 1
     mma: float = 1.73
+    wgmma: float = 8
     popcount: float = 2
     issue: float = 4
     start: float = 30
@@ -38,14 +40,14 @@ class Costs:
         return {
             "memory": amounts["sectors"] * SECTOR / self.bytes_per_clock,
             "shared": amounts["wavefronts"] * self.wavefront,
-            "tensor": amounts["mma"] * self.mma,
+            "tensor": amounts["mma"] * self.mma + amounts["wgmma"] * self.wgmma,
             "popcount": amounts["popcount"] * self.popcount,
         }
 
 
 @dataclass(frozen=True)
 class Span:
-    """A step in time, in clocks: its warp goes on at `end`; what it loads has come at `ready`."""
+    """A step in time, in clocks: its warp goes on at `end`; its results are there at `ready`."""
 
     step: Step
     begin: float
@@ -74,6 +76,8 @@ class _Block:
     def _needs(self, step: Step, before: Step) -> bool:
         if not self.overlap:
             return True  # each stage waits for the one before
+        if step.stage == WGMMA_WAIT:
+            return before.amounts["wgmma"] > 0
         if step.stage == WAIT:
             return None not in (step.group, before.group) and before.group <= step.group
         return (step.stage, before.stage) == ("extract", "gmem2reg") and step.tile == before.tile
@@ -81,7 +85,7 @@ class _Block:
     def run(self, warp: int, step: Step) -> None:
         """Place a step: as early as its warp, what it needs, and the shared units allow."""
         begin = self.start(warp, step)
-        if step.stage == WAIT:
+        if step.stage in (WAIT, WGMMA_WAIT):
             return self._put(warp, Span(step, self.clock[warp], begin, begin))
         issued = begin + step.amounts["requests"] * self.costs.issue
         ends = {"issue": issued}
@@ -91,6 +95,8 @@ class _Block:
         if step.stage in LOADS:
             ready = max(ends.values()) + self.costs.latency
             return self._put(warp, Span(step, begin, issued, ready))
+        if step.amounts["wgmma"]:  # goes on while its warp does
+            return self._put(warp, Span(step, begin, issued, max(ends.values()) + self.costs.start))
         end = max(ends.values()) + (self.costs.start if "shared" in ends else 0)
         self._put(warp, Span(step, begin, end, end))
 
@@ -112,9 +118,10 @@ def schedule(
 ) -> list[Span]:
     """Place the steps of all warps in time, in order of each warp, the earliest start first.
 
-    A load occupies its warp only while it is issued; a wait ends when the copies that it releases
-    have come, `extract` begins when the words of its tile have, a barrier ends for all when the
-    last warp is there. `overlap=False`: every step of a warp begins when all before are complete.
+    A load and a wgmma occupy their warp only while they are issued; a wait ends when the copies or
+    products that it releases have come, `extract` begins when the words of its tile have, a barrier
+    ends for all when the last warp is there. `overlap=False`: every step of a warp begins when all
+    before are complete.
     Raises ValueError where warps wait at barriers of which others have none.
     """
     block = _Block(warps, costs or Costs(), overlap)
@@ -161,4 +168,4 @@ def _product_ends(spans: Sequence[Span]) -> Iterator[tuple[int, float]]:
     tiles = {span.step.tile for span in spans if span.step.stage == "smem2tc"}
     for tile in sorted(tiles):
         products = (s for s in spans if s.step.stage == "smem2tc" and s.step.tile == tile)
-        yield tile, max(span.end for span in products)
+        yield tile, max(span.ready for span in products)

@@ -17,6 +17,7 @@ OPERATIONS = (
     "shared_load", "shared_store", "ldmatrix", "cp_async", "commit", "wait",
     "global_load", "global_store", "atomic", "mma", "shuffle", "vote", "popcount", "barrier",
     "warp_barrier", "stmatrix", "mbarrier", "bulk_copy", "bmma", "mma_sp", "wgmma", "wgmma_sp",
+    "wgmma_wait",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lab_utils.analysis.pipeline import BARRIER, LOADS, WAIT
+from lab_utils.analysis.pipeline import BARRIER, LOADS, WAIT, WGMMA_WAIT
 from lab_utils.analysis.schedule import Span
 from lab_utils.plots.anatomy import STAGE_COLOURS
 from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, titled
@@ -15,7 +15,8 @@ from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, titled
 STALL = "waits for data"
 ORDER = ("gmem2reg", "ld_sparse", "ld_dense", "rst_smem", "extract", "decode", "smem2tc")
 COLOURS = {stage: STAGE_COLOURS[stage] for stage in ORDER} | {
-    "store": "#178a5c", STALL: "#f9e0da", WAIT: "#c3c9d1", BARRIER: "#e4e7eb"}  # fmt: skip
+    "store": "#178a5c", STALL: "#f9e0da", WAIT: "#c3c9d1", WGMMA_WAIT: "#a9b2bd",
+    BARRIER: "#e4e7eb"}  # fmt: skip
 MODEL = "order, waits and amounts: from the trace; durations: a model"
 REARRANGED = "amounts: from the trace; order: rearranged; durations: a model"
 
@@ -50,7 +51,7 @@ def pipeline_turns(turns: Sequence[Mapping[str, Sequence[int]]], kernel: str) ->
 def pipeline_timeline(
     schedules: Mapping[str, Sequence[Span]], until: float, title: str = "Who does what, when"
 ) -> go.Figure:
-    """A panel for each schedule: what is under way from memory, and what each warp does.
+    """A panel for each schedule: loads and wgmma under way, and what each warp does.
 
     `until`: the last clock that is shown, in all panels.
     """
@@ -112,10 +113,11 @@ def _warps(spans: Sequence[Span]) -> int:
 
 
 def _flights(spans: Sequence[Span], until: float) -> dict[str, list[tuple[float, float, int, str]]]:
-    """Loads of all warps under way, (begin, ready, tile, stage), in rows that have no overlap."""
+    """Loads and wgmma of all warps, (begin, ready, tile, stage), in rows that have no overlap."""
     loads: dict[tuple[str, int], tuple[float, float]] = {}
     for span in spans:
-        if span.step.stage in LOADS and span.step.tile is not None:
+        goes_on = span.step.stage in LOADS or span.step.amounts["wgmma"]
+        if goes_on and span.step.tile is not None:
             begin, ready = loads.get((span.step.stage, span.step.tile), (np.inf, 0.0))
             key = span.step.stage, span.step.tile
             loads[key] = min(begin, span.begin), max(ready, span.ready)

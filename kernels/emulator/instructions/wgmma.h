@@ -71,8 +71,7 @@ std::string start(const Party& all) {
 }
 
 template <class T, int N, int STEP>
-void start_product(Op op, const Product& mine, Site site) {
-    note({op, site});
+void start_product(const Product& mine, Site site) {
     Block::current->meet({site, Group::warpgroup, ~0u, start<T, N, STEP>, const_cast<Product*>(&mine)});
 }
 
@@ -102,6 +101,7 @@ inline void wgmma_commit(simt::Site site = simt::here()) {
 }
 template <int GROUPS>
 void wgmma_wait(simt::Site site = simt::here()) {
+    simt::note({simt::Op::wgmma_wait, site});
     meet_whole_warp("wgmma_wait", site, nullptr, [](const simt::Party& all) {
         for (auto& groups = wgmmas(*all.warps).groups; groups.size() > GROUPS; groups.pop_front())
             for (const simt::Wgmma& one : groups.front())
@@ -118,13 +118,19 @@ template <class T, int N>
 void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, uint64_t b, uint32_t adds,
                   simt::Site site = simt::here()) {
     simt::Product mine = {d[0], nullptr, nullptr, a, b, adds != 0};
-    simt::start_product<T, N, -1>(simt::Op::wgmma, mine, site);
+    int row = simt::Block::lane->warp % simt::WARPS_OF_GROUP * 16 + simt::Block::lane->lane % 16;
+    bool reads_a = simt::Block::lane->lane < 16;  // the request has the first unit of 16 rows, and columns
+    simt::Described matrix(reads_a ? a : b, true);
+    int64_t at = int64_t(matrix.address(reads_a ? row : row % N, 0)) - simt::SHARED_BASE;
+    simt::note({simt::Op::wgmma, site, at, simt::UNIT});
+    simt::start_product<T, N, -1>(mine, site);
 }
 template <class T, int N, int STEP>
 void wgmma_sp_m64k32(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b,
                      const uint32_t& metadata, uint32_t adds, simt::Site site = simt::here()) {
     simt::Product mine = {d[0], a, &metadata, 0, b, adds != 0};
-    simt::start_product<T, N, STEP>(simt::Op::wgmma_sp, mine, site);
+    simt::note({simt::Op::wgmma_sp, site});
+    simt::start_product<T, N, STEP>(mine, site);
 }
 
 }  // namespace lscd

@@ -28,7 +28,7 @@ constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LI
 enum class Op : int32_t {
     shared_load, shared_store, ldmatrix, cp_async, commit, wait, global_load, global_store,
     atomic, mma, shuffle, vote, popcount, barrier, warp_barrier,
-    stmatrix, mbarrier, bulk_copy, bmma, mma_sp, wgmma, wgmma_sp
+    stmatrix, mbarrier, bulk_copy, bmma, mma_sp, wgmma, wgmma_sp, wgmma_wait
 };
 
 // What one lane does: with bytes of shared memory (an offset), of global memory (an address), or none.
@@ -110,8 +110,10 @@ inline int wavefronts(const Request& r) {
     return joined;
 }
 
-// Wavefronts and sectors, each with the least that could carry the same bytes.
+// Wavefronts and sectors, each with the least that could carry the same bytes. What wgmma reads passes
+// neither.
 inline Costs costs(const Request& r) {
+    if (r.op == Op::wgmma) return {};
     std::vector<std::pair<uint64_t, uint64_t>> spans;
     for (int lane = 0; lane < 32; lane++)
         if (r.global_bytes[lane])
