@@ -28,11 +28,13 @@ def run(request):
 def test_gathers_take_the_wavefronts_of_the_encoding(run) -> None:
     A, trace = run
     parts = budget.wavefronts(trace, M * K)
-    assert list(parts) == list(budget.PARTS.values()) and all(parts.values())
+    assert list(parts) == list(dict.fromkeys(budget.PARTS.values())) and all(parts.values())
     loads = 32 * (1 if A.pairs else 2) * hopper.chunks_of(A)
     arrays = (A.arrays[name].numpy() for name in ("data", "chunk_start"))
     expected = loads * zero_row_24.wavefronts(*arrays, A.pairs)
     assert parts["values"] * M * K / 64 == pytest.approx(expected)
+    headers = hopper.chunks_of(A) * (1 + (4 if A.pairs else 3))  # starts; words of a lane
+    assert parts["metadata, starts"] * M * K / 64 == pytest.approx(headers)
 
 
 def test_tensor_core_has_eight_of_both_instructions_a_chunk(run) -> None:

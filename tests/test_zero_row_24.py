@@ -30,17 +30,27 @@ class SlowReading:
                 data = A.arrays["data"][16 * starts[chunk] : 16 * starts[chunk + 1]].numpy()
                 self.read_chunk(block, chunk - low, data)
 
+    def nibble(self, words: np.ndarray, lane: int, tile: int, n: int) -> int:
+        """Both indices of group n of a lane's eight."""
+        if self.A.pairs:
+            return int(words[4 * lane + tile]) >> 4 * n & 15
+        codes = [int(word) >> 4 * (n // 2 + 4 * (n % 2)) & 15 for word in words[3 * lane :][:3]]
+        high = sum((code >> 3) << bit for bit, code in enumerate(codes))
+        return (None, 4, 8, 9, 12, 13, 14, 15)[high if tile == 3 else codes[tile] & 7]
+
     def read_chunk(self, block: int, nth: int, data: np.ndarray) -> None:
         piece, row_block = divmod(block, self.row_blocks)
         cols = min(self.cols, self.A.shape[1] - piece * self.cols)
         regular, of_level = -(-cols // 48), -(-cols // 144) * self.A.levels
-        halves, words = data.view(np.uint16), data[:512].view(np.uint32)
-        size = sum(int(halves[256 + tile]) >> 14 << 2 * tile for tile in range(4))
+        header = 512 if self.A.pairs else 384
+        halves, words = data.view(np.uint16), data[:header].view(np.uint32)
+        starts, lists = halves[header // 2 :], halves[header // 2 + 32 :]
+        size = sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4))
         assert 32 * size == data.size
         for tile, g in np.ndindex(4, 8):
-            at = int(halves[256 + 4 * g + tile]) & 0x3FFF
+            at = int(starts[4 * g + tile]) & 0x3FFF
             for step, half, row, t in np.ndindex(2, 2, 2, 4):
-                code = int(words[(4 * g + 2 * step + half) * 4 + tile]) >> (16 * row + 4 * t) & 15
+                code = self.nibble(words, 4 * g + 2 * step + half, tile, 4 * row + t)
                 group = 8 * step + 4 * half + t
                 for slot, index in enumerate((code & 3, code >> 2)):
                     if index == 3:
@@ -49,7 +59,7 @@ class SlowReading:
                     if nth >= regular:
                         column = 3 * (column - 48 * regular) + 1
                     if nth >= regular + of_level:
-                        column = int(halves[288 + 64 * tile + 4 * group + index])
+                        column = int(lists[64 * tile + 4 * group + index])
                     value = halves[at // 2 + (slot if self.A.pairs or code & 3 != 3 else 0)]
                     place = 64 * row_block + 16 * tile + g + 8 * row, piece * self.cols + column
                     assert self.dense[place] == 0 and value != 0
@@ -100,14 +110,14 @@ def test_bytes_are_expected(sparsity, levels, pairs, slice_cols):
 @streams
 @pytest.mark.parametrize("sparsity", [0.5, 0.55, 0.6, 0.65, 0.7])
 def test_levels_are_those_with_fewer_bytes(sparsity, pairs):
-    """And those of the formula, whose bytes are the encoding's but for a tenth of a percent."""
+    """And those of the formula, whose bytes are the encoding's but for .15 %."""
     M, K = 512, 4608
     dense = random_sparse(M, K, sparsity)
     chosen, *both = (ZeroRow24.encode(dense, 2304, pairs, -1, n) for n in (None, 0, 1))
     assert chosen.nbytes == min(A.nbytes for A in both)
     assert [A.levels for A in both] == [0, 1]
     expected = sum(analysis.parts(M, K, np.float64(1 - sparsity), pairs, 2304).values())
-    assert chosen.nbytes == pytest.approx(expected, rel=0.001)
+    assert chosen.nbytes == pytest.approx(expected, rel=0.0015)
 
 
 @pytest.mark.parametrize("sparsity", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
@@ -241,8 +251,8 @@ def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
         ("first_chunk", 1, 1, "a block has too few chunks"),
         ("chunk_start", 1, 1 << 20, "chunk_start does not ascend"),
         ("chunk_start", -1, 0, "chunk_start begins and ends with"),
-        ("data", 519, 0, "chunk 0 has a size that its starts do not state"),
-        ("data", 512, 0, "chunk 0 has a start outside of its values"),
+        ("data", 391, 0, "chunk 0 has a size that its starts do not state"),
+        ("data", 384, 0, "chunk 0 has a start outside of its values"),
         ("data", 0, 0, "chunk 0 has a group whose two values have one index"),
     ],
 )
@@ -261,7 +271,7 @@ def test_a_weight_outside_of_the_matrix_is_found():
 def test_a_weight_that_is_stored_twice_is_found():
     A = ZeroRow24.encode(torch.ones(1, 3, dtype=torch.float16), pairs=False, levels=0)
     data = A.arrays["data"].clone()
-    lists = A.arrays["chunk_start"][1] * 16 + 576
+    lists = A.arrays["chunk_start"][1] * 16 + 448
     assert data[lists : lists + 2].tolist() == [1, 0]  # the extra chunk holds column 1
     data[lists] = 0
     with pytest.raises(ValueError, match="it stores a weight twice"):

@@ -99,7 +99,7 @@ def test_a_chunk_without_zeros_is_the_largest_and_stands_in_plain_order(levels):
     assert A.largest_chunk == most == 10160 and A.levels == levels
     placed = ZeroRow24Strips.encode(dense[:, :192], levels, reach=-1)
     last = placed.arrays["data"][-most:] if levels else placed.arrays["data"][:most]
-    starts = zero_row_24.starts_of(last.numpy())
+    starts = zero_row_24.starts_of(last.numpy(), pairs=True)
     steps = 171 if not levels else 22  # 64 columns of level 1: 22 groups, the last with one
     assert levels or starts[0, 0] == 576 + 32 * steps
     assert same_bits(A.decode(), dense)

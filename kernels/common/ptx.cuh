@@ -299,6 +299,22 @@ __device__ inline void mma_sp_m16n8k32(float (&d)[4], const uint32_t (&a)[4], co
               "r"(b[3]), "r"(metadata), "n"(STEP));
 }
 
+// Four of the eight bytes of `low` and `high`, each chosen by a nibble of the selector's lower half; a
+// nibble of 8 and more chooses copies of a byte's highest bit. (__byte_perm masks these nibbles.)
+__device__ inline uint32_t prmt(uint32_t low, uint32_t high, uint32_t selector) {
+    uint32_t bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(selector));
+    return bytes;
+}
+
+// Bits of `ones` where the mask has ones, of `zeros` where it has zeros: one instruction, where the
+// compiler makes two if it knows the mask.
+__device__ inline uint32_t select_bits(uint32_t mask, uint32_t ones, uint32_t zeros) {
+    uint32_t bits;
+    asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(bits) : "r"(mask), "r"(ones), "r"(zeros));
+    return bits;
+}
+
 // The same value, but out of the compiler's sight: it stays in a register, where ptxas would rather
 // compute it anew in each turn of a loop.
 __device__ inline uint32_t keep(uint32_t value) {

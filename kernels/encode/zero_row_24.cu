@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(LANES)
     int halves = 0;
     auto count = [&](uint32_t) { halves++; };
     Writer<PAIRS, decltype(count), Middle>(metadata, count, Middle()).write(tiles);
-    Placement<PAIRS> placement(metadata, shared.piles, 2 * halves, header_bytes(here.extra));
+    Placement<PAIRS> placement(metadata, shared.piles, 2 * halves,
+                               values_at(PAIRS, here.extra));
     placement.place(reach, COSTS, MOST_BYTES);
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
     int units = (placement.end + TAIL + UNIT - 1) / UNIT * (UNIT / START_BYTES);
@@ -123,7 +124,25 @@ __global__ void __launch_bounds__(LANES)
 struct PackMemory {
     uint4 chunk[MOST_BYTES / 16];
     Tiles::Memory tiles;
+    uint32_t metadata[METADATA_WORDS];
 };
+
+// The lane's four words of metadata into a chunk; of packed streams three words of codes.
+template <bool PAIRS>
+__device__ void put_metadata(Shared<uint32_t> chunk, Shared<uint32_t> metadata) {
+    uint32_t codes[3] = {};
+#pragma unroll
+    for (int m = 0; m < TILES; m++) {
+        uint32_t word = metadata.load(lane_id() * TILES + m);
+        if (PAIRS) chunk.store(lane_id() * TILES + m, word);
+        for (int n = 0; !PAIRS && n < 8; n++) {
+            uint32_t code = code_of(word >> 4 * n & 15), shift = code_shift(n);
+            if (m < 3) codes[m] |= code << shift;
+            else for (int i = 0; i < 3; i++) codes[i] |= (code >> i & 1) << (shift + 3);
+        }
+    }
+    for (int i = 0; !PAIRS && i < 3; i++) chunk.store(code_word(lane_id(), i), codes[i]);
+}
 
 template <bool PAIRS>
 __global__ void __launch_bounds__(LANES)
@@ -137,18 +156,22 @@ __global__ void __launch_bounds__(LANES)
     Shared<uint16_t> halves = chunk.as<uint16_t>();
     int first = ld_global(chunk_start + blockIdx.x);
     int vectors = ld_global(chunk_start + blockIdx.x + 1) - first;
+    Shared<uint32_t> metadata = in_shared(shared.metadata);
     for (int i = lane_id(); i < vectors; i += LANES) chunk.store(i, uint4{0, 0, 0, 0});
+    for (int i = lane_id(); i < METADATA_WORDS; i += LANES) metadata.store(i, 0);
     load(tiles, plan, here);
     int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
     auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
-    Writer<PAIRS, decltype(put), Middle>(chunk.as<uint32_t>(), put, Middle()).write(tiles);
+    Writer<PAIRS, decltype(put), Middle>(metadata, put, Middle()).write(tiles);
+    put_metadata<PAIRS>(chunk.as<uint32_t>(), metadata);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     int size = vectors * START_BYTES / UNIT;
-    halves.store(STARTS / 2 + TILES * g + m, uint16_t(start | (size >> 2 * m & 3) << 14));
+    int stated = starts_at(PAIRS) / 2 + TILES * g + m, lists = header_bytes(PAIRS) / 2;
+    halves.store(stated, uint16_t(start | (size >> 2 * m & 3) << 14));
     for (int i = lane_id(); here.extra && i < LIST_BYTES / 2; i += LANES) {
         Queue queue = plan.queue(here.z, i / (4 * GROUPS));
         int col = (here.nth - here.block.fixed) * COLS + i % (4 * GROUPS) / 4 * 3 + i % 4;
-        halves.store(LISTS / 2 + i, uint16_t(i % 4 < 3 ? queue.column(col) : NOTHING));
+        halves.store(lists + i, uint16_t(i % 4 < 3 ? queue.column(col) : NOTHING));
     }
     __syncwarp();
     for (int i = lane_id(); i < vectors; i += LANES) st_global(data + first + i, chunk.load(i));

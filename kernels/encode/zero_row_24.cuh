@@ -6,11 +6,11 @@
 namespace lscd::zero_row_24 {
 
 constexpr int ROWS = 64, COLS = TILE_COLS;
-constexpr int LISTS = HEADER_BYTES, LIST_BYTES = 512;
+constexpr int LIST_BYTES = 512;
 constexpr int UNIT = 32, MOST_BYTES = 255 * UNIT, NOTHING = 0xffff;
 
-__host__ __device__ constexpr int header_bytes(bool extra) {
-    return extra ? LISTS + LIST_BYTES : LISTS;
+__device__ constexpr int values_at(bool pairs, bool extra) {
+    return header_bytes(pairs) + extra * LIST_BYTES;
 }
 
 struct Grid {

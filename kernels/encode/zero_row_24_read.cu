@@ -30,7 +30,7 @@ struct Chunk : Streams<PAIRS, Bytes> {
     __device__ explicit Chunk(const Encoding& A)
         : Chunk(A, Place(A.grid, A.first_chunk), blockIdx.x) {}
 
-    __device__ int listed(int i) const { return this->half(LISTS + 2 * i); }
+    __device__ int listed(int i) const { return this->half(header_bytes(PAIRS) + 2 * i); }
     __device__ int column(int group, int i) const {
         if (place.extra) return listed((this->m * GROUPS + group) * 4 + i);
         return place.block.column(place.nth, 3 * group + i);
@@ -38,7 +38,7 @@ struct Chunk : Streams<PAIRS, Bytes> {
     __device__ bool inside(int64_t row, int64_t column) const {
         return row < rows && column < place.block.cols;
     }
-    __device__ int first() const { return header_bytes(place.extra); }
+    __device__ int first() const { return values_at(PAIRS, place.extra); }
 
     // Calls visit(row in the block, column in the slice, offset) for each value of the lane's
     // stream; returns the offset after the last one.
@@ -128,9 +128,10 @@ int unpack(const Encoding& A, int64_t first, const Target& dense, cudaStream_t s
     return launch(unpack_extra<PAIRS>, blocks * EXTRA_WARPS, LANES, stream, A, first, dense);
 }
 
+template <bool PAIRS>
 __global__ void __launch_bounds__(LANES)
     count(const uint8_t* data, const int* chunk_start, int* nnz) {
-    int used = Streams<false>(Extent(data, chunk_start, MOST_BYTES)).count();
+    int used = Streams<PAIRS>(Extent(data, chunk_start, MOST_BYTES)).count();
     used = __reduce_add_sync(ALL_LANES, used);
     if (lane_id() == 0) st_global(nnz + blockIdx.x, used);
 }
@@ -154,9 +155,10 @@ LSCD_EXPORT int lscd_zero_row_24_check(const uint8_t* data, const int* chunk_sta
 }
 
 // nnz [chunks]: slots in use.
-LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_start, int64_t chunks,
-                                       int* nnz, cudaStream_t stream) {
-    return launch(count, chunks, LANES, stream, data, chunk_start, nnz);
+LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_start, int64_t pairs,
+                                       int64_t chunks, int* nnz, cudaStream_t stream) {
+    return launch(pairs ? count<true> : count<false>, chunks, LANES, stream, data, chunk_start,
+                  nnz);
 }
 
 // Writes `rows` rows of A from `first_row` on to dense [rows, K]. They are whole 64 rows, but for

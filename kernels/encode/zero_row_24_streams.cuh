@@ -65,11 +65,16 @@ struct Streams {
 
     __device__ uint32_t half(int at) const { return bytes.template load<uint16_t>(at); }
     __device__ uint32_t word(int at) const { return bytes.template load<uint32_t>(at); }
-    __device__ int stated() const { return half(STARTS + 2 * (TILES * g + m)); }
+    __device__ int stated() const { return half(starts_at(PAIRS) + 2 * (TILES * g + m)); }
     __device__ int start() const { return stated() & 0x3fff; }
     __device__ int above_start() const { return stated() >> 14; }
     __device__ int code(int order) const {
-        return word(4 * metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
+        if (PAIRS) return word(4 * metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
+        auto stored = [&](int i) {
+            return word(4 * code_word(4 * g + order / 8, i)) >> code_shift(order % 8) & 15;
+        };
+        if (m < 3) return nibble_of(stored(m) & 7);
+        return nibble_of(stored(0) >> 3 | stored(1) >> 3 << 1 | stored(2) >> 3 << 2);
     }
     __device__ bool starts_within(int first) const {
         return first <= start() && start() <= size - TAIL && start() % (PAIRS ? 4 : 2) == 0;
@@ -95,12 +100,11 @@ struct Streams {
         }
         return at;
     }
-    // Slots in use that the lane has counted; all lanes' together are nnz of the streams.
+    // Slots in use in the lane's stream; all lanes' together are nnz of the streams.
     __device__ int count() const {
-        uint4 words = bytes.template load<uint4>(int(sizeof(uint4)) * lane_id());
         int used = 0;
-        for (uint32_t word : {words.x, words.y, words.z, words.w})
-            used += __popc(~(word & word >> 1) & 0x55555555);
+        for (int order = 0; order < ORDERS; order++)
+            used += ((code(order) & 3) != 3) + (code(order) >> 2 != 3);
         return used;
     }
 };

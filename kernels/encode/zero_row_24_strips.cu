@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(LANES)
     Writer<true, decltype(put), decltype(leaves)>(words, put, leaves).write(tiles);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     uint32_t header = uint32_t(entries.steps() | units << 8) >> (g / 2 * 8 + 2 * m) & 3;
-    halves.store(STARTS / 2 + TILES * g + m, uint16_t(start | header << 14));
+    halves.store(starts_at(true) / 2 + TILES * g + m, uint16_t(start | header << 14));
     __syncwarp();
     for (int i = lane_id(); i < units; i += LANES) st_global(data + first + i, chunk.load(i));
 }

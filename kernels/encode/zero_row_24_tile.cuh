@@ -10,7 +10,9 @@ namespace lscd::zero_row_24 {
 
 constexpr int TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREAMS = 8;
 constexpr int ORDERS = 32;  // groups of a stream
-constexpr int METADATA_WORDS = 128, STARTS = 512, HEADER_BYTES = 576, TAIL = 4;
+constexpr int METADATA_WORDS = 128, TAIL = 4;
+__host__ __device__ constexpr int starts_at(bool pairs) { return pairs ? 512 : 384; }
+__host__ __device__ constexpr int header_bytes(bool pairs) { return starts_at(pairs) + 64; }
 constexpr int START_BYTES = 16;  // of chunk_start
 
 static_assert(TILES * TILE_STREAMS == LANES, "a lane has a stream");
@@ -22,6 +24,13 @@ __device__ inline int group_of(int order) { return (order >> 3) * 4 + (order & 3
 __device__ inline int metadata_word(int m, int g, int order) {
     return (4 * g + order / 8) * TILES + m;
 }
+// Packed streams store codes of 3 bits instead: see kernels/cpu/encode/zero_row_24_tile.h.
+__device__ inline uint32_t code_of(uint32_t nibble) {
+    return nibble % 4 + (nibble < 12 ? nibble / 4 : 4);
+}
+__device__ inline uint32_t nibble_of(uint32_t code) { return 0xfedc9840u >> 4 * code & 15; }
+__device__ inline int code_shift(int n) { return 4 * (n / 2 + n % 2 * 4); }
+__device__ inline int code_word(int lane, int word) { return 3 * lane + word; }
 // One of three registers.
 __device__ inline uint32_t of(const uint32_t (&w)[3], int i) {
     return i == 0 ? w[0] : i == 1 ? w[1] : w[2];

@@ -8,12 +8,15 @@ namespace lscd {
 namespace {
 
 // What a lane needs of every chunk; kept, so that the loop does not compute it anew.
+template <bool PAIRS>
 struct Decoder {
     uint32_t masks[4];  // rank_mask of each half of each step
     uint32_t metadata_at, starts_at;
     __device__ explicit Decoder(int lane)
-        : metadata_at(keep(lane * 16)), starts_at(keep(STARTS + lane / 4 * 8)) {
-        for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q, lane));
+        : metadata_at(keep(lane * (PAIRS ? 16 : 12))),
+          starts_at(keep(lscd::starts_at(PAIRS) + lane / 4 * 8)) {
+        for (int q = 0; q < 4; q++)
+            masks[q] = keep(PAIRS ? rank_mask(q, lane) : swapped(rank_mask(q, lane)));
     }
 };
 
@@ -40,23 +43,45 @@ struct Header {
     uint32_t bytes;  // of the chunk
 };
 
-template <bool PAIRS>
-__device__ Header header(Address at, const Decoder& decoder) {
-    Header h;
+// Metadata as stored.
+__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<true>& decoder) {
     uint4 metadata = ld_shared_v4(at + decoder.metadata_at);
-    uint2 starts = ld_shared_v2(at + decoder.starts_at);
     h.metadata[0] = metadata.x, h.metadata[1] = metadata.y;
     h.metadata[2] = metadata.z, h.metadata[3] = metadata.w;
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence(h.metadata[tile]);
+}
+
+// Codes of tiles 0 to 2 in nibbles of a word each, whose highest bits are codes of tile 3.
+__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<false>& decoder) {
+    uint32_t last = 0;
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) {
+        uint32_t codes = last;
+        if (tile < TILES - 1) {
+            uint32_t word = ld_shared(at + decoder.metadata_at + tile * 4);
+            last |= word >> (3 - tile) & 0x11111111u << tile;
+            codes = word & 0x77777777u;
+        }
+        PackedTile found = look_up(codes);
+        h.metadata[tile] = found.metadata, h.presence[tile] = found.presence;
+    }
+}
+
+template <bool PAIRS>
+__device__ Header header(Address at, const Decoder<PAIRS>& decoder) {
+    Header h;
+    uint2 starts = ld_shared_v2(at + decoder.starts_at);
+    read_metadata(h, at, decoder);
     h.bytes = stated(starts) * 32;
     begin_streams(h.bases, starts, at);
-#pragma unroll
-    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<PAIRS>(h.metadata[tile]);
     return h;
 }
 
 // extract: the A fragments of a step. A bmma gives the addresses of two tiles' values.
 template <bool PAIRS>
-__device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder& decoder, int step) {
+__device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<PAIRS>& decoder,
+                        int step) {
 #pragma unroll
     for (int pair = 0; pair < TILES / 2; pair++)
 #pragma unroll

@@ -75,7 +75,7 @@ struct HopperKernel {
                                    const Dense& dense) {
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
-            Address list = at + LISTS + (tile * 2 + step) * 64;
+            Address list = at + lists_at(PAIRS) + (tile * 2 + step) * 64;
             Address rows = dense.listed(ld_shared_u16(list + lane * 2));
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++) {
@@ -95,7 +95,7 @@ struct HopperKernel {
 
     // One chunk; returns its bytes. Both steps are extracted before one is multiplied: what a warp waits
     // for, bmma and then its values, it waits for once. The first chunk meets B here.
-    __device__ uint32_t multiply_chunk(Address at, const Decoder& decoder, const Dense& dense,
+    __device__ uint32_t multiply_chunk(Address at, const Decoder<PAIRS>& decoder, const Dense& dense,
                                        const typename Dense::Lane& b, int nth, bool extra) {
         Header h = header<PAIRS>(at, decoder);
         uint32_t a[2][TILES][4];
@@ -150,7 +150,7 @@ struct HopperKernel {
         ring.fill(share, 0, early);
         int k0 = slice * p.slice_cols, end = min(p.K, k0 + p.slice_cols);
         Dense dense{p, memory};
-        Decoder decoder(lane);
+        Decoder<PAIRS> decoder(lane);
         int cols = end - k0, regular = ceil_div(cols, CHUNK_COLS);
         typename Dense::Lane b = dense.of_lane(regular);
         wait_for_previous_grid();
@@ -161,7 +161,7 @@ struct HopperKernel {
     }
 
     // All chunks of the warp; the first `fixed` of a block are not extra.
-    __device__ void multiply_share(const Dense& dense, const Decoder& decoder,
+    __device__ void multiply_share(const Dense& dense, const Decoder<PAIRS>& decoder,
                                    const typename Dense::Lane& b, int fixed) {
         int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
         Merged merged(share[WarpShare::MERGE]);

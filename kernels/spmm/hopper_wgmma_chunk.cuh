@@ -18,11 +18,11 @@ __device__ __forceinline__ StripHeader strip_header(Address at, int lane,
     StripHeader h;
     uint4 four = ld_shared_v4(at + lane * 16);
     metadata[0] = four.x, metadata[1] = four.y, metadata[2] = four.z, metadata[3] = four.w;
-    uint2 starts = ld_shared_v2(at + STARTS + lane / 4 * 8);
+    uint2 starts = ld_shared_v2(at + starts_at(true) + lane / 4 * 8);
     h.steps = __shfl_sync(~0u, stated(starts), 0);
     begin_streams(h.bases, starts, at);
 #pragma unroll
-    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence<true>(metadata[tile]);
+    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence(metadata[tile]);
     return h;
 }
 

@@ -23,6 +23,7 @@ TENSOR_CLOCKS = {"bmma": 1.17, "mma_sp": 2.26}
 PARTS = {
     "gather": "values",
     "header": "metadata, starts",
+    "read_metadata": "metadata, starts",
     "smem2tc": "rows of B",
     "smem2tc_listed": "rows of B for extra chunks",
     "ld_sparse": "copies in",

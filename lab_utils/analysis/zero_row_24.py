@@ -23,7 +23,9 @@ SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of
 PAIRS_FROM = 0.65  # sparsity from which streams are words of two values
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
-METADATA_BYTES, STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 512, 64, 512, 4
+METADATA_BYTES = {False: 384, True: 512}  # with words: nibbles of mma.sp; else codes of 3 bits
+NIBBLES = np.array([0, 4, 8, 9, 12, 13, 14, 15])  # that these codes stand for
+STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 64, 512, 4
 OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 20, 16  # the last: unit of chunk_start
 # Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
 ROUNDING_BYTES = {False: 15, True: 14}
@@ -78,15 +80,15 @@ def parts(
     values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * found.count
     tables = OFFSET_BYTES * (found.count + blocks + 2) + GEOMETRY_BYTES
     return {
-        "values": values + 2 * found.padding * pairs,
-        "indices": METADATA_BYTES * found.count + LIST_BYTES * found.extra,
+        "values": values + 2 * found.padding,
+        "indices": METADATA_BYTES[pairs] * found.count + LIST_BYTES * found.extra,
         "offsets": STARTS_BYTES * found.count + tables,
     }
 
 
 def overhead_bytes(count: np.ndarray, extra: np.ndarray, pairs: bool) -> np.ndarray:
     """Bytes that so many chunks, so many of them extra, have beside values."""
-    own = METADATA_BYTES + STARTS_BYTES + TAIL_BYTES + ROUNDING_BYTES[pairs] + OFFSET_BYTES
+    own = header_bytes(pairs) + TAIL_BYTES + ROUNDING_BYTES[pairs] + OFFSET_BYTES
     return own * count + LIST_BYTES * extra
 
 
@@ -101,23 +103,26 @@ def chunks(
     """What A is cut into; `levels` None: by what has fewer `overhead_bytes`."""
     slice_cols = slice_cols or slice_columns(K)
     if levels is not None:
-        return _chunks(M, K, density, slice_cols, levels)
-    both = [_chunks(M, K, density, slice_cols, levels) for levels in (0, 1)]
+        return _chunks(M, K, density, pairs, slice_cols, levels)
+    both = [_chunks(M, K, density, pairs, slice_cols, levels) for levels in (0, 1)]
     lists, level = (overhead_bytes(one.count, one.extra, pairs) for one in both)
     return Chunks(*(np.where(level < lists, b, a) for a, b in zip(*both, strict=True)))
 
 
-def _chunks(M: int, K: int, density: np.ndarray, slice_cols: int, levels: int) -> Chunks:
+def _chunks(
+    M: int, K: int, density: np.ndarray, pairs: bool, slice_cols: int, levels: int
+) -> Chunks:
     regular, level, extra, padding = 0, 0 * density, 0 * density, 0 * density
     for cols, slices in cut(K, slice_cols):
         for rows, blocks in cut(M, ROWS):
-            n = slices * blocks
-            more, zeros = _extra_of_block(rows, cols, density, levels)
+            n, queues = slices * blocks, _queues(rows, cols, density, levels)
             regular = regular + n * -(-cols // COLS)
             level = level + n * levels * -(-cols // LEVEL_COLS)
-            zeros = zeros + _padding(rows, cols, density)
-            zeros = zeros + levels * _padding(rows, cols // 3, density**3)
-            extra, padding = extra + n * more, padding + n * zeros
+            extra = extra + n * _extra_of_block(queues, cols)
+            if pairs:
+                padding = padding + n * _padding_of_queues(queues)
+                padding = padding + n * _padding(rows, cols, density)
+                padding = padding + n * levels * _padding(rows, cols // 3, density**3)
     return Chunks(regular, level, extra, padding)
 
 
@@ -157,20 +162,31 @@ def wavefronts(data: np.ndarray, chunk_start: np.ndarray, pairs: bool) -> float:
     return float(np.mean(found))
 
 
-def codes_of(chunk: np.ndarray) -> np.ndarray:
+def header_bytes(pairs: bool) -> int:
+    """Bytes of a chunk before its values, or its list."""
+    return METADATA_BYTES[pairs] + STARTS_BYTES
+
+
+def codes_of(chunk: np.ndarray, pairs: bool) -> np.ndarray:
     """The nibbles of a chunk's metadata in the order of streams, int [tile, g, 32].
 
     Bits 0 and 1 are the index of slot 0, bits 2 and 3 that of slot 1; 3: not in use. Groups are in
     the order (step, half, row half, t). `chunk`: its bytes, uint8.
     """
-    metadata = chunk[:METADATA_BYTES].view(np.uint32).reshape(8, 4, 4, 1)  # g, word, tile
-    codes = metadata.transpose(2, 0, 1, 3) >> 4 * np.arange(8, dtype=np.uint32) & 15
-    return codes.reshape(4, 8, ORDERS).astype(int)
+    words = chunk[: METADATA_BYTES[pairs]].view(np.uint32).reshape(8, 4, -1, 1)  # g, lane, word
+    n = np.arange(8, dtype=np.uint32)  # of a lane's groups
+    if pairs:
+        codes = words >> 4 * n & 15
+    else:
+        stored = words >> 4 * (n // 2 + n % 2 * 4) & 15
+        last = (stored >> 3 << np.arange(3, dtype=np.uint32)[:, None]).sum(2, keepdims=True)
+        codes = NIBBLES[np.concatenate([stored & 7, last], axis=2)]
+    return codes.transpose(2, 0, 1, 3).reshape(4, 8, ORDERS).astype(int)
 
 
-def starts_of(chunk: np.ndarray) -> np.ndarray:
+def starts_of(chunk: np.ndarray, pairs: bool) -> np.ndarray:
     """Where the streams of a chunk begin, in bytes from its own start: int [tile, g]."""
-    starts = chunk[METADATA_BYTES : METADATA_BYTES + STARTS_BYTES].view(np.uint16)
+    starts = chunk[METADATA_BYTES[pairs] : header_bytes(pairs)].view(np.uint16)
     return (starts.reshape(8, 4).T & 0x3FFF).astype(int)
 
 
@@ -187,27 +203,30 @@ def addresses_of(codes: np.ndarray, starts: np.ndarray, pairs: bool) -> np.ndarr
 
 def _words_of_loads(chunk: np.ndarray, pairs: bool) -> np.ndarray:
     """The word that each lane reads in each load of a chunk, int [loads, 32]."""
-    at = addresses_of(codes_of(chunk), starts_of(chunk), pairs)
+    at = addresses_of(codes_of(chunk, pairs), starts_of(chunk, pairs), pairs)
     addresses = np.stack([at] if pairs else [at, at + 2])
     gathers = addresses.reshape(-1, 4, 8, 8, 4).transpose(0, 1, 3, 2, 4)  # slot, tile, gather, g, t
     return gathers.reshape(-1, 32) // 4
 
 
-def _extra_of_block(
-    rows: int, cols: int, density: np.ndarray, levels: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Expected extra chunks of a block of rows x cols, and zeros beside their lone values."""
-    heights = [height for height, n in cut(rows, TILE_ROWS) for _ in range(n)]
-    groups, sent = (cols // 9, density**3) if levels else (cols // 3, density)
-    queues = [_queue(height, groups, sent) for height in heights]
-    # Chunks of the longest queue: how often is one of them longer than 48 j columns, j = 0, 1, …
-    steps = COLS * np.arange(1 + cols // (2 * COLS)).reshape(-1, *[1] * np.ndim(density))
+def _extra_of_block(queues: list[tuple[np.ndarray, ...]], cols: int) -> np.ndarray:
+    """Expected extra chunks: how often is a queue longer than 48 j columns, j = 0, 1, …"""
+    steps = COLS * np.arange(1 + cols // (2 * COLS)).reshape(-1, *[1] * queues[0][0].ndim)
     fits = math.prod(_normal((steps + 0.5 - mean) / sigma) for mean, sigma, _, _ in queues)
     fits[0] = math.prod(empty for _, _, empty, _ in queues)
-    zeros = sum(
-        8 * 2 * mean / 3 / ORDERS * padding_of_stream(first) for mean, _, _, first in queues
-    )
-    return (1 - fits).sum(0), zeros
+    return (1 - fits).sum(0)
+
+
+def _padding_of_queues(queues: list[tuple[np.ndarray, ...]]) -> np.ndarray:
+    """Zeros beside lone values of a block's extra chunks."""
+    return sum(8 * 2 * mean / 3 / ORDERS * padding_of_stream(first) for mean, _, _, first in queues)
+
+
+def _queues(rows: int, cols: int, density: np.ndarray, levels: int) -> list[tuple[np.ndarray, ...]]:
+    """Of each tile of a block of rows x cols: see `_queue`."""
+    heights = [height for height, n in cut(rows, TILE_ROWS) for _ in range(n)]
+    groups, sent = (cols // 9, density**3) if levels else (cols // 3, density)
+    return [_queue(height, groups, sent) for height in heights]
 
 
 def _queue(rows: int, groups: int, density: np.ndarray) -> tuple[np.ndarray, ...]:

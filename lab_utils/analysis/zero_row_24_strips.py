@@ -82,7 +82,7 @@ def _parts(M: int, K: int, density: np.ndarray, levels: int) -> dict[str, np.nda
     values = 2 * M * K * density + 2 * padding + TAIL_BYTES * count + rounding
     return {
         "values": values,
-        "indices": METADATA_BYTES * count + STEP_BYTES * steps - 2 * entries,
+        "indices": METADATA_BYTES[True] * count + STEP_BYTES * steps - 2 * entries,
         "offsets": (STARTS_BYTES + OFFSET_BYTES) * count + OFFSET_BYTES + GEOMETRY_BYTES,
     }
 

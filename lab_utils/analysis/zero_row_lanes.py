@@ -15,13 +15,12 @@ from lab_utils.analysis.zero_row_24 import (
     COLS,
     LEVEL_COLS,
     LIST_BYTES,
-    METADATA_BYTES,
     ORDERS,
     ROWS,
     START_BYTES,
-    STARTS_BYTES,
     TILE_ROWS,
     codes_of,
+    header_bytes,
     starts_of,
 )
 
@@ -76,17 +75,17 @@ def tiles_of(arrays: Mapping[str, NDArray], chunk: int, cols: int, pairs: bool) 
     """The four tiles of a chunk of the first block, whose slice has `cols` columns; fp16."""
     first, last = arrays["chunk_start"][chunk : chunk + 2].astype(np.int64) * START_BYTES
     data = np.ascontiguousarray(arrays["data"][first:last])
-    codes, starts = codes_of(data), starts_of(data)
-    columns = _columns(data, chunk, cols, levels=int(arrays["geometry"][1]))
+    codes, starts = codes_of(data, pairs), starts_of(data, pairs)
+    lists = data[header_bytes(pairs) :]
+    columns = _columns(lists, chunk, cols, levels=int(arrays["geometry"][1]))
     return [Tile(codes[m], starts[m], data.view(np.float16), columns[m], pairs) for m in range(4)]
 
 
-def _columns(chunk: NDArray[np.uint8], nth: int, cols: int, levels: int) -> NDArray[np.int64]:
+def _columns(lists: NDArray[np.uint8], nth: int, cols: int, levels: int) -> NDArray[np.int64]:
     """The row of B behind each index, int [tile, group, index]."""
     regular = -(-cols // COLS)
     if nth >= regular + levels * -(-cols // LEVEL_COLS):
-        at = METADATA_BYTES + STARTS_BYTES
-        listed = chunk[at : at + LIST_BYTES].view(np.uint16).reshape(4, GROUPS, 4).astype(int)
+        listed = lists[:LIST_BYTES].view(np.uint16).reshape(4, GROUPS, 4).astype(int)
         return np.where(listed == NOTHING, ZERO_ROW, listed)
     columns = np.full((GROUPS, 4), ZERO_ROW)
     own = np.arange(COLS).reshape(GROUPS, 3)

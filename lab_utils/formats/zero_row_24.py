@@ -37,9 +37,9 @@ class ZeroRow24(ZeroRowChunks):
         extra     columns are listed, for each 16 rows: those that have such a weight
         chunk  four tiles 16x48, a multiple of 32 bytes, at most 8160
                +----------------+--------------+------------------+---------------------+---+
-               | metadata 512 B | starts 64 B  | extra chunks:    | 32 streams          | 0 |
-               | the operand of | of streams,  | columns, 512 B   | of tile, rows g and | 4 |
-               | mma.sp         | chunk's size |                  | g + 8: the values   | B |
+               | metadata       | starts 64 B  | extra chunks:    | 32 streams          | 0 |
+               | 512 B, packed: | of streams,  | columns, 512 B   | of tile, rows g and | 4 |
+               | 384 B          | chunk's size |                  | g + 8: the values   | B |
                +----------------+--------------+------------------+---------------------+---+
 
         data         uint8 [16 * U]                   chunks of block after block
@@ -74,11 +74,11 @@ class ZeroRow24(ZeroRowChunks):
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
 
         `slice_cols`: columns of a slice of K, a multiple of 48; None: see `slice_columns`.
-        `pairs`: streams of 4-byte words, which a lane loads at once, in 5 to 8 % more bytes; None:
-        from 65 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes may be
-        skipped to put a stream where it meets fewer bank conflicts; -1: none, in plain order.
-        `levels`: 1 or 0, see above; None: by the chunks of either, 1 where they need fewer bytes
-        beside values, as those of random masks do below about 65 % sparsity.
+        `pairs`: streams of 4-byte words, which a lane loads at once, in 13 to 17 % more bytes;
+        None: from 65 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes
+        may be skipped to put a stream where it meets fewer bank conflicts; -1: none, in plain
+        order. `levels`: 1 or 0, see above; None: by the chunks of either, 1 where they need fewer
+        bytes beside values, as those of random masks do up to 63 to 66 % sparsity.
 
         Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
 
@@ -130,6 +130,9 @@ class ZeroRow24(ZeroRowChunks):
 
     def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
         return *self._encoding(geometry), first, rows
+
+    def _streams(self) -> tuple[Tensor | int, ...]:
+        return *super()._streams(), self._read_constants()[2]
 
     def _lengths(self) -> dict[str, int | None]:
         return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 5}

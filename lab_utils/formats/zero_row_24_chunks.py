@@ -53,8 +53,12 @@ class ZeroRowChunks(SparseMatrix):
     def nnz(self) -> int:
         starts = self.arrays["chunk_start"]
         counts = starts.new_empty(starts.numel() - 1)
-        native.call(f"lscd_{self.name}_count", self.arrays["data"], starts, counts.numel(), counts)
+        native.call(f"lscd_{self.name}_count", *self._streams(), counts.numel(), counts)
         return int(counts.sum())
+
+    def _streams(self) -> tuple[Tensor | int, ...]:
+        """What the compiled counter takes first."""
+        return self.arrays["data"], self.arrays["chunk_start"]
 
     def _read_constants(self) -> tuple[int, ...]:
         return tuple(self.arrays["geometry"].tolist())

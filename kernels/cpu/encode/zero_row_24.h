@@ -12,22 +12,23 @@
 //   levels = 0        to an extra chunk.
 // Columns of extra chunks are listed: 48 columns of a tile that have such a weight, three a group.
 //
-//   byte 512  start u16 [g][tile]       bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32
-//        576  extra chunks only: column u16 [tile][step][lane], in the slice: the row of B for lane
-//             8 m + j of ldmatrix, groups 2 m and 2 m + 1 of the step; 0xffff: zeros
-//        ...  streams, then at least 4 bytes of zeros; a multiple of 32 bytes in all
+//   packed  paired
+//   384     512    start u16 [g][tile]  bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32
+//   448     576    extra chunks only: column u16 [tile][step][lane], in the slice: the row of B for
+//                  lane 8 m + j of ldmatrix, groups 2 m and 2 m + 1 of the step; 0xffff: zeros
+//   ...     ...    streams, then at least 4 bytes of zeros; a multiple of 32 bytes in all
 #pragma once
 #include "zero_row_24_tile.h"
 
 namespace lscd::zero_row_24 {
 
 constexpr i64 ROWS = 64, COLS = TILE_COLS;
-constexpr i64 LISTS = HEADER_BYTES, LIST_BYTES = 512;
+constexpr i64 LIST_BYTES = 512;
 constexpr i64 UNIT = 32, MOST_BYTES = 255 * UNIT;
 constexpr u16 NOTHING = 0xffff;
 
 // Where the values begin.
-constexpr i64 header_bytes(bool extra) { return extra ? LISTS + LIST_BYTES : LISTS; }
+constexpr i64 values_at(bool pairs, bool extra) { return header_bytes(pairs) + extra * LIST_BYTES; }
 
 struct Grid {
     i64 M, K, slice_cols, levels;

@@ -31,7 +31,7 @@ struct Chunk : Streams {
           extra(nth >= block.fixed) {}
 
     u16 listed(i64 m, i64 group, i64 i) const {
-        return half(LISTS + 2 * ((m * GROUPS + group) * 4 + i));
+        return half(header_bytes(pairs) + 2 * ((m * GROUPS + group) * 4 + i));
     }
     // Column in the slice of index i of a group; NOTHING, which no slice has, where there is none.
     i64 column(i64 m, i64 group, i64 i) const {

@@ -7,12 +7,12 @@ using namespace lscd::zero_row_24;
 namespace {
 
 // Columns of tile m of an extra chunk, four for each group.
-void put_list(u8* chunk, const Queue& queue, i64 nth, i64 m) {
+void put_list(u8* lists, const Queue& queue, i64 nth, i64 m) {
     u16 columns[GROUPS][4];
     for (i64 group = 0; group < GROUPS; group++)
         for (i64 i = 0; i < 4; i++)
             columns[group][i] = i < 3 ? u16(queue.column(nth * COLS + 3 * group + i)) : NOTHING;
-    memcpy(chunk + LISTS + m * i64(sizeof columns), columns, sizeof columns);
+    memcpy(lists + m * i64(sizeof columns), columns, sizeof columns);
 }
 
 }  // namespace
@@ -35,9 +35,9 @@ LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice
             for (i64 m = 0; m < TILES; m++) {
                 for (i64 g = 0; g < TILE_STREAMS; g++) {
                     i64 s = TILE_STREAMS * m + g, size = bytes / UNIT >> 2 * m & 3;
-                    put_stream(chunk, streams[s], m, g, starts[c * STREAMS + s], size);
+                    put_stream(chunk, streams[s], pairs, m, g, starts[c * STREAMS + s], size);
                 }
-                if (extra >= 0) put_list(chunk, plan.queue(z, m), extra, m);
+                if (extra >= 0) put_list(chunk + header_bytes(pairs), plan.queue(z, m), extra, m);
             }
         }
 }

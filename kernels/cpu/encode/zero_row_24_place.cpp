@@ -25,7 +25,7 @@ LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slic
             Stream streams[STREAMS];
             Tiles(plan, z, nth).streams(bool(pairs), streams);
             bool extra = nth >= Block(plan.grid, z).fixed;
-            Placement placement(streams, bool(pairs), header_bytes(extra));
+            Placement placement(streams, bool(pairs), values_at(pairs, extra));
             placement.place(reach, COSTS, MOST_BYTES);
             memcpy(starts + chunk * STREAMS, placement.start, sizeof placement.start);
             sizes[chunk] = i32(ceil_div(placement.end + TAIL, UNIT) * (UNIT / START_BYTES));

@@ -8,7 +8,7 @@ using namespace lscd::zero_row_24;
 namespace {
 
 int header_problem(const Chunk& chunk) {
-    i64 first = header_bytes(chunk.extra), stated = 0;
+    i64 first = values_at(chunk.pairs, chunk.extra), stated = 0;
     if (chunk.size % UNIT || chunk.size > MOST_BYTES || chunk.size < first + TAIL) return SIZE;
     bool same = true, listed = true;
     for (i64 m = 0; m < TILES; m++) {
@@ -39,7 +39,7 @@ LSCD_EXPORT void lscd_zero_row_24_check(const u8* data, const i32* chunk_start,
         bool any = false;
         int problem = header_problem(chunk);
         if (!problem) problem = metadata_problem(chunk);
-        i64 first = header_bytes(chunk.extra);
+        i64 first = values_at(chunk.pairs, chunk.extra);
         if (!problem) problem = value_problem<MOST_BYTES>(chunk, first, u16(exponent), any);
         if (any) {
 #pragma omp atomic write
@@ -50,11 +50,11 @@ LSCD_EXPORT void lscd_zero_row_24_check(const u8* data, const i32* chunk_start,
 }
 
 // nnz [chunks]: slots in use.
-LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start, i64 chunks,
-                                        i32* nnz) {
+LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start, i64 pairs,
+                                        i64 chunks, i32* nnz) {
 #pragma omp parallel for schedule(static) if (large(chunks * ROWS * COLS))
     for (i64 c = 0; c < chunks; c++)
-        nnz[c] = i32(Streams{data + START_BYTES * chunk_start[c], 0, false}.count());
+        nnz[c] = i32(Streams{data + START_BYTES * chunk_start[c], 0, bool(pairs)}.count());
 }
 
 // Writes the non-zeros, and nothing else, of `rows` rows from `first_row` on into dense [rows, K].

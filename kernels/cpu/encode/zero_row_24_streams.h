@@ -19,10 +19,17 @@ struct Streams {
         return word;
     }
     u16 half(i64 at) const { return load<u16>(at); }
-    u16 start(i64 m, i64 g) const { return half(STARTS + 2 * (TILES * g + m)) & 0x3fff; }
-    u16 above_start(i64 m, i64 g) const { return half(STARTS + 2 * (TILES * g + m)) >> 14; }
+    u16 stated(i64 m, i64 g) const { return half(starts_at(pairs) + 2 * (TILES * g + m)); }
+    u16 start(i64 m, i64 g) const { return stated(m, g) & 0x3fff; }
+    u16 above_start(i64 m, i64 g) const { return stated(m, g) >> 14; }
     int nibble(i64 m, i64 g, int order) const {
-        return half(16 * (4 * g + order / 8) + 4 * m + 2 * (order / 4 % 2)) >> 4 * (order % 4) & 15;
+        i64 lane = 4 * g + order / 8;
+        if (pairs) return load<u32>(16 * lane + 4 * m) >> 4 * (order % 8) & 15;
+        auto stored = [&](i64 word) {
+            return load<u32>(code_word(lane, word)) >> code_shift(order % 8) & 15;
+        };
+        if (m < 3) return NIBBLES[stored(m) & 7];
+        return NIBBLES[stored(0) >> 3 | stored(1) >> 3 << 1 | stored(2) >> 3 << 2];
     }
 
     // Calls visit(row of the tile, group, index, offset) for each value of a stream; returns the
@@ -60,10 +67,12 @@ struct Streams {
     // nnz of the streams: slots in use.
     i64 count() const {
         i64 found = 0;
-        for (i64 i = 0; i < STARTS / 8; i++) {
-            u64 word = load<u64>(8 * i), low = 0x5555555555555555;
-            found += __builtin_popcountll(~(word & word >> 1) & low);
-        }
+        for (i64 m = 0; m < TILES; m++)
+            for (i64 g = 0; g < TILE_STREAMS; g++)
+                for (int order = 0; order < ORDERS; order++) {
+                    int code = nibble(m, g, order);
+                    found += ((code & 3) != 3) + (code >> 2 != 3);
+                }
         return found;
     }
 };

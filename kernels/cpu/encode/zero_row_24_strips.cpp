@@ -24,7 +24,7 @@ void put_chunk(u8* chunk, i64 size, const Contents& contents, const u16* starts)
     for (i64 m = 0; m < TILES; m++)
         for (i64 g = 0; g < TILE_STREAMS; g++) {
             i64 s = TILE_STREAMS * m + g, above = header >> (g / 2 * 8 + 2 * m) & 3;
-            put_stream(chunk, contents.streams[s], m, g, starts[s], above);
+            put_stream(chunk, contents.streams[s], true, m, g, starts[s], above);
         }
 }
 

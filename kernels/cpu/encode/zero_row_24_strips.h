@@ -29,7 +29,7 @@
 namespace lscd::zero_row_24 {
 
 constexpr i64 ROWS = TILE_ROWS, COLS = TILES * TILE_COLS, STRIPS = 4;  // the last: of 64 rows
-constexpr i64 ENTRIES = HEADER_BYTES, PLACES = 8, STEP_BYTES = 4 * PLACES, UNIT = START_BYTES;
+constexpr i64 ENTRIES = header_bytes(true), PLACES = 8, STEP_BYTES = 4 * PLACES, UNIT = START_BYTES;
 // Of a chunk without a zero: 512 groups of either kind, and two values of each in streams.
 constexpr i64 MOST_STEPS = 171;
 constexpr i64 MOST_BYTES = ENTRIES + STEP_BYTES * MOST_STEPS + 2 * 2 * 1024 + TAIL;

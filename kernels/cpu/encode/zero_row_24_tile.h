@@ -11,15 +11,27 @@
 //                     by counting the slots in use before it
 //   chunk             four tiles
 //
+// Packed streams hold values one after another, slot 0 before slot 1. Paired streams are 4-byte
+// words, one for each slot 1 in use: two values of a group, or two lone ones, the first in slot 0
+// and the second in slot 1 of theirs. A lone value before a pair takes slot 1, beside a zero.
+//
 //   byte 0    metadata u32 [32][tile]   lane (g, 2 step + half): low 16 bits row g, high 16 row
 //                                       g + 8; nibble t: index of slot 0 | index of slot 1 << 2
 //        512  start u16 [g][tile]       bits 0-13: of the stream, in bytes from the chunk's start;
 //                                       bits 14-15: each format's own
 //        576  each format's own, then streams, then at least 4 bytes of zeros
 //
-// Packed streams hold values one after another, slot 0 before slot 1. Paired streams are 4-byte
-// words, one for each slot 1 in use: two values of a group, or two lone ones, the first in slot 0
-// and the second in slot 1 of theirs. A lone value before a pair takes slot 1, beside a zero.
+// Of packed streams the same metadata are codes of 3 bits, since a lone value has slot 0:
+//
+//   byte 0    code u32 [32][3]          word m: bits 0-2 of its nibbles are codes of tile m; bit 3
+//                                       is bit m of a code of tile 3
+//        384  start, and so on
+//
+//   code      1     2     3     4    5    6    7            0 stands for no pair: slots 0 and 1
+//   indices   0, 1  0, 2  1, 2  0, -  1, -  2, -  -, -      would have one index
+//
+// Group n of a lane's eight has nibble n / 2 + n % 2 * 4: PRMT looks four codes up at once, and
+// results of even and odd groups are nibbles of the same bytes.
 #pragma once
 #include "scan.h"
 
@@ -27,7 +39,9 @@ namespace lscd::zero_row_24 {
 
 constexpr i64 TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREAMS = 8;
 constexpr i64 STREAMS = 32, ORDERS = 32;  // streams of a chunk, groups of a stream
-constexpr i64 STARTS = 512, HEADER_BYTES = 576, TAIL = 4;
+constexpr i64 starts_at(bool pairs) { return pairs ? 512 : 384; }
+constexpr i64 header_bytes(bool pairs) { return starts_at(pairs) + 64; }
+constexpr i64 TAIL = 4;
 constexpr i64 START_BYTES = 16;  // of chunk_start
 
 // Position in a stream -> row of the tile, group.
@@ -51,11 +65,34 @@ struct Stream {
     void push(u16 weight) { value[count++] = weight; }
 };
 
-// Metadata, start (with the bits that a format keeps above it) and values of a stream.
-inline void put_stream(u8* chunk, const Stream& stream, i64 m, i64 g, i64 start, i64 above) {
-    for (int i = 0; i < 4; i++) memcpy(chunk + 16 * (4 * g + i) + 4 * m, &stream.code[i], 4);
+// Codes of 3 bits, and the nibbles that they stand for.
+constexpr u32 NIBBLES[] = {0, 4, 8, 9, 12, 13, 14, 15};
+constexpr u32 code_of(u32 nibble) { return nibble % 4 + (nibble < 12 ? nibble / 4 : 4); }
+// Bits of a code word of a lane in front of group n of its eight.
+constexpr int code_shift(int n) { return 4 * (n / 2 + n % 2 * 4); }
+constexpr i64 code_word(i64 lane, i64 word) { return 12 * lane + 4 * word; }  // where it stands
+
+// A lane's codes of tile m: three bits of one word, or one of each.
+inline void put_codes(u8* chunk, u32 metadata, i64 m, i64 lane) {
+    u32 words[3];
+    memcpy(words, chunk + code_word(lane, 0), sizeof words);
+    for (int n = 0; n < 8; n++) {
+        u32 code = code_of(metadata >> 4 * n & 15), shift = code_shift(n);
+        if (m < 3) words[m] |= code << shift;
+        for (u32 bit = 0; m == 3 && bit < 3; bit++) words[bit] |= (code >> bit & 1) << (shift + 3);
+    }
+    memcpy(chunk + code_word(lane, 0), words, sizeof words);
+}
+
+// Metadata, start (with the bits that a format keeps above it) and values of a stream, into a chunk
+// of zeros.
+inline void put_stream(u8* chunk, const Stream& stream, bool pairs, i64 m, i64 g, i64 start,
+                       i64 above) {
+    for (int i = 0; i < 4; i++)
+        if (pairs) memcpy(chunk + 16 * (4 * g + i) + 4 * m, &stream.code[i], 4);
+        else put_codes(chunk, stream.code[i], m, 4 * g + i);
     u16 stated = u16(start | above << 14);
-    memcpy(chunk + STARTS + 2 * (TILES * g + m), &stated, 2);
+    memcpy(chunk + starts_at(pairs) + 2 * (TILES * g + m), &stated, 2);
     memcpy(chunk + start, stream.value, 2 * stream.count);
 }
 
