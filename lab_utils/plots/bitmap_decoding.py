@@ -118,6 +118,7 @@ def decode_budget(needs: dict[float, dict[str, float]], memory: dict[float, floa
         clocks = [one[unit] for one in needs.values()]
         fig.add_bar(x=names, y=clocks, name=unit, marker_color=colour,
                     text=[f"{c:.1f}" for c in clocks], textposition="inside", textangle=0,
+                    insidetextanchor="middle",
                     hovertemplate=f"{unit}: %{{y:.2f}} clocks<extra></extra>")  # fmt: skip
     for i, sparsity in enumerate(needs):
         fig.add_shape(type="line", x0=i - 0.45, x1=i + 0.45, y0=memory[sparsity],
