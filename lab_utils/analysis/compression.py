@@ -105,10 +105,11 @@ def zero_row_24_bytes(
     slice_cols: int | None = None,
     levels: int | None = None,
 ) -> float | np.ndarray:
-    """Bytes of zero-row 2:4: 2·NNZ + 580·NC + 512·NE, chunks and extra chunks, and their rounding.
+    """Bytes of zero-row 2:4: 2·NNZ + 452·NC + 512·NE, chunks and extra chunks, and their rounding.
 
-    `pairs`, `slice_cols` and `levels` are options of the format; `lab_utils.analysis.zero_row_24`
-    derives NC and NE. Bytes that streams skip to avoid bank conflicts come on top: 1 to 2 %.
+    With `pairs` a chunk has 580 bytes, and zeros beside lone values come on top. `slice_cols` and
+    `levels` are options of the format, too; `lab_utils.analysis.zero_row_24` derives NC and NE.
+    Bytes that streams skip to avoid bank conflicts are not in it: 1 to 2 %.
     """
     s = _checked(M, K, sparsity)
     return plain(sum(zero_row_24.parts(M, K, 1 - s, pairs, slice_cols, levels).values()))
