@@ -14,16 +14,16 @@ ROW, T = THREAD // 32 * 16 + THREAD % 32 // 4, THREAD % 4  # of d: row, and row 
 READ = "may still be reading: no wait between"
 # The first thread that does it; what it is told begins with its place.
 FAULTS = {
-    "sums_without_a_wait": "warp 3, lane 0: uses a sum that a wgmma may still be computing",
-    "sums_of_the_latest_group": "warp 2, lane 0: uses a sum that a wgmma may still be computing",
-    "rounded_without_a_wait": "warp 3, lane 0: uses a sum that a wgmma may still be computing",
-    "sums_written_too_early": "warp 3: a sum of the wgmma at warpgroups.cu:{two before} was",
+    "sums_without_a_wait": "warp 1, lane 0: uses a sum that a wgmma may still be computing",
+    "sums_of_the_latest_group": "warp 1, lane 0: uses a sum that a wgmma may still be computing",
+    "rounded_without_a_wait": "warp 1, lane 0: uses a sum that a wgmma may still be computing",
+    "sums_written_too_early": "warp 0: a sum of the wgmma at warpgroups.cu:{two before} was",
     "a_group_that_is_not_committed": "warp 3: ends while a wgmma is under way",
     "stored_while_it_is_read": "warp 0, lane 0: store of 4 bytes at shared address 8192: "
     "a wgmma of warp 3 at warpgroups.cu:{two before} " + READ,
     "stored_while_others_read": "warp 1, lane 0: store of 4 bytes at shared address 0: "
     "a race: read by warp 0, wgmma at warpgroups.cu:{two before}, no barrier between",
-    "registers_written_too_early": "warp 3: a register of the wgmma at warpgroups.cu:",
+    "registers_written_too_early": "warp 0: a register of the wgmma at warpgroups.cu:",
     "no_fence_of_the_proxies": "warp 0: wgmma of 16 bytes at shared address 8192: written by "
     "warp 0, lane 0 at warpgroups.cu:{four before} in another proxy, no fence between",
     "stored_after_the_fence": "warp 0: wgmma of 16 bytes at shared address 8192: written by "
@@ -126,10 +126,11 @@ def test_a_planted_fault_is_told_with_its_place(machine, kernel) -> None:
     assert fault(machine, kernel).startswith(where + FAULTS[kernel].format(**at))
 
 
-def test_warps_that_never_meet_are_told_one_by_one(machine) -> None:
-    here = f"for their warpgroup at warpgroups.cu:{lines('three_warps')['here']}"
-    assert fault(machine, "three_warps") == (
-        f"three_warps: divergent warp in block (0, 0, 0); warp 0, lanes 0-31 wait {here}; "
+@pytest.mark.parametrize("kernel", ["three_warps", "a_wait_of_three_warps"])
+def test_warps_that_never_meet_are_told_one_by_one(machine, kernel) -> None:
+    here = f"for their warpgroup at warpgroups.cu:{lines(kernel)['here']}"
+    assert fault(machine, kernel) == (
+        f"{kernel}: divergent warp in block (0, 0, 0); warp 0, lanes 0-31 wait {here}; "
         f"warp 1, lanes 0-31 wait {here}; warp 2, lanes 0-31 wait {here}; "
         "warp 3, lanes 0-31 have ended"
     )

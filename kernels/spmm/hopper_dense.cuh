@@ -56,7 +56,6 @@ struct HopperDense {
             gmem2reg(eights, first, pieces, k0, end, n0);
             transpose(eights, first, pieces);
         }
-        if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
     }
     // Under way at once: all, where N is at most 16 and a slice has 2400 columns; more would spill.
     static constexpr int AT_ONCE = N_FRAGS == 2 ? 10 : 5;

@@ -145,6 +145,7 @@ struct HopperKernel {
     __device__ void run() {
         constexpr int early = 1;
         if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
+        if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
         ring.begin();
         __syncthreads();
         ring.fill(share, 0, early);

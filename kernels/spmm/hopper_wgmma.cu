@@ -85,8 +85,9 @@ struct WgmmaKernel {
             }
             extract(a, address, pair);
             if (part == 0) dense.wait();
+            // The sums are registers again: for all four warps of the group, whichever of them has entries.
+            if (part == 3 && !APART && !left_out(Stage::smem2tc)) wgmma_wait<0>();
             if (part == 3 && h.steps && !left_out(Stage::smem2tc)) {
-                if (!APART) wgmma_wait<0>();  // the sums are registers again
                 add_entries<T, BLOCK_N>(APART ? of_entries : sum, at + ENTRIES, h.steps, dense.tile(), lane);
             }
             smem2tc(x, step, pair, adds);

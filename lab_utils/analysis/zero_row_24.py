@@ -20,7 +20,7 @@ ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a chunk; rows of one of its four tiles
 LEVEL_COLS = 3 * COLS  # that a chunk of level 1 stands for
 ORDERS = 32  # groups of a stream: 16 of either row
 SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
-PAIRS_FROM = 0.75  # sparsity from which streams are words of two values
+PAIRS_FROM = 0.65  # sparsity from which streams are words of two values
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
 METADATA_BYTES = {False: 384, True: 512}  # with words: nibbles of mma.sp; else codes of 3 bits

@@ -75,7 +75,7 @@ class ZeroRow24(ZeroRowChunks):
 
         `slice_cols`: columns of a slice of K, a multiple of 48; None: see `slice_columns`.
         `pairs`: streams of 4-byte words, which a lane loads at once, in 13 to 17 % more bytes;
-        None: from 75 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes
+        None: from 65 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes
         may be skipped to put a stream where it meets fewer bank conflicts; -1: none, in plain
         order. `levels`: 1 or 0, see above; None: by the chunks of either, 1 where they need fewer
         bytes beside values, as those of random masks do up to 63 to 66 % sparsity.
@@ -83,8 +83,8 @@ class ZeroRow24(ZeroRowChunks):
         Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
-            plain order  2.13  1.87  1.96  1.97  1.51  1.00
-            reach 8      1.67  1.52  1.52  1.34  1.10  1.00    0 to 1.9 % more bytes
+            plain order  2.13  1.87  2.35  1.97  1.51  1.00
+            reach 8      1.67  1.52  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
         """
         dense = check_dense(dense)
         slice_cols = checked_slice(slice_cols, dense.shape[1])

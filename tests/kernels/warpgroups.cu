@@ -264,6 +264,13 @@ __global__ void three_warps(const __grid_constant__ Problem p) {
     if (i < 96) PRODUCT;  // here
 }
 
+// Its results would be right, but PTX wants the wait from all four warps.
+__global__ void a_wait_of_three_warps(const __grid_constant__ Problem p) {
+    OPERANDS
+    STARTED
+    if (i < 96) wgmma_wait<0>();  // here
+}
+
 }  // namespace
 }  // namespace lscd
 
@@ -304,3 +311,4 @@ PROBE(beyond_shared_memory, beyond_shared_memory, 128)
 PROBE(inside_of_a_swizzle, inside_of_a_swizzle, 128)
 PROBE(different_operands, different_operands, 128)
 PROBE(three_warps, three_warps, 128)
+PROBE(a_wait_of_three_warps, a_wait_of_three_warps, 128)

@@ -70,9 +70,20 @@ std::string start(const Party& all) {
     return "";
 }
 
+inline void meet_warpgroup(Site site, Action action, void* brought = nullptr) {
+    Block::current->meet({site, Group::warpgroup, ~0u, action, brought});
+}
+// What one of them finds wrong, or nothing.
+template <class Do>
+std::string all_warps(const Party& all, Do action) {
+    for (int number = 0; number < WARPS_OF_GROUP; number++)
+        if (std::string wrong = action(all.warps[number]); !wrong.empty()) return wrong;
+    return "";
+}
+
 template <class T, int N, int STEP>
 void start_product(const Product& mine, Site site) {
-    Block::current->meet({site, Group::warpgroup, ~0u, start<T, N, STEP>, const_cast<Product*>(&mine)});
+    meet_warpgroup(site, start<T, N, STEP>, const_cast<Product*>(&mine));
 }
 
 }  // namespace lscd::simt
@@ -85,28 +96,33 @@ inline void async_proxy_fence(simt::Site site = simt::here()) {
     auto& fences = simt::Block::lane->states.of<simt::Fences>().all;
     fences.push_back({made, simt::Block::current->shadow.now()});
 }
+// PTX wants each of these from all lanes of the warpgroup at once (.aligned): under a condition that is
+// not the same for its four warps they are faults.
 inline void wgmma_fence(simt::Site site = simt::here()) {
-    meet_whole_warp("wgmma_fence", site, nullptr, [](const simt::Party& all) {
-        wgmmas(*all.warps).fenced = true;
-        return std::string();
+    simt::meet_warpgroup(site, [](const simt::Party& all) {
+        return all_warps(all, [](simt::Warp& warp) { return wgmmas(warp).fenced = true, std::string(); });
     });
 }
 inline void wgmma_commit(simt::Site site = simt::here()) {
-    meet_whole_warp("wgmma_commit", site, nullptr, [](const simt::Party& all) {
-        simt::Wgmmas& mine = wgmmas(*all.warps);
-        mine.groups.push_back(std::move(mine.open));
-        mine.open.clear(), mine.fenced = false;
-        return std::string();
+    simt::meet_warpgroup(site, [](const simt::Party& all) {
+        return all_warps(all, [](simt::Warp& warp) {
+            simt::Wgmmas& mine = wgmmas(warp);
+            mine.groups.push_back(std::move(mine.open));
+            mine.open.clear(), mine.fenced = false;
+            return std::string();
+        });
     });
 }
 template <int GROUPS>
 void wgmma_wait(simt::Site site = simt::here()) {
     simt::note({simt::Op::wgmma_wait, site});
-    meet_whole_warp("wgmma_wait", site, nullptr, [](const simt::Party& all) {
-        for (auto& groups = wgmmas(*all.warps).groups; groups.size() > GROUPS; groups.pop_front())
-            for (const simt::Wgmma& one : groups.front())
-                if (auto wrong = end_wgmma(*all.warps, one); !wrong.empty()) return wrong;
-        return std::string();
+    simt::meet_warpgroup(site, [](const simt::Party& all) {
+        return all_warps(all, [](simt::Warp& warp) {
+            for (auto& groups = wgmmas(warp).groups; groups.size() > GROUPS; groups.pop_front())
+                for (const simt::Wgmma& one : groups.front())
+                    if (auto wrong = end_wgmma(warp, one); !wrong.empty()) return wrong;
+            return std::string();
+        });
     });
 }
 
