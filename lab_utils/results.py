@@ -51,6 +51,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows comparable
+KERNEL_CASE = (*CASE, "kernel")  # each beside the dense baseline of its own run
 OPT_CASE = ("model", "gpus", "format", "sparsity", "weights", "batch", "prompt", "output")
 TEXT = ("commit", "driver", "cuda", "options")  # could be taken for numbers, or are empty
 

@@ -12,9 +12,9 @@ from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
 from lab_utils.formats.zero_row_24_encode import (
     REACH,
     Queues,
+    cheaper,
     check_options,
     checked_slice,
-    fewest_bytes,
     pack,
 )
 from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, fixed_chunks, tiles_of
@@ -77,14 +77,14 @@ class ZeroRow24(ZeroRowChunks):
         `pairs`: streams of 4-byte words, which a lane loads at once, in 13 to 17 % more bytes;
         None: from 65 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes
         may be skipped to put a stream where it meets fewer bank conflicts; -1: none, in plain
-        order. `levels`: 1 or 0, see above; None: by the chunks of either, 1 where they need fewer
-        bytes beside values, as those of random masks do up to 63 to 66 % sparsity.
+        order. `levels`: 1 or 0, see above; None: 1 where chunks then cost less, as those of
+        random masks do up to about 55 % sparsity (`lab_utils.analysis.zero_row_24.cost`).
 
         Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
-            plain order  2.13  1.87  2.35  1.97  1.51  1.00
-            reach 8      1.67  1.52  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
+            plain order  2.13  2.01  2.35  1.97  1.51  1.00
+            reach 8      1.67  1.58  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
         """
         dense = check_dense(dense)
         slice_cols = checked_slice(slice_cols, dense.shape[1])
@@ -93,7 +93,7 @@ class ZeroRow24(ZeroRowChunks):
         if pairs is None:
             pairs = int(queues.nnz.sum()) <= (1 - PAIRS_FROM) * dense.numel()
         if levels is None:
-            levels, queues = fewest_bytes(dense, slice_cols, pairs, queues)
+            levels, queues = cheaper(dense, slice_cols, pairs, queues)
         arrays, largest = pack(dense, slice_cols, levels, pairs, reach, queues)
         constants = (slice_cols, levels, int(pairs), largest, int(queues.nonfinite))
         arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)

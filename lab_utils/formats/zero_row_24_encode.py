@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, overhead_bytes, slice_columns, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, cost, slice_columns, whole_chunks
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
 from lab_utils.formats.zero_row_24_chunks import EXPONENT, START_BYTES
@@ -46,24 +46,24 @@ class Queues(NamedTuple):
         return queues
 
 
-def fewest_bytes(
+def cheaper(
     dense: Tensor, slice_cols: int, pairs: bool, without: Queues
 ) -> tuple[int, Queues]:
-    """Levels, and their queues: 1 where that makes fewer bytes of headers, lists and tails.
+    """Levels, and their queues: 1 where chunks cost less then, by `analysis.zero_row_24.cost`.
 
     `without` are the queues of levels = 0, whose extra chunks are known; A is read once more only
-    where they need more bytes than chunks of level 1 do.
+    where they cost more than chunks of level 1 do.
     """
 
-    def overhead(levels: int, extra: int) -> float:
+    def costs(levels: int, extra: int) -> float:
         fixed = fixed_chunks(*dense.shape, slice_cols, levels, dense.device)
-        return overhead_bytes(int(fixed.sum()) + extra, extra, pairs)
+        return cost(int(fixed.sum()) + extra, extra, pairs)
 
-    lists = overhead(0, int(extra_chunks(without.lengths).sum()))
-    if lists <= overhead(1, 0):
+    lists = costs(0, int(extra_chunks(without.lengths).sum()))
+    if lists <= costs(1, 0):
         return 0, without
     queues = Queues.of(dense, slice_cols, 1)
-    level = overhead(1, int(extra_chunks(queues.lengths).sum()))
+    level = costs(1, int(extra_chunks(queues.lengths).sum()))
     return (1, queues) if level < lists else (0, without)
 
 

@@ -34,7 +34,7 @@ def hopper_kernels() -> go.Figure:
 
 
 def _means_on_h200(kernels: list[str]) -> go.Figure:
-    rows = results.latest(results.measured("spmm"))
+    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE)
     rows = rows[rows.device.eq("h200") & rows.dtype.eq("fp16") & rows.pattern.eq("random")]
     rows = with_all(rows[rows.kernel.isin(kernels)], catalog.opt_matrices())
     rows = rows[rows.N.isin([8, 16, 32, 64]) & rows.sparsity.isin([0.5, 0.6, 0.7, 0.8, 0.9])]
