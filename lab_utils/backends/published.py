@@ -121,6 +121,12 @@ def _tile_values(A: SparseMatrix) -> int:
     return -(-A.arrays["words"].numel() // (A.arrays["tile_offsets"].numel() - 2))
 
 
+def _density(A: SparseMatrix) -> float:
+    """Stored values of A by its size, to two places."""
+    values = A.arrays["values" if A.name == "tca_bme" else "words"].numel()
+    return round(min(1.0, values / (A.shape[0] * A.shape[1])), 2)
+
+
 def shape_of(A: SparseMatrix, N: int) -> Shape:
     """The blocks that the kernel cuts C [M, N] into on A's device; the emulator's for the CPU."""
     sm90 = is_hopper(A.device)
@@ -152,6 +158,7 @@ def _best_workers(A: SparseMatrix, N: int, shape: Shape, multiprocessors: int) -
         row_tiles=-(-A.shape[1] // TILE_K),
         sums=N * shape.block_m,
         block_n=shape.block_n,
+        density=_density(A),
     )
     return best_workers(tiles, MODELS[A.name], multiprocessors, shape.blocks_per_sm)
 

@@ -19,13 +19,14 @@ class Model:
     fill: float  # the first tile of a worker takes so much longer
     sum: float  # a partial sum, written and added
     uneven: float  # by which the last of a wave of workers ends later; a second wave fills in
+    density: float  # exponent: how `saturated`, meant for a density of one half, goes with density
 
 
 # Fitted to data/measured/h200/shares.csv: `lab shares` measures how much slower the choice is than
 # the best of all numbers that it tries.
 MODELS = {
-    "tiled_csl": Model(saturated=3.5, columns=144, fill=1, sum=1e-6, uneven=0),
-    "tca_bme": Model(saturated=8, columns=144, fill=2, sum=2e-6, uneven=0.12),
+    "tiled_csl": Model(4, columns=144, fill=2, sum=2e-6, uneven=0.12, density=0.5),
+    "tca_bme": Model(8, columns=144, fill=0.5, sum=3e-6, uneven=0.12, density=0),
 }
 MOST_WAVES, ENOUGH_BLOCKS = 3, 4  # waves follow each other well where an SM has so many blocks
 WIDE, UNALIGNED = 64, 1.03  # columns from which it pays that workers meet at the same tiles of B
@@ -35,7 +36,7 @@ WIDE, UNALIGNED = 64, 1.03  # columns from which it pays that workers meet at th
 class Tiles:
     """A's tiles, `rows` of `row_tiles`, for `columns` blocks of C, `block_n` columns each.
 
-    `sums`: partial sums that a worker writes of a row of blocks.
+    `sums`: partial sums that a worker writes of a row of blocks; `density`: of A's non-zeros.
     """
 
     rows: int
@@ -43,6 +44,7 @@ class Tiles:
     row_tiles: int
     sums: int
     block_n: int
+    density: float
 
     @property
     def count(self) -> int:
@@ -57,7 +59,8 @@ class Tiles:
 def best_workers(tiles: Tiles, model: Model, sms: int, blocks_per_sm: int) -> tuple[int, str]:
     """The number of workers with the shortest time by the model, and why."""
     slots = min(tiles.count, max(1, sms * blocks_per_sm // tiles.columns))
-    saturated = min(model.saturated, model.columns / tiles.block_n)
+    workers_of_sm = model.saturated * (2 * tiles.density) ** model.density
+    saturated = min(max(1.0, workers_of_sm), model.columns / tiles.block_n)
 
     def time(workers: int) -> float:
         waves = max(1.0, workers / slots)
