@@ -85,10 +85,12 @@ struct WgmmaKernel {
             }
             extract(a, address, pair);
             if (part == 0) dense.wait();
-            // The sums are registers again: for all four warps of the group, whichever of them has entries.
-            if (part == 3 && !APART && !left_out(Stage::smem2tc)) wgmma_wait<0>();
-            if (part == 3 && h.steps && !left_out(Stage::smem2tc)) {
-                add_entries<T, BLOCK_N>(APART ? of_entries : sum, at + ENTRIES, h.steps, dense.tile(), lane);
+            if (part == 3 && !left_out(Stage::smem2tc)) {
+                // The sums are registers again: for all four warps, whichever of them has entries.
+                if (!APART) wgmma_wait<0>();
+                if (h.steps)
+                    add_entries<T, BLOCK_N>(APART ? of_entries : sum, at + ENTRIES, h.steps,
+                                            dense.tile(), lane);
             }
             smem2tc(x, step, pair, adds);
         }

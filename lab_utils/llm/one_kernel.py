@@ -2,7 +2,7 @@
 
 A kernel takes two microseconds however little it does, and a step has hundreds that do little. They
 begin early, too: while the kernel before them ends, as those that follow them do then. The kernels
-of this project have filled their rings with weights by the time that their input is there.
+of this project have begun to copy weights by the time that their input is there.
 
 What is compiled to begin early waits before it reads, but for single numbers, such as a slot: a
 kernel that begins late must lie between it and what writes them.
