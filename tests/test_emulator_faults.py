@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from emulated import SOURCES, compiled, launch, linked, machine_of
+from robbed import Robbed, robbed
 
 from lab_utils import encode, spmm
 from lab_utils.backends import emulator, hopper, published
@@ -112,25 +113,15 @@ SYNCHRONISES = re.compile(
 # Kernels that the products here do not use: they are not compiled each time.
 WIDE = re.compile(r"case (?:16|32|64): return launch_streams.*;")
 BF16 = "launch_width<__nv_bfloat16>(p, stream)"
-KERNELS_OF_FORMATS = {format: KERNELS / "spmm" / f"{format}.cu" for format in published.ARRAYS} | {
-    hopper.FORMAT: KERNELS / "spmm" / "hopper_mma.cu"
+FORMATS_OF_KERNELS = {KERNELS / "spmm" / f"{format}.cu": format for format in published.ARRAYS} | {
+    KERNELS / "spmm" / "hopper_mma.cu": hopper.FORMAT
 }
-ROBBED = [
-    (format, match.start())
-    for format, source in KERNELS_OF_FORMATS.items()
-    for match in SYNCHRONISES.finditer(source.read_text())
-]
-
-
-def described(case: tuple[str, int]) -> str:
-    text = KERNELS_OF_FORMATS[case[0]].read_text()
-    line = text.count("\n", 0, case[1]) + 1
-    return f"{case[0]}.cu:{line} {SYNCHRONISES.match(text, case[1])[0]}"
+ROBBED = robbed(FORMATS_OF_KERNELS, SYNCHRONISES)
 
 
 @pytest.fixture(scope="module")
-def robbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Machine]:
-    """By format and place in its source, the kernels without what stands there."""
+def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
+    """By kernel and place in its source, the kernels without what stands there."""
     folder = tmp_path_factory.mktemp("robbed") / "kernels"
     (folder / "spmm").mkdir(parents=True)
     for shared in (KERNELS / "common", KERNELS / "emulator", *(KERNELS / "spmm").glob("*.cuh")):
@@ -141,30 +132,29 @@ def robbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Ma
         copy.write_text(text)
         return compiled(copy, copy.with_suffix(".o"))
 
-    def build_robbed(case: tuple[str, int]) -> Path:
-        text = KERNELS_OF_FORMATS[case[0]].read_text()
-        without = text[: case[1]] + SYNCHRONISES.sub("void()", text[case[1] :], count=1)
-        fewer = WIDE.sub("", without).replace(BF16, "cudaErrorInvalidValue")
-        return build("_".join(map(str, case)), fewer)
+    def build_robbed(case: Robbed) -> Path:
+        fewer = WIDE.sub("", case.text()).replace(BF16, "cudaErrorInvalidValue")
+        return build(f"{case.source.stem}_{case.at}", fewer)
 
     with ThreadPoolExecutor(2) as pool:
         sources = (KERNELS / "spmm").glob("*.cu")
         whole = list(pool.map(lambda source: build(source.stem, source.read_text()), sources))
-        robbed = list(pool.map(build_robbed, ROBBED))
-    machines = {}
-    for case, part in zip(ROBBED, robbed, strict=True):
-        others = [path for path in whole if path.stem != KERNELS_OF_FORMATS[case[0]].stem]
-        machines[case] = linked([part, *others], part.with_suffix(".so"))
-    return machines
+        parts = list(pool.map(build_robbed, ROBBED))
+    found = {}
+    for case, part in zip(ROBBED, parts, strict=True):
+        others = [path for path in whole if path.stem != case.source.stem]
+        found[case] = linked([part, *others], part.with_suffix(".so"))
+    return found
 
 
-@pytest.mark.parametrize("case", ROBBED, ids=described)
-def test_no_synchronisation_can_go(robbed, monkeypatch, case) -> None:
+@pytest.mark.parametrize("case", ROBBED, ids=str)
+def test_no_synchronisation_can_go(machines, monkeypatch, case) -> None:
     """Each wait and barrier of the kernels is needed, and losing it is noticed."""
-    monkeypatch.setattr(emulator, "machine", lambda: robbed[case])
-    columns = 64 if "gmma" in described(case) or "proxy" in described(case) else 8
-    A, B = encode(random_sparse(130, 300, 0.5, seed=1), case[0]), torch.ones(300, columns).half()
-    kernel = f"({KERNELS_OF_FORMATS[case[0]].stem}|add_segments)"
+    monkeypatch.setattr(emulator, "machine", lambda: machines[case])
+    columns = 64 if "gmma" in case.lost or "proxy" in case.lost else 8
+    A = encode(random_sparse(130, 300, 0.5, seed=1), FORMATS_OF_KERNELS[case.source])
+    B = torch.ones(300, columns).half()
+    kernel = f"({case.source.stem}|add_segments)"
     lost = r"no (barrier|wait|fence) between|no griddepcontrol.wait before|nothing has been written"
     with pytest.raises(KernelFault, match=rf"^{kernel}<.* ({lost})"):
         spmm(A, B, backend="emulator")

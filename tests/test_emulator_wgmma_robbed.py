@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from emulated import compiled, linked
+from robbed import Robbed, robbed
 
 from lab_utils import spmm
 from lab_utils.backends import emulator
@@ -29,11 +30,9 @@ extern "C" __attribute__((visibility("default"))) int lscd_cuda_wgmma(
     const lscd::WgmmaProblem* p, cudaStream_t stream) { return lscd::launch_wgmma(*p, stream); }
 """
 ROBBED = [
-    (source.name, match.start())
-    for source in SOURCES
-    if "select" not in source.name
-    for match in SYNCHRONISES.finditer(source.read_text())
-    if "only_copies" not in source.read_text()[match.start() - 60 : match.start()]
+    one
+    for one in robbed((s for s in SOURCES if "select" not in s.name), SYNCHRONISES)
+    if "only_copies" not in one.source.read_text()[one.at - 60 : one.at]
 ]
 LOST = "|".join(
     (r"no (?:barrier|wait|fence) between", "no griddepcontrol.wait before",
@@ -41,26 +40,18 @@ LOST = "|".join(
 )  # fmt: skip
 
 
-def described(case: tuple[str, int]) -> str:
-    text = (SPMM / case[0]).read_text()
-    line = text.count("\n", 0, case[1]) + 1
-    return f"{case[0]}:{line} {SYNCHRONISES.match(text, case[1])[0]}"
-
-
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Machine]:
+def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
     """By file and place in it, the kernel without what stands there."""
     top = tmp_path_factory.mktemp("robbed")
 
-    def build(case: tuple[str, int]) -> Machine:
-        spmm = top / f"{case[0]}_{case[1]}" / "spmm"
+    def build(case: Robbed) -> Machine:
+        spmm = top / f"{case.source.name}_{case.at}" / "spmm"
         spmm.mkdir(parents=True)
         for shared in ("common", "emulator"):
             (spmm.parent / shared).symlink_to(KERNELS / shared)
         for source in SPMM.glob("*.cu*"):
-            text = source.read_text()
-            if source.name == case[0]:
-                text = text[: case[1]] + SYNCHRONISES.sub("void()", text[case[1] :], count=1)
+            text = case.text() if source == case.source else source.read_text()
             fewer = OTHERS.sub("", text).replace(BF16, "cudaErrorInvalidValue")
             (spmm / source.name).write_text(fewer)
         kernel = spmm / "hopper_wgmma.cu"
@@ -71,7 +62,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], 
         return dict(zip(ROBBED, pool.map(build, ROBBED), strict=True))
 
 
-@pytest.mark.parametrize("case", ROBBED, ids=described)
+@pytest.mark.parametrize("case", ROBBED, ids=str)
 def test_no_synchronisation_can_go(machines, monkeypatch, case) -> None:
     """Each wait, fence and barrier is needed, and losing it is noticed."""
     monkeypatch.setattr(emulator, "machine", lambda: machines[case])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from emulated import compiled, linked
+from robbed import Robbed, robbed
 
 from lab_utils import ladder
 from lab_utils.backends.kernel_trace import KernelFault
@@ -18,22 +19,12 @@ from lab_utils.toolchains import KERNELS
 
 SYNCHRONISES = re.compile(r"__sync(?:threads|warp)\(\)|cp_async_wait<\w+>\(\)")
 RUNG_OF = {rung.kernel: name for name, rung in RUNGS.items()}  # one of those that launch it
-ROBBED = [
-    (kernel, match.start())
-    for kernel in RUNG_OF
-    for match in SYNCHRONISES.finditer((SOURCES / f"{kernel}.cu").read_text())
-]
+ROBBED = robbed((SOURCES / f"{kernel}.cu" for kernel in RUNG_OF), SYNCHRONISES)
 LOST = r"no (barrier|wait) between|nothing has been written"
 
 
-def described(case: tuple[str, int]) -> str:
-    text = (SOURCES / f"{case[0]}.cu").read_text()
-    line = text.count("\n", 0, case[1]) + 1
-    return f"{case[0]}.cu:{line} {SYNCHRONISES.match(text, case[1])[0]}"
-
-
 @pytest.fixture(scope="module")
-def robbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Machine]:
+def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
     """By kernel and place in its source, the ladder without what stands there."""
     folder = tmp_path_factory.mktemp("robbed") / "kernels"
     (folder / "ladder").mkdir(parents=True)
@@ -45,23 +36,20 @@ def robbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Ma
         copy.write_text(text)
         return compiled(copy, copy.with_suffix(".o"))
 
-    def build_robbed(case: tuple[str, int]) -> Path:
-        text = (SOURCES / f"{case[0]}.cu").read_text()
-        without = SYNCHRONISES.sub("void()", text[case[1] :], count=1)
-        return build("_".join(map(str, case)), text[: case[1]] + without)
-
     with ThreadPoolExecutor(2) as pool:
         whole = list(pool.map(lambda s: build(s.stem, s.read_text()), SOURCES.glob("*.cu")))
-        parts = list(pool.map(build_robbed, ROBBED))
-    return {
-        case: linked([part, *(w for w in whole if w.stem != case[0])], part.with_suffix(".so"))
-        for case, part in zip(ROBBED, parts, strict=True)
-    }
+        parts = list(pool.map(lambda r: build(f"{r.source.stem}_{r.at}", r.text()), ROBBED))
+    found = {}
+    for case, part in zip(ROBBED, parts, strict=True):
+        others = [path for path in whole if path.stem != case.source.stem]
+        found[case] = linked([part, *others], part.with_suffix(".so"))
+    return found
 
 
-@pytest.mark.parametrize("case", ROBBED, ids=described)
-def test_no_synchronisation_of_a_rung_can_go(robbed, monkeypatch, case) -> None:
-    monkeypatch.setattr(ladder.launch, "machine", lambda: robbed[case])
-    A = ladder.encode(RUNG_OF[case[0]], random_sparse(200, 330, 0.5, seed=1))
-    with pytest.raises(KernelFault, match=rf"^{case[0]}<.* ({LOST})"):
+@pytest.mark.parametrize("case", ROBBED, ids=str)
+def test_no_synchronisation_of_a_rung_can_go(machines, monkeypatch, case) -> None:
+    monkeypatch.setattr(ladder.launch, "machine", lambda: machines[case])
+    kernel = case.source.stem
+    A = ladder.encode(RUNG_OF[kernel], random_sparse(200, 330, 0.5, seed=1))
+    with pytest.raises(KernelFault, match=rf"^{kernel}<.* ({LOST})"):
         ladder.emulate(A, torch.ones(330, 16).half())
