@@ -1,9 +1,15 @@
 """Kernels each time without one of their waits, fences and barriers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+from emulated import compiled, linked
+
+from lab_utils.backends.simt import Machine
+from lab_utils.toolchains import KERNELS
 
 
 class Robbed(NamedTuple):
@@ -29,3 +35,30 @@ def robbed(sources: Iterable[Path], synchronises: re.Pattern[str]) -> list[Robbe
         for source in sources
         for match in synchronises.finditer(source.read_text())
     ]
+
+
+def machines_of(
+    room: Path, cases: list[Robbed], folder: Path, fewer: Callable[[str], str] = str
+) -> dict[Robbed, Machine]:
+    """The library of kernels/<room> with each of `cases` in place of its whole source, in `folder`.
+
+    `fewer` takes from a robbed source what need not be compiled each time.
+    """
+    copies = folder / "kernels" / room.name
+    copies.mkdir(parents=True)
+    for shared in (KERNELS / "common", KERNELS / "emulator", *room.glob("*.cuh")):
+        (copies.parent / shared.relative_to(KERNELS)).symlink_to(shared)
+
+    def build(name: str, text: str) -> Path:
+        copy = copies / f"{name}.cu"
+        copy.write_text(text)
+        return compiled(copy, copy.with_suffix(".o"))
+
+    with ThreadPoolExecutor(2) as pool:
+        whole = list(pool.map(lambda s: build(s.stem, s.read_text()), room.glob("*.cu")))
+        parts = list(pool.map(lambda c: build(f"{c.source.stem}_{c.at}", fewer(c.text())), cases))
+    machines = {}
+    for case, part in zip(cases, parts, strict=True):
+        others = [path for path in whole if path.stem != case.source.stem]
+        machines[case] = linked([part, *others], part.with_suffix(".so"))
+    return machines

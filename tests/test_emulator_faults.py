@@ -1,13 +1,11 @@
 """What the emulator refuses: planted faults, and the SpMM kernels robbed of each wait in turn."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
-from emulated import SOURCES, compiled, launch, linked, machine_of
-from robbed import Robbed, robbed
+from emulated import SOURCES, launch, machine_of
+from robbed import Robbed, machines_of, robbed
 
 from lab_utils import encode, spmm
 from lab_utils.backends import emulator, hopper, published
@@ -122,29 +120,10 @@ ROBBED = robbed(FORMATS_OF_KERNELS, SYNCHRONISES)
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
     """By kernel and place in its source, the kernels without what stands there."""
-    folder = tmp_path_factory.mktemp("robbed") / "kernels"
-    (folder / "spmm").mkdir(parents=True)
-    for shared in (KERNELS / "common", KERNELS / "emulator", *(KERNELS / "spmm").glob("*.cuh")):
-        (folder / shared.relative_to(KERNELS)).symlink_to(shared)
+    def fewer(text: str) -> str:
+        return WIDE.sub("", text).replace(BF16, "cudaErrorInvalidValue")
 
-    def build(name: str, text: str) -> Path:
-        copy = folder / "spmm" / f"{name}.cu"
-        copy.write_text(text)
-        return compiled(copy, copy.with_suffix(".o"))
-
-    def build_robbed(case: Robbed) -> Path:
-        fewer = WIDE.sub("", case.text()).replace(BF16, "cudaErrorInvalidValue")
-        return build(f"{case.source.stem}_{case.at}", fewer)
-
-    with ThreadPoolExecutor(2) as pool:
-        sources = (KERNELS / "spmm").glob("*.cu")
-        whole = list(pool.map(lambda source: build(source.stem, source.read_text()), sources))
-        parts = list(pool.map(build_robbed, ROBBED))
-    found = {}
-    for case, part in zip(ROBBED, parts, strict=True):
-        others = [path for path in whole if path.stem != case.source.stem]
-        found[case] = linked([part, *others], part.with_suffix(".so"))
-    return found
+    return machines_of(KERNELS / "spmm", ROBBED, tmp_path_factory.mktemp("robbed"), fewer)
 
 
 @pytest.mark.parametrize("case", ROBBED, ids=str)

@@ -1,13 +1,10 @@
 """The ladder's kernels, each time without one of their waits and barriers: the emulator tells."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
-from emulated import compiled, linked
-from robbed import Robbed, robbed
+from robbed import Robbed, machines_of, robbed
 
 from lab_utils import ladder
 from lab_utils.backends.kernel_trace import KernelFault
@@ -15,7 +12,6 @@ from lab_utils.backends.simt import Machine
 from lab_utils.ladder import RUNGS
 from lab_utils.ladder.rungs import SOURCES
 from lab_utils.patterns import random_sparse
-from lab_utils.toolchains import KERNELS
 
 SYNCHRONISES = re.compile(r"__sync(?:threads|warp)\(\)|cp_async_wait<\w+>\(\)")
 RUNG_OF = {rung.kernel: name for name, rung in RUNGS.items()}  # one of those that launch it
@@ -26,24 +22,7 @@ LOST = r"no (barrier|wait) between|nothing has been written"
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
     """By kernel and place in its source, the ladder without what stands there."""
-    folder = tmp_path_factory.mktemp("robbed") / "kernels"
-    (folder / "ladder").mkdir(parents=True)
-    for shared in (KERNELS / "common", KERNELS / "emulator", *SOURCES.glob("*.cuh")):
-        (folder / shared.relative_to(KERNELS)).symlink_to(shared)
-
-    def build(name: str, text: str) -> Path:
-        copy = folder / "ladder" / f"{name}.cu"
-        copy.write_text(text)
-        return compiled(copy, copy.with_suffix(".o"))
-
-    with ThreadPoolExecutor(2) as pool:
-        whole = list(pool.map(lambda s: build(s.stem, s.read_text()), SOURCES.glob("*.cu")))
-        parts = list(pool.map(lambda r: build(f"{r.source.stem}_{r.at}", r.text()), ROBBED))
-    found = {}
-    for case, part in zip(ROBBED, parts, strict=True):
-        others = [path for path in whole if path.stem != case.source.stem]
-        found[case] = linked([part, *others], part.with_suffix(".so"))
-    return found
+    return machines_of(SOURCES, ROBBED, tmp_path_factory.mktemp("robbed"))
 
 
 @pytest.mark.parametrize("case", ROBBED, ids=str)
