@@ -11,7 +11,9 @@ import torch.multiprocessing as mp
 from opt_models import prompts, pruned, random_model, share, sparse
 
 from lab_utils.llm import OPT, OPTConfig, generate
+from lab_utils.llm.generate import Decoder
 from lab_utils.llm.parallel import Ranks, running
+from lab_utils.llm.prompts import Prompts
 
 LONG_S = 100.0  # processes start one after the other on a busy machine
 POST_NORM = {"norm_first": False, "final_norm": False, "embed": 24}  # like OPT-350M
@@ -66,11 +68,23 @@ def compute(ranks: Ranks, folder: Path, device: str = "cpu") -> None:
     torch.save(found, folder / f"{ranks.rank}.pt")
 
 
-def leave_rank_0_alone(ranks: Ranks, folder: Path, how: str) -> None:
+def leave_rank_0_alone(ranks: Ranks, folder: Path, how: str, device: str = "cpu") -> None:
     """Rank 1 fails, or stays away; rank 0 waits for it."""
     (folder / f"{ranks.rank}").touch()
     if ranks.rank == 1 and how == "fails":
         raise RuntimeError("this rank fails")
     if ranks.rank == 1:
         time.sleep(600)
-    ranks.sum(torch.ones(4))
+    ranks.sum(torch.ones(4, device=device)).tolist()
+
+
+def fail_amid_decoding(ranks: Ranks, folder: Path) -> None:
+    """Rank 1 fails when both have graphs with sums over ranks; rank 0 replays them."""
+    model = share(random_model(), ranks).cuda()
+    asked = Prompts.of(prompts(), model.config, 30, model.device)
+    decoder = Decoder(model, 3, 40)
+    decoder.rehearse(asked, 30)
+    (folder / f"{ranks.rank}").touch()
+    if ranks.rank == 1:
+        raise RuntimeError("this rank fails")
+    decoder.run(asked, 30).tolist()

@@ -1,12 +1,21 @@
 """Several ranks compute what one does; none waits for ever for another."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 from opt_models import config, prompts, random_model, share
-from opt_ranks import LONG_S, compute, leave_rank_0_alone, models, start
+from opt_ranks import (
+    LONG_S,
+    compute,
+    fail_amid_decoding,
+    leave_rank_0_alone,
+    models,
+    start,
+)
 
 from lab_utils.llm import OPT, OPTConfig, generate
 from lab_utils.llm.parallel import Ranks, cut, running
@@ -30,11 +39,15 @@ def test_ranks_compute_what_one_process_does(world: int, tmp_path, expected) -> 
     compare(tmp_path, world, expected)
 
 
-@pytest.mark.gpu
-def test_gpus_compute_what_one_process_does(tmp_path, expected) -> None:
-    """NCCL, its sums captured in the graphs of the steps."""
+@pytest.fixture
+def two_gpus() -> None:
     if torch.cuda.device_count() < 2:
         pytest.skip(f"needs 2 GPUs; here: {torch.cuda.device_count()}")
+
+
+@pytest.mark.gpu
+def test_gpus_compute_what_one_process_does(two_gpus, tmp_path, expected) -> None:
+    """NCCL, its sums captured in the graphs of the steps."""
     joined(start(2, compute, config(), tmp_path, "cuda", device="cuda"))
     compare(tmp_path, 2, expected)
 
@@ -69,12 +82,42 @@ def check(found: dict[str, torch.Tensor], alone: dict[str, torch.Tensor], name: 
 @pytest.mark.parametrize(("how", "timeout_s"), [("fails", LONG_S), ("stays away", 15.0)])
 def test_no_rank_waits_for_ever(how: str, timeout_s: float, tmp_path) -> None:
     processes = start(2, leave_rank_0_alone, config(), tmp_path, how, timeout_s=timeout_s)
-    try:
-        while len(list(tmp_path.iterdir())) < 2:
-            assert processes[0].is_alive(), "rank 0 failed before there was a group"
-            time.sleep(0.1)
+    with under_way(processes, tmp_path):
         processes[0].join(LONG_S / 2)
         assert processes[0].exitcode == 1
+
+
+@pytest.mark.gpu
+def test_a_gpu_that_stays_away_is_not_waited_for(two_gpus, tmp_path) -> None:
+    job = (leave_rank_0_alone, config(), tmp_path, "stays away", "cuda")
+    processes = start(2, *job, device="cuda", timeout_s=15.0)
+    with under_way(processes, tmp_path):
+        processes[0].join(LONG_S)
+        assert processes[0].exitcode not in (None, 0)
+
+
+@pytest.mark.gpu
+def test_a_gpu_that_fails_leaves_at_once(two_gpus, tmp_path) -> None:
+    """Though graphs hold sums that NCCL would wait for; `torchrun` then ends the others."""
+    processes = start(2, fail_amid_decoding, config(), tmp_path, device="cuda")
+    with under_way(processes, tmp_path):
+        processes[1].join(LONG_S / 2)
+        assert processes[1].exitcode == 1
+        processes[0].terminate()
+        processes[0].join(LONG_S / 2)
+        assert processes[0].exitcode not in (None, 0)
+
+
+@contextmanager
+def under_way(processes: list, folder: Path) -> Iterator[None]:
+    """Both have left their file in `folder`; whatever comes of them, none is left behind."""
+    limit = time.monotonic() + LONG_S
+    try:
+        while len(list(folder.iterdir())) < 2:
+            assert processes[0].is_alive(), "rank 0 failed before there was a group"
+            assert time.monotonic() < limit, "rank 1 failed before there was a group"
+            time.sleep(0.1)
+        yield
     finally:
         for process in processes:
             process.kill()

@@ -7,7 +7,9 @@ That is two all_reduces of [tokens, H] for each layer (Flash-LLM section 5, Fast
 cut). Embedding, norms and head are whole on every rank. `torchrun` starts the processes.
 """
 
+import gc
 import os
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,7 +96,8 @@ def running(
     the ranks do not divide the heads and the MLP of the model.
     A rank that fails leaves the group: with gloo the others' next collective fails, with NCCL
     `torchrun` ends them. One that only stays away makes the others' collective fail after
-    `timeout_s`, unless it is part of a CUDA graph, over which nobody watches.
+    `timeout_s`, unless it is part of a CUDA graph, over which nobody watches. NCCL ends a group
+    only when no graph is left that holds a collective of it: let go of decoders inside.
     """
     world = int(os.environ.get("WORLD_SIZE", "1"))
     config.share(world)
@@ -103,16 +106,27 @@ def running(
         return
     cuda = torch.device(device).type == "cuda"
     place = _own_gpu(int(os.environ["LOCAL_RANK"])) if cuda else None
+    # Or else NCCL registers what graphs sum, as if it were no part of an expandable segment.
+    os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
     limit = timedelta(seconds=timeout_s)
     dist.init_process_group("nccl" if cuda else "gloo", timeout=limit, device_id=place)
     try:
         yield Ranks(dist.get_rank(), world)
-    except BaseException:
+    except BaseException as error:
         if cuda:  # ending NCCL in good order would wait for ranks that wait for this one
+            _let_go(error)
             dist.group.WORLD.abort()
         raise
     finally:
+        gc.collect()  # graphs that only cycles hold
         dist.destroy_process_group()
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget what the functions had that `error` ended: graphs, for which NCCL would wait."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _own_gpu(local_rank: int) -> torch.device:
