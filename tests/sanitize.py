@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import accuracy, build, encode, ladder
-from lab_utils.backends import cuda, hopper_wgmma
+from lab_utils.backends import cuda, hopper, hopper_wgmma
 from lab_utils.baselines import BASELINES
 from lab_utils.baselines.bandwidth import read_all
 from lab_utils.formats import FORMATS
@@ -36,6 +36,19 @@ def products() -> Iterator[str]:
             print(f"not run: {format}: {reason}")
             continue
         yield from products_of(format)
+        if format == hopper.FORMAT:
+            yield from documented_products()
+
+
+def documented_products() -> Iterator[str]:
+    """The Hopper kernel for tensor cores that select by no other metadata than PTX promises."""
+    for (M, K, N), dtype, pairs in itertools.product(SHAPES, DTYPES, (False, True)):
+        W, B = operands(M, K, N, dtype, 0.7)
+        A = encode(W, hopper.FORMAT, pairs=pairs).to("cuda")
+        C = torch.empty(N, M, dtype=dtype, device="cuda").T
+        cuda._multiply(A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
+        accuracy.check(C.cpu(), W, B)
+        yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} pairs={pairs}"
 
 
 def products_of(format: str) -> Iterator[str]:

@@ -29,6 +29,7 @@ def h200(monkeypatch) -> None:
     """What backend cuda asks of the GPU; its plan is made, but no kernel can be launched."""
     monkeypatch.setattr(cuda, "_multiprocessors", lambda _: 132)
     monkeypatch.setattr(cuda, "format_problem", lambda *_: None)
+    monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 0)
 
 
 @pytest.fixture

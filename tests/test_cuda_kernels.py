@@ -1,5 +1,7 @@
 """The GPU kernels against fp64 in every element, and what CUDA asks of an operator."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from gpu_formats import MULTIPLIED
@@ -7,7 +9,7 @@ from odd_values import with_odd_values
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
-from lab_utils.backends import cuda, hopper_wgmma
+from lab_utils.backends import cuda, hopper, hopper_wgmma
 from lab_utils.patterns import PATTERNS, random_sparse
 
 pytestmark = pytest.mark.gpu
@@ -16,6 +18,13 @@ DTYPES = [torch.float16, torch.bfloat16]
 # Nothing divides by a tile; single rows and columns; every width of block; several of the widest.
 SHAPES = [(1, 1, 1), (1, 8, 8), (64, 64, 3), (130, 200, 8), (500, 1000, 16), (256, 130, 17),
           (300, 520, 33), (129, 65, 64), (70, 136, 65), (200, 1030, 300)]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def fused() -> Iterator[None]:
+    """The kernels that decode while they multiply, also where decoding before would be faster."""
+    with cuda.forced("fused"):
+        yield
 
 
 def activations(K: int, N: int, dtype: torch.dtype, seed: int = 1) -> Tensor:
@@ -67,6 +76,20 @@ def test_streams_and_slices(format: str, options: dict, dtype: torch.dtype) -> N
             C = torch.full((N, 500), torch.nan, dtype=dtype, device="cuda").T
             cuda.spmm(A, B.cuda(), C)
             accuracy.check(C.cpu(), W, B)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("format", ZERO_ROW)
+def test_documented_metadata_is_enough(format: str, pairs: bool, dtype: torch.dtype) -> None:
+    """The kernel for other tensor cores, eight columns at a time."""
+    for sparsity in (0.1, 0.6, 0.97, 1.0):
+        W = random_sparse(500, 2410, sparsity, dtype=dtype, mean=0.5)
+        A, B = encode(W, format, pairs=pairs).to("cuda"), activations(2410, 20, dtype).cuda()
+        layout = hopper.layout_of(A, 20, 132, documented=True)
+        C = torch.full((20, 500), torch.nan, dtype=dtype, device="cuda").T
+        cuda._multiply(A, B, C, layout)
+        accuracy.check(C.cpu(), W, B.cpu())
 
 
 # The same of zero_row_24_strips: every width, both levels, parts of row blocks and whole ones.

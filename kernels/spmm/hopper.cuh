@@ -54,6 +54,7 @@ struct HopperProblem : Problem {
     int32_t most_segments;
     const WarpShare* shares;           // [slices * blocks_per_slice][warps]
     const int32_t* segments;           // [slices * row_blocks + 1]: first segment of each block
+    int32_t documented;                // whether metadata is only what PTX promises to select
 
     __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
     __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }

@@ -96,5 +96,24 @@ __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<
         }
 }
 
+// Metadata of ascending indices alone, for both steps: all that PTX promises to select. Where slot 0 is
+// not in use, slot 1 takes its place, and the value moves; a group without one has {2, 3} and zeros.
+__device__ __forceinline__ void only_documented(uint32_t (&a)[2][TILES][4], Header& h, int lane) {
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) {
+        uint32_t m = h.metadata[tile], moves = m & m >> 1 & 0x11111111u, empty = moves & m >> 2 & m >> 3;
+        h.metadata[tile] = (m & ~(moves * 15) | m >> 2 & moves * 3 | moves * 12) ^ empty;
+#pragma unroll
+        for (int q = 0; q < 4; q++) {  // half q % 2 of step q / 2: groups that lane q of four has metadata of
+            uint32_t of_q = __shfl_sync(~0u, moves | empty << 1, (lane & ~3) | q) >> lane % 4 * 4;
+#pragma unroll
+            for (int row_half = 0; row_half < 2; row_half++) {
+                uint32_t& two = a[q / 2][tile][q % 2 * 2 + row_half];
+                if (of_q >> row_half * 16 & 1) two = of_q >> row_half * 16 & 2 ? 0 : two >> 16;
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace lscd

@@ -20,7 +20,8 @@
 //              metadata selects rows of B
 //
 // extract: a slot that is not in use gathers the next value of its stream, and the metadata multiplies
-// it by zeros. So weights must be finite.
+// it by zeros. So weights must be finite. Where metadata that PTX does not promise does not select
+// (hopper_select.cu), hopper_mma_documented does without it, eight columns at a time.
 #include "../common/grid.cuh"
 #include "hopper_chunk.cuh"
 #include "hopper_dense.cuh"
@@ -30,7 +31,7 @@
 namespace lscd {
 namespace {
 
-template <class T, int BLOCK_N, bool PAIRS, int COPY>
+template <class T, int BLOCK_N, bool PAIRS, int COPY, bool DOCUMENTED = false>
 struct HopperKernel {
     static constexpr int WARPS = warps_of(BLOCK_N), THREADS = WARPS * 32, N_FRAGS = BLOCK_N / 8;
     using Dense = HopperDense<T, BLOCK_N, WARPS>;
@@ -101,6 +102,7 @@ struct HopperKernel {
         uint32_t a[2][TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) extract<PAIRS>(a[step], h, decoder, step);
+        if (DOCUMENTED) only_documented(a, h, lane);
         if (!dense_is_ready) mbarrier_wait(memory + DENSE_READY, 0);
         dense_is_ready = true;
         if (extra && !left_out(Stage::smem2tc)) {
@@ -227,6 +229,19 @@ __global__ void __launch_bounds__(warps_of(BLOCK_N) * 32, 1)
 #endif
 }
 
+constexpr int DOCUMENTED_N = 8;
+
+template <class T, bool PAIRS>
+__global__ void __launch_bounds__(warps_of(DOCUMENTED_N) * 32, 1)
+    hopper_mma_documented(const __grid_constant__ HopperProblem p) {
+#if LSCD_SM90
+    extern __shared__ __align__(1024) unsigned char memory[];
+    HopperKernel<T, DOCUMENTED_N, PAIRS, 1, true>(p, shared_address(memory)).run();
+#else
+    __trap();
+#endif
+}
+
 template <class T, int BLOCK_N>
 __global__ void __launch_bounds__(SegmentSums<T, BLOCK_N>::THREADS, 1)
     add_segments(const __grid_constant__ HopperProblem p) {
@@ -247,18 +262,16 @@ __global__ void __launch_bounds__(SegmentSums<T, BLOCK_N>::THREADS, 1)
 
 // --- launching ---
 
-template <class T, int BLOCK_N, bool PAIRS, int COPY>
-cudaError_t launch(const HopperProblem& p, cudaStream_t stream) {
-    using Kernel = HopperKernel<T, BLOCK_N, PAIRS, COPY>;
-    bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.warps == Kernel::WARPS;
+template <class T, int BLOCK_N>
+cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaStream_t stream) {
+    bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.warps == warps_of(BLOCK_N);
     if (!fits) return cudaErrorInvalidValue;
-    auto kernel = hopper_mma<T, BLOCK_N, PAIRS, COPY>;
     int rings = p.warps * p.stages * p.stage_bytes, bytes = DENSE + dense_bytes(p, BLOCK_N) + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     unsigned passes = ceil_div(p.N, BLOCK_N);
     dim3 grid(p.slices * p.blocks_per_slice, passes), rows(p.row_blocks, passes);
-    if (auto error = launch_grid(kernel, p, grid, Kernel::THREADS, bytes, stream)) return error;
+    if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream)) return error;
     using Sums = SegmentSums<T, BLOCK_N>;
     return launch_grid(add_segments<T, BLOCK_N>, p, rows, Sums::THREADS, Sums::shared_bytes(p.slices),
                        stream);
@@ -268,9 +281,9 @@ cudaError_t launch(const HopperProblem& p, cudaStream_t stream) {
 // one chunk each.
 template <class T, int BLOCK_N, bool PAIRS>
 cudaError_t launch_copy(const HopperProblem& p, cudaStream_t stream) {
-    if (p.copy == 1) return launch<T, BLOCK_N, PAIRS, 1>(p, stream);
+    if (p.copy == 1) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, PAIRS, 1>, p, stream);
     if constexpr (BLOCK_N <= 16 && PAIRS)
-        if (p.copy == 2) return launch<T, BLOCK_N, PAIRS, 2>(p, stream);
+        if (p.copy == 2) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, PAIRS, 2>, p, stream);
     return cudaErrorInvalidValue;
 }
 
@@ -281,7 +294,15 @@ cudaError_t launch_streams(const HopperProblem& p, cudaStream_t stream) {
 }
 
 template <class T>
+cudaError_t launch_documented(const HopperProblem& p, cudaStream_t stream) {
+    if (p.block_n != DOCUMENTED_N || p.copy != 1) return cudaErrorInvalidValue;
+    auto kernel = p.pairs ? hopper_mma_documented<T, true> : hopper_mma_documented<T, false>;
+    return launch<T, DOCUMENTED_N>(kernel, p, stream);
+}
+
+template <class T>
 cudaError_t launch_width(const HopperProblem& p, cudaStream_t stream) {
+    if (p.documented) return launch_documented<T>(p, stream);
     switch (p.block_n) {
         case 8: return launch_streams<T, 8>(p, stream);
         case 16: return launch_streams<T, 16>(p, stream);

@@ -62,16 +62,17 @@ def problem() -> str | None:
 def format_problem(format: str, device: torch.device) -> str | None:
     """Why a GPU on which this backend works cannot multiply a format, or None if it can.
 
-    What zero-row 2:4 needs of the tensor core beyond its documentation is tried, once a process.
+    What zero-row 2:4 needs of the tensor core beyond its documentation is tried, once a process:
+    only kernels that cannot do without ask for it.
     """
     if format not in SELECTING:
         return None
-    instruction, _, probes = SELECTING[format].SELECTION
+    instruction, _, probes, documented = SELECTING[format].SELECTION
     capability, gpu = torch.cuda.get_device_capability(device), torch.cuda.get_device_name(device)
     if capability != HOPPER:
         number = "".join(map(str, capability))
         return f"{format} needs sm_90 (H100, H200); {gpu} is sm_{number}: {ELSEWHERE}"
-    if failed := _failed_selections(format, device):
+    if not documented and (failed := _failed_selections(format, device)):
         return (
             f"{format} needs {instruction} to select by any metadata; on {gpu}, {failed} of "
             f"{probes} self-tests found that it does not: {ELSEWHERE}"
@@ -144,7 +145,15 @@ def _layout(A: SparseMatrix, N: int, split_k: float | None) -> Any:
     check_weights(A)
     if reason := format_problem(A.name, A.device):
         raise RuntimeError(reason)
-    return KERNELS[A.name].layout_of(A, N, _multiprocessors(A.device), split_k)
+    without = {"documented": True} if _only_documented(A) else {}
+    return KERNELS[A.name].layout_of(A, N, _multiprocessors(A.device), split_k, **without)
+
+
+def _only_documented(A: SparseMatrix) -> bool:
+    """Whether A's kernel must do without what only some tensor cores do."""
+    selecting = SELECTING.get(A.name)
+    documented = selecting is not None and selecting.SELECTION.documented
+    return documented and _failed_selections(A.name, A.device) > 0
 
 
 @functools.cache
@@ -155,7 +164,7 @@ def _multiprocessors(device: torch.device) -> int:
 @functools.cache
 def _failed_selections(format: str, device: torch.device) -> int:
     """Self-tests that fail on this GPU: kernels/spmm/hopper_select.cu, hopper_wgmma_select.cu."""
-    _, launcher, probes = SELECTING[format].SELECTION
+    _, launcher, probes, _ = SELECTING[format].SELECTION
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
             f"the first product with {format} tests the GPU, which a CUDA graph cannot "

@@ -17,13 +17,14 @@ INSTRUCTION = "mma"
 READ = ("data", "chunk_start", "first_chunk")  # A[0] to A[2] of a problem
 CHUNK_COLS, LEVEL_COLS = 48, 144  # the last: that a chunk of level 1 reaches
 WARPS = {8: 16, 16: 16, 32: 12, 64: 8}  # by the columns of a block: what their registers allow
+DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metadata
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
 MOST_STAGES = 5  # copies under way in a ring
 MERGES, MERGE_PITCH = 16, 68  # columns and fp32 of a column, if warps add sums in shared memory
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
-SELECTION = Selection("mma.sp", "lscd_cuda_select", PROBES)
+SELECTION = Selection("mma.sp", "lscd_cuda_select", PROBES, documented=True)
 LINE, CHUNK_ALIGN = 128, 32  # bytes: of memory, and where chunks begin in it
 # Where chunks are small and blocks narrow, a copy takes two chunks along, if so many copies fit.
 SMALL_CHUNK, COPIES_OF_TWO, ENOUGH_STAGES = 2048, 16, 3
@@ -42,6 +43,7 @@ class HopperProblem(Problem):
         ),
         ("shares", ctypes.c_void_p),
         ("segments", ctypes.c_void_p),
+        ("documented", ctypes.c_int32),
     )  # fmt: skip
 
 
@@ -54,6 +56,7 @@ class Layout:
     copy: int  # chunks that a copy takes along
     stage_bytes: int
     blocks: int = 1  # that share a slice
+    documented: bool = False  # whether metadata is only what PTX promises to select
 
     @property
     def warps(self) -> int:
@@ -82,25 +85,30 @@ class Layout:
 
 
 def layout_of(
-    A: ZeroRow24, N: int, multiprocessors: int = 1, split_k: float | None = None
+    A: ZeroRow24,
+    N: int,
+    multiprocessors: int = 1,
+    split_k: float | None = None,
+    documented: bool = False,
 ) -> Layout:
     """A thread block on each multiprocessor, or `split_k` warps for a row of chunks.
 
-    Blocks are the widest for N columns whose slice of B leaves room for rings. Raises RuntimeError
-    where the slices of A are too long for any.
+    Blocks are the widest for N columns whose slice of B leaves room for rings; DOCUMENTED_N columns
+    where only `documented` metadata selects. Raises RuntimeError where the slices of A are too long
+    for any.
     """
-    layout = _widest(A, N)
+    layout = _widest(A, DOCUMENTED_N if documented else N, documented)
     if split_k is None:
         blocks = multiprocessors // slices_of(A)
     else:
         blocks = round(split_k * row_blocks_of(A) / (slices_of(A) * layout.warps))
-    return replace(layout, blocks=max(1, blocks))
+    return replace(layout, blocks=max(1, blocks), documented=documented)
 
 
-def _widest(A: ZeroRow24, N: int) -> Layout:
+def _widest(A: ZeroRow24, N: int, one_chunk: bool) -> Layout:
     widest = min((width for width in WARPS if width >= N), default=max(WARPS))
     widths = [width for width in sorted(WARPS, reverse=True) if width <= widest]
-    small = A.pairs and A.arrays["data"].numel() <= SMALL_CHUNK * chunks_of(A)
+    small = not one_chunk and A.pairs and A.arrays["data"].numel() <= SMALL_CHUNK * chunks_of(A)
     for width in widths:
         two = _layout(A, width, 2)
         if small and width <= COPIES_OF_TWO and two.stages >= ENOUGH_STAGES:
@@ -155,6 +163,7 @@ def launch_of(A: ZeroRow24, N: int, layout: Layout, place: Place = unmoved) -> L
         row_blocks=row_blocks_of(A),
         levels=A.levels,
         pairs=int(A.pairs),
+        documented=int(layout.documented),
         block_n=layout.block_n,
         warps=layout.warps,
         blocks_per_slice=layout.blocks,
@@ -190,5 +199,6 @@ def choices(A: ZeroRow24, N: int, layout: Layout) -> dict[str, str]:
         "shares": f"{warps} warps, {chunks / warps:.1f} chunks each: equal bytes of "
         f"{CHUNK_ROWS} x {CHUNK_COLS} weights a chunk",
         "ring": f"{layout.stages} copies of {layout.copy} chunks under way in each warp",
-        "values": f"{streams}; a row of zeros for slots that are not in use",
+        "values": f"{streams}; a row of zeros for slots that are not in use"
+        + "; only metadata that PTX promises to select" * layout.documented,
     }

@@ -3,7 +3,8 @@
 Each module offers `INSTRUCTION`, which ends a kernel's name, `layout_of(A, N, multiprocessors,
 split_k)`, whose result has the columns of a pass over A as `block_n`, and, of a layout, `choices`,
 `split_k_of` and `launch_of`. A `SELECTION` says what it needs of the tensor core beyond its
-documentation: such kernels run on sm_90 alone.
+documentation: such kernels run on sm_90 alone. One with a `documented` SELECTION also takes
+`layout_of(..., documented=True)`, of blocks that do without.
 """
 
 from types import ModuleType

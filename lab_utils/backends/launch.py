@@ -27,6 +27,7 @@ class Selection(NamedTuple):
     instruction: str
     launcher: str
     probes: int  # results: 0 where the instruction selects as the kernel needs it
+    documented: bool = False  # whether `layout_of` knows a kernel that does without
 
 
 @dataclass
