@@ -154,9 +154,8 @@ def _best_workers(A: SparseMatrix, N: int, shape: Shape, multiprocessors: int) -
     """Workers that share A's tiles in the shortest time, and why."""
     tiles = Tiles(
         rows=rows_of(A, shape),
-        columns=-(-N // shape.block_n),
         row_tiles=-(-A.shape[1] // TILE_K),
-        sums=N * shape.block_m,
+        N=N,
         block_n=shape.block_n,
         density=_density(A),
     )
