@@ -1,9 +1,13 @@
-"""The formats of our GPU kernels, for tests that multiply: zero_row_24 does it on sm_90 only."""
+"""The formats of our GPU kernels, for tests that multiply: zero_row_24 does it on sm_90 only.
+
+And what rows of measurements call their products.
+"""
 
 import pytest
 import torch
 
 from lab_utils.backends import cuda
+from lab_utils.backends.kernels import KERNELS
 
 
 def _problem(format: str) -> str | None:
@@ -15,3 +19,13 @@ MULTIPLIED = [
     pytest.param(format, marks=pytest.mark.skip(reason=reason) if reason else ())
     for format, reason in ((format, _problem(format)) for format in cuda.formats)
 ]
+
+
+def working() -> list[str]:
+    """Formats that this GPU multiplies."""
+    return [format for format in cuda.formats if _problem(format) is None]
+
+
+def kernels_of(format: str) -> list[str]:
+    """What rows call a product that decodes in the kernel, and one that decodes first: `WAYS`."""
+    return [f"{format}_{KERNELS[format].INSTRUCTION}", f"{format}_decoded"]

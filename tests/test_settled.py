@@ -29,6 +29,7 @@ def test_products_wait_for_weights_once_and_again_after_a_change(monkeypatch) ->
 @pytest.mark.gpu
 @pytest.mark.parametrize("format", published.ARRAYS)
 @pytest.mark.parametrize("side", [False, True], ids=["same stream", "another stream"])
+@cuda.forced("fused")
 def test_a_product_right_after_its_weights_were_written(format: str, side: bool) -> None:
     first, second = (random_sparse(1024, 1024, 0.5, seed=seed) for seed in (0, 1))
     B, C = torch.ones(16, 1024).half().T, torch.empty(16, 1024, device="cuda").half().T

@@ -1,4 +1,4 @@
-"""What the profiler watches: each kernel launched once, after a mark.
+"""What the profiler watches: each kernel launched once, after a mark; A is not decoded before.
 
 `python -m lab_utils.bench.profiled JOBS SEED FILE`; JOBS is JSON, [[kernel, case], …]. Writes
 the kernel and the split of K that each job came to, as JSON, to FILE. Nothing else is profiled.
@@ -48,7 +48,7 @@ def watch(launch: Callable[[], object]) -> None:
 
 
 def _product(kernel: str, case: Case, weights: Weights) -> tuple[Callable, dict]:
-    way = BASELINES[kernel] if kernel == CUBLAS else Ours(kernel)
+    way = BASELINES[kernel] if kernel == CUBLAS else Ours(kernel, "fused")
     B = weights.columns(case.N)
     operand = weights.copies(kernel, way.prepare, 1)[0]
     if kernel == CUBLAS:

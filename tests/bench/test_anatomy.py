@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
+from gpu_formats import kernels_of
 
 from lab_utils import bench, catalog, encode, results
 from lab_utils.analysis import anatomy as a
@@ -208,7 +209,7 @@ def test_counters_of_every_kernel() -> None:
     formats = anatomy.multiplied_formats()
     rows = counters.measure_counters([CASE], formats)
     assert set(rows[0]) == set(results.COLUMNS["counters"])
-    assert {row["kernel"] for row in rows} == {*(f"{format}_mma" for format in formats), CUBLAS}
+    assert {row["kernel"] for row in rows} == {CUBLAS, *(kernels_of(name)[0] for name in formats)}
 
 
 @pytest.mark.gpu

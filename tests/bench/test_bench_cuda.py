@@ -1,11 +1,13 @@
 """Measuring on the GPU: how much is launched, what is left out, and rows of real kernels."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from gpu_formats import kernels_of, working
 
 from lab_utils import accuracy, baselines, bench, machine, results
 from lab_utils.backends import cuda as backend
@@ -147,30 +149,29 @@ def test_rows_of_the_gpu(rows: pd.DataFrame) -> None:
     assert rows.relative_error.between(0, 2 * accuracy.ROUNDING[torch.float16]).all()
     for (M, _, N, *_), of_case in rows.groupby(list(results.CASE)):
         assert of_case.date.nunique() == 1 and of_case.kernel.is_unique
-        wanted = {"tiled_csl_mma", "tca_bme_mma", "cublas_mm", "cublas_linear", "cublaslt"}
-        wanted |= {"csr_simt"} | ({"gemv"} if N == 1 else set())
+        wanted = {"cublas_mm", "cublas_linear", "cublaslt", "csr_simt"}
+        wanted |= {"gemv"} if N == 1 else set()
         wanted |= {"two_four", "sparta"} if M == 256 else set()
         assert set(of_case.kernel) >= wanted
+        for format in working():  # one of both ways, as planned
+            assert of_case.kernel.isin(kernels_of(format)).sum() == 1
         dense = of_case[of_case.kernel.str.match("cublas|gemv")]
         assert (of_case.dense_us == dense.time_us.min()).all()
         assert np.allclose(of_case.speedup, of_case.dense_us / of_case.time_us, rtol=2e-4)
     ours = rows[rows.backend == "cuda"]
-    device = torch.device("cuda")
-    works = {f for f in backend.formats if backend.format_problem(f, device) is None}
-    kernels = {f"{format}_{'wgmma' if format.endswith('strips') else 'mma'}" for format in works}
-    assert set(ours.kernel) == kernels and (ours.split_k > 0).all()
+    kernels = {kernel for format in working() for kernel in kernels_of(format)}
+    assert set(ours.kernel) <= kernels and (ours.split_k > 0).all()
     assert set(rows.backend) == {"cuda", "baseline"}
 
 
 @pytest.mark.gpu
 def test_rows_of_both_ways() -> None:
-    case = Case(500, 520, 130, 0.6, "fp16")
-    names = ["tca_bme", "tiled_csl"]
+    case, names = Case(500, 520, 130, 0.6, "fp16"), working()
     rows = bench.measure(case, names, device="cuda", baselines=["cublas_mm"], repeats=2)
     found = {row["kernel"]: row["encoded_bytes"] for row in rows}
-    assert list(found) == ["cublas_mm", "tca_bme_mma", "tca_bme_decoded", "tiled_csl_mma",
-                           "tiled_csl_decoded"]  # fmt: skip
-    assert all(found[f"{name}_mma"] == found[f"{name}_decoded"] for name in names)
+    ways = [kernels_of(name) for name in names]
+    assert list(found) == ["cublas_mm", *itertools.chain(*ways)]
+    assert all(found[fused] == found[decoded] for fused, decoded in ways)
 
 
 @pytest.mark.gpu
@@ -194,7 +195,8 @@ def test_what_fails_on_the_gpu_is_left_out_or_raised(monkeypatch) -> None:
 
     options = {"device": "cuda", "baselines": names, "repeats": 1}
     rows = bench.measure(CASE, ["tca_bme"], leave_out=hear, **options)
-    assert [row["kernel"] for row in rows] == ["cublas_mm", "tca_bme_mma"]
+    dense, ours = rows
+    assert dense["kernel"] == "cublas_mm" and ours["kernel"] in kernels_of("tca_bme")
     assert "kernel wrong is wrong: 2048 of 2048 elements" in left_out["wrong"]
     assert f"{CASE}: kernel greedy ran out of GPU memory" in left_out["greedy"]
     with pytest.raises(AssertionError, match="kernel wrong is wrong"):
