@@ -17,7 +17,7 @@ from torch import Tensor
 
 OPTIONS = {
     "split_reductions": False,  # rows above 8192 numbers would be reduced in two kernels
-    "triton.multi_kernel": 1,  # a row in registers or in a loop, whichever is measured to be faster
+    "triton.persistent_reductions": False,  # a row in a loop: in registers, its norm takes longer
     "triton.enable_pdl": True,  # programmatic dependent launch: early, on sm_90 and later
     "combo_kernels": True,  # what shares no input becomes one kernel as well
 }
