@@ -14,6 +14,15 @@ constexpr int LEFT = 64, NEXT_TILE = 128, RING_BARRIERS = 384, DENSE_TILES = 204
 constexpr int MOST_TILES = LEFT / 8, IN_LINE = MOST_STAGES * WGMMA_WARPS * 8;
 static_assert(RING_BARRIERS + 2 * IN_LINE <= DENSE_TILES);
 
+// One lane makes a warp's mbarriers, each for one arrival; then all of its lanes may use them.
+__device__ __forceinline__ void begin_mbarriers(Address first, int count, int lane) {
+    if (lane == 0) {
+        for (int i = 0; i < count; i++) mbarrier_init(first + 8 * i, 1);
+        mbarrier_init_fence();
+    }
+    __syncwarp();
+}
+
 // The tiles of B', as one warp sees them.
 template <int BLOCK_N>
 struct DenseRing {
@@ -43,9 +52,9 @@ struct DenseRing {
         Tiles mine(p, 0);
         mine.skip(p, 0, lane);
         if (lane == p.tile_slots) store_next(mine);
-        if (warp || lane >= p.tile_slots) return;
-        mbarrier_init(memory + 8 * lane, 1);
-        mbarrier_init_fence();
+        if (warp) return;
+        begin_mbarriers(memory, p.tile_slots, lane);
+        if (lane >= p.tile_slots) return;
         st_shared(memory + LEFT + 4 * lane, 0);
         if (mine.more()) ld_dense(lane, mine.at);
     }
@@ -118,9 +127,8 @@ struct SparseRing {
     __device__ void fill() {
         Walk<true> mine = chunks;
         mine.skip(p, strip, lane);
+        begin_mbarriers(barrier, p.stages, lane);
         if (lane < p.stages) {
-            mbarrier_init(barrier + 8 * lane, 1);
-            mbarrier_init_fence();
             int start, end;
             locate(mine, start, end);
             if (mine.more()) ld_sparse(stage + lane * p.stage_bytes, barrier + 8 * lane, start, end);
