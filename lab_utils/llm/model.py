@@ -66,14 +66,13 @@ class Layer(nn.Module):
         self.dense_above: int | None = None
         heads, ffn = config.share(ranks.world)
         H, width = config.hidden, heads * config.head_dim
-        bias, summed_bias = config.bias, config.bias and ranks.rank == 0
-        affine = config.norm_affine
+        bias, affine = config.bias, config.norm_affine
         self.attention_norm = nn.LayerNorm(H, elementwise_affine=affine, **place)
         self.qkv = nn.Linear(H, 3 * width, bias=bias, **place)
-        self.out = nn.Linear(width, H, bias=summed_bias, **place)
+        self.out = nn.Linear(width, H, bias=bias, **place)
         self.mlp_norm = nn.LayerNorm(H, elementwise_affine=affine, **place)
         self.fc1 = nn.Linear(H, ffn, bias=bias, **place)
-        self.fc2 = nn.Linear(ffn, H, bias=summed_bias, **place)
+        self.fc2 = nn.Linear(ffn, H, bias=bias, **place)
 
     def full_name(self, matrix: str) -> str:
         """The name of a matrix in the whole model, such as "layers.3.fc1"."""
@@ -97,11 +96,11 @@ class Layer(nn.Module):
         """[batch, tokens, hidden] -> the same: q, k, v, what `attend` makes of them, and out."""
         qkv = self.multiply(self.qkv, x).of_heads(self.config.head_dim)
         y = attend(self.index, qkv)  # [batch, heads, tokens, dim]
-        return self.over_ranks(self.multiply(self.out, y.transpose(1, 2).flatten(2)))
+        return self.over_ranks(self.out, y.transpose(1, 2).flatten(2))
 
     def mlp(self, x: Tensor) -> Product:
         """[batch, tokens, hidden] -> the same."""
-        return self.over_ranks(self.multiply(self.fc2, self.activated(x)))
+        return self.over_ranks(self.fc2, self.activated(x))
 
     def activated(self, x: Tensor) -> Tensor:
         """[batch, tokens, hidden] -> [batch, tokens, ffn]: relu(fc1(x)).
@@ -115,19 +114,23 @@ class Layer(nn.Module):
         y = torch._addmm_activation(fc1.bias, x.flatten(0, -2), fc1.weight.T)
         return y.view(*x.shape[:-1], -1)
 
-    def over_ranks(self, product: Product) -> Product:
-        """The sum over all ranks, of which one alone has a bias."""
-        return product if self.ranks.world == 1 else Product(self.ranks.sum(product.sum()))
+    def over_ranks(self, linear: nn.Module, x: Tensor) -> Product:
+        """linear(x), of which each of several ranks has a part of every sum, but the whole bias."""
+        y, bias = self.multiply(linear, x, bias_waits=self.ranks.world > 1)
+        return Product(self.ranks.sum(y), bias)
 
-    def multiply(self, linear: nn.Module, x: Tensor) -> Product:
+    def multiply(self, linear: nn.Module, x: Tensor, bias_waits: bool = False) -> Product:
         """linear(x), decoded first where that is expected to be faster (see `DENSE_ABOVE`).
 
-        Dense products add their bias themselves; that of a sparse one is still to be added.
+        Dense products add their bias themselves, unless `bias_waits`; that of a sparse one is still
+        to be added.
         """
-        if not isinstance(linear, SparseLinear):
-            return Product(linear(x))
+        added, waiting = (None, linear.bias) if bias_waits else (linear.bias, None)
+        if not isinstance(linear, SparseLinear):  # as a module it has hooks
+            y = F.linear(x, linear.weight) if bias_waits else linear(x)
+            return Product(y, waiting)
         if x.shape[:-1].numel() > self.limit(x.device):
-            return Product(F.linear(x, self.scratch.decoded(linear.weight), linear.bias))
+            return Product(F.linear(x, self.scratch.decoded(linear.weight), added), waiting)
         return Product(linear.product(x), linear.bias)
 
     def limit(self, device: torch.device) -> float:

@@ -64,14 +64,14 @@ def cut(
 ) -> tuple[Tensor, Tensor | None]:
     """The share of one rank in a matrix [M, K] and its bias [M]; views where they can be.
 
-    `name`: qkv, out, fc1 or fc2. A bias that belongs to a sum over the ranks stays on rank 0 and
-    is added once; other ranks get None. Raises ValueError for another name, and where `world`
-    does not divide the rows or columns.
+    `name`: qkv, out, fc1 or fc2. A bias that belongs to a sum over the ranks stays whole: each rank
+    adds it to the sum. Raises ValueError for another name, and where `world` does not divide the
+    rows or columns.
     """
     if name not in BY_ROWS + BY_COLUMNS:
         raise ValueError(f"name={name!r}; allowed: {', '.join(BY_ROWS + BY_COLUMNS)}")
     if name in BY_COLUMNS:
-        return _part(weight, 1, ranks), bias if ranks.rank == 0 else None
+        return _part(weight, 1, ranks), bias
     blocks = 3 if name == "qkv" else 1  # q, k and v are cut each for itself
     rows = [_part(block, 0, ranks) for block in weight.chunk(blocks)]
     biases = [] if bias is None else [_part(block, 0, ranks) for block in bias.chunk(blocks)]
