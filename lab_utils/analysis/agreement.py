@@ -10,9 +10,19 @@ instructions of the compiled kernel. Like is compared with like by these metrics
 - `l1tex__data_pipe_…`: wavefronts that passed the hardware, `_op_misc` those of none of the kinds
   above. The descriptions do not say what these are: compared with shuffles, a wavefront for each.
 
-What ncu counts of cp.async its descriptions do not say either. The rules in EXPLAINED were found by
-trying some on the emulator's requests: for TCA-BME that of sectors is exact, that of wavefronts
-within 3 % (tests/bench/test_counts_of_copies.py).
+What ncu counts of cp.async its descriptions do not say either. These rules were found by trying
+some on the emulator's requests and on single instructions (tests/bench/test_counts_of_copies.py).
+They are of copies of 16 bytes past the L1, and hold for each pair of a line of 128 bytes that
+a request reads and one that it writes:
+
+- sectors: one for each pair of a sector read and a sector written. Exact there.
+- wavefronts where `valid` is no constant, so that nvcc takes LDGSTS.ZFILL: one, and one more for
+  every different shift - or XOR, if these are fewer - between a 16-byte chunk's places in the two
+  lines. Exact there: two for a line of B's, swizzled as it is.
+- wavefronts of whole copies: one for every different shift of a sector, and two for a request at
+  least. Within 0.5 % for TCA-BME's; no single instruction of these was measured.
+
+Where nvcc unrolls a loop of copies, other lanes meet in a request than in the emulator.
 """
 
 from dataclasses import dataclass
@@ -74,8 +84,8 @@ EXPLAINED = {  # where a difference is expected, and why
     "global loads": "nvcc loads once what the source asks for twice",
     "sectors of cp.async": "ncu counts pairs of a sector read and a sector written: more than "
     "sectors read, where copies begin in the middle of one of them",
-    "wavefronts of cp.async": "the emulator's carry 128 bytes to any place, ncu's two sectors from "
-    "one line to one line, as far as its counts tell: half as much where copies are aligned",
+    "wavefronts of cp.async": "the emulator's carry 128 bytes to any place, ncu's go from one line "
+    "to one line by one shift, and where copies may be partial there is one more for each two lines",
     "wavefronts": "those of cp.async, see there",
     "wavefronts in hardware": "the emulator's leave shuffles out",
     "shuffles": "ncu's are wavefronts of none of the known kinds: shuffles, we guess",
