@@ -85,7 +85,7 @@ EXPLAINED = {  # where a difference is expected, and why
     "sectors of cp.async": "ncu counts pairs of a sector read and a sector written: more than "
     "sectors read, where copies begin in the middle of one of them",
     "wavefronts of cp.async": "the emulator's carry 128 bytes to any place, ncu's go from one line "
-    "to one line by one shift, and where copies may be partial there is one more for each two lines",
+    "to one line by one shift, and one more for each where a copy may be partial",
     "wavefronts": "those of cp.async, see there",
     "wavefronts in hardware": "the emulator's leave shuffles out",
     "shuffles": "ncu's are wavefronts of none of the known kinds: shuffles, we guess",
