@@ -125,6 +125,15 @@ def test_averages_need_no_library_but_dense(rows: pd.DataFrame) -> None:
     assert len(named(plots.average_speedups(ours, AVERAGES), "measured")) == 1
 
 
+def test_a_line_of_figure_12_is_of_the_same_shapes_all_along(rows: pd.DataFrame) -> None:
+    missing = rows.kernel.eq("tca_bme_mma") & rows.M.eq(1024) & rows.N.eq(256)
+    fig = plots.speedups_by_batch(rows[rows.sparsity.eq(0.8) & ~missing], LIMITS)
+    (line,) = named(fig, "TCA-BME")
+    points = [t for t in fig.data if t.marker.color == line.marker.color and t.mode == "markers"]
+    assert list(line.x) == [1, 8, 64] and sorted(points[0].x) == [1, 1, 8, 8, 64, 64, 256]
+    assert "TCA-BME" in [note.text.strip("</b>") for note in fig.layout.annotations]
+
+
 def test_figure_12_is_one_sparsity(rows: pd.DataFrame, figures: dict[str, go.Figure]) -> None:
     (line,) = named(figures["fig12"], "cuSPARSE")
     assert list(line.x) == [1, 8, 64, 256]

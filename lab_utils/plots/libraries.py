@@ -13,7 +13,14 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
-from lab_utils.plots.rows import geometric_means, of_gpu_kernels, only, origin, shapes
+from lab_utils.plots.rows import (
+    geometric_means,
+    of_gpu_kernels,
+    only,
+    origin,
+    shapes,
+    with_all,
+)
 from lab_utils.plots.style import KERNELS, MUTED, titled
 
 # The kernel that rebuilds each of the paper's libraries, or stands for it.
@@ -55,8 +62,9 @@ def speedups_by_sparsity(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figu
 def speedups_by_batch(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figure:
     """Figure 12: speed-up over dense against N, up to where the product is no longer skinny.
 
-    Lines are geometric means over the shapes, which remain as faint points. The vertical line is
-    where the paper says that Flash-LLM falls behind cuBLAS on its A100 (table spmm_break_even_n).
+    Lines are geometric means over the shapes, which remain as faint points: at each N that a kernel
+    has all of its shapes of. The vertical line is where the paper says that Flash-LLM falls behind
+    cuBLAS on its A100 (table spmm_break_even_n).
     Raises ValueError where the rows hold several sparsities.
     """
     sparsity = only(rows, "sparsity")
@@ -90,7 +98,7 @@ def _layout() -> dict:
 def _add_kernels(fig: go.Figure, rows: pd.DataFrame, x: str, place: str) -> None:
     """A line per kernel through the geometric means, and a faint point for each shape."""
     for kernel, part in rows.groupby("kernel", sort=False):
-        look, mean = KERNELS[kernel], geometric_means(part, x, "speedup")
+        look, mean = KERNELS[kernel], _means(part, x)
         hover = f"{look.label}, {place}: %{{y:.2f}}×<extra></extra>"
         line = {"color": look.colour, "width": 2.5, "dash": "dash" if look.simt else "solid"}
         fig.add_scatter(x=mean.index, y=mean, mode="lines+markers", line=line, marker=look.marker)
@@ -108,9 +116,15 @@ def _ends(
     """Label of each kernel -> height of the end of its line, and its colour."""
     ends = {}
     for kernel, part in rows.groupby("kernel", sort=False):
-        last = geometric_means(part, x, "speedup").iloc[-1]
-        ends[KERNELS[kernel].label] = (height(last), KERNELS[kernel].colour)
+        for last in _means(part, x).iloc[-1:]:
+            ends[KERNELS[kernel].label] = (height(last), KERNELS[kernel].colour)
     return ends
+
+
+def _means(part: pd.DataFrame, x: str) -> pd.Series:
+    """Geometric means of a kernel's rows: none of fewer shapes than others of its line."""
+    whole = with_all(part, list(part[["M", "K"]].drop_duplicates().itertuples(index=False)))
+    return geometric_means(whole, x, "speedup")
 
 
 def _add_break_evens(fig: go.Figure, published: pd.DataFrame) -> None:
