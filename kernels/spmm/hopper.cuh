@@ -4,6 +4,7 @@
 #include "../common/ptx.cuh"
 #include "../common/problem.cuh"
 #include "../common/store.cuh"
+#include "../common/zero_row_24.cuh"
 
 // Whether code is compiled for the one architecture that has all the instructions. On others kernels
 // trap, which backends/cuda.py does not let happen.
@@ -15,11 +16,9 @@
 
 namespace lscd {
 
-constexpr int CHUNK_ROWS = 64, CHUNK_COLS = 48, TILES = 4;  // tiles of 16 x 48, below each other
+constexpr int CHUNK_ROWS = 64, CHUNK_COLS = 48;  // tiles of 16 x 48, below each other
 constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * CHUNK_COLS;  // of a chunk of level 1
-// Where starts and lists stand in a chunk, behind metadata: of paired streams; three quarters of them
-// in packed ones.
-__host__ __device__ constexpr int starts_at(bool pairs) { return pairs ? 512 : 384; }
+// Where lists stand in a chunk.
 __host__ __device__ constexpr int lists_at(bool pairs) { return starts_at(pairs) + 64; }
 constexpr uint32_t NOT_LISTED = 0xffff;
 constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
@@ -79,46 +78,6 @@ __host__ __device__ inline int dense_rows(const HopperProblem& p) {
 }
 __host__ __device__ inline int dense_bytes(const HopperProblem& p, int block_n) {
     return dense_rows(p) * block_n * 2;
-}
-
-// --- metadata to addresses ---
-
-// bmma's B operand: which groups of a stream come before the one whose address a lane looks for. Its
-// column, lane / 4, is 2 t + row half; its word, lane % 4, has 4 bits for each of eight groups.
-// `gather` is 2 step + half of the addresses wanted.
-__device__ inline uint32_t rank_mask(int gather, int lane) {
-    int mine = (gather * 2 + lane / 4 % 2) * 4 + lane / 8;  // the group, of 32
-    int before = min(max(mine - lane % 4 * 8, 0), 8);       // groups of the word that come before it
-    return before == 8 ? ~0u : (1u << 4 * before) - 1;
-}
-
-// bmma's A operand: of each group as many bits as its values move the stream forward, in bytes.
-
-// Of paired streams: 4 bytes for slot 1, whose index is 3 if it is not in use.
-__device__ inline uint32_t presence(uint32_t metadata) {
-    return (~(metadata >> 2 & metadata >> 3) & 0x11111111u) * 15;
-}
-
-// Of packed streams: 2 bytes a slot. Codes of 3 bits become metadata and presence, by a table of eight
-// bytes: PRMT looks four codes up at once. Bytes for even groups hold presence above the nibble of
-// metadata, those for odd groups below it, so that both kinds are put together without a shift; even
-// and odd groups have changed places in presence then, as they have in `swapped` masks.
-struct PackedTile {
-    uint32_t metadata, presence;
-};
-__device__ inline PackedTile look_up(uint32_t codes) {
-    constexpr uint32_t LOW = 0x0f0f0f0fu;
-    uint32_t even = prmt(0xf9f8f4f0u, 0x0f3e3d3cu, codes);
-    uint32_t odd = prmt(0x9f8f4f0fu, 0xf0e3d3c3u, codes >> 16);
-    return {select_bits(LOW, even, odd), select_bits(LOW, odd, even)};
-}
-__device__ inline uint32_t swapped(uint32_t mask) {
-    return (mask & 0x0f0f0f0fu) << 4 | (mask >> 4 & 0x0f0f0f0fu);
-}
-
-template <bool PAIRS>
-__device__ inline uint32_t gather(Address at) {
-    return PAIRS ? ld_shared(at) : ld_shared_halves(at);
 }
 
 // --- launchers ---

@@ -1,0 +1,127 @@
+// A chunk of zero-row 2:4 in shared memory, of whichever format: from metadata to the addresses of
+// values, which the tensor core counts (bmma). spmm/hopper.md says why;
+// kernels/cpu/encode/zero_row_24_tile.h how bytes lie.
+//
+//   lane (g, t)   rows g and g + 8 of each tile, groups step * 8 + half * 4 + t
+#pragma once
+#include "ptx.cuh"
+
+namespace lscd {
+
+constexpr int TILES = 4;  // of a chunk, 16 x 48 each
+// Where starts stand, behind metadata: of paired streams; three quarters of them in packed ones.
+__host__ __device__ constexpr int starts_at(bool pairs) { return pairs ? 512 : 384; }
+
+// bmma's B operand: which groups of a stream come before the one whose address a lane looks for. Its
+// column, lane / 4, is 2 t + row half; its word, lane % 4, has 4 bits for each of eight groups.
+// `gather` is 2 step + half of the addresses wanted.
+__device__ inline uint32_t rank_mask(int gather, int lane) {
+    int mine = (gather * 2 + lane / 4 % 2) * 4 + lane / 8;  // the group, of 32
+    int before = min(max(mine - lane % 4 * 8, 0), 8);       // groups of the word that come before it
+    return before == 8 ? ~0u : (1u << 4 * before) - 1;
+}
+
+// bmma's A operand: of each group as many bits as its values move the stream forward, in bytes.
+
+// Of paired streams: 4 bytes for slot 1, whose index is 3 if it is not in use.
+__device__ inline uint32_t presence(uint32_t metadata) {
+    return (~(metadata >> 2 & metadata >> 3) & 0x11111111u) * 15;
+}
+
+// Of packed streams: 2 bytes a slot. Codes of 3 bits become metadata and presence, by a table of eight
+// bytes: PRMT looks four codes up at once. Bytes for even groups hold presence above the nibble of
+// metadata, those for odd groups below it, so that both kinds are put together without a shift; even
+// and odd groups have changed places in presence then, as they have in `swapped` masks.
+struct PackedTile {
+    uint32_t metadata, presence;
+};
+__device__ inline PackedTile look_up(uint32_t codes) {
+    constexpr uint32_t LOW = 0x0f0f0f0fu;
+    uint32_t even = prmt(0xf9f8f4f0u, 0x0f3e3d3cu, codes);
+    uint32_t odd = prmt(0x9f8f4f0fu, 0xf0e3d3c3u, codes >> 16);
+    return {select_bits(LOW, even, odd), select_bits(LOW, odd, even)};
+}
+__device__ inline uint32_t swapped(uint32_t mask) {
+    return (mask & 0x0f0f0f0fu) << 4 | (mask >> 4 & 0x0f0f0f0fu);
+}
+
+template <bool PAIRS>
+__device__ inline uint32_t gather(Address at) {
+    return PAIRS ? ld_shared(at) : ld_shared_halves(at);
+}
+
+namespace {
+
+// What a lane needs of every chunk; kept, so that the loop does not compute it anew.
+template <bool PAIRS>
+struct Decoder {
+    uint32_t masks[4];  // rank_mask of each half of each step
+    uint32_t metadata_at, starts_at;
+    __device__ explicit Decoder(int lane)
+        : metadata_at(keep(lane * (PAIRS ? 16 : 12))),
+          starts_at(keep(lscd::starts_at(PAIRS) + lane / 4 * 8)) {
+        for (int q = 0; q < 4; q++)
+            masks[q] = keep(PAIRS ? rank_mask(q, lane) : swapped(rank_mask(q, lane)));
+    }
+};
+
+// What a chunk states beside its 32 starts: a byte, two bits of it in each of the first four.
+__device__ __forceinline__ uint32_t stated(uint2 starts) {
+    return starts.x >> 14 & 3 | starts.x >> 28 & 12 | starts.y >> 10 & 48 | starts.y >> 24 & 192;
+}
+
+// What bmma starts from to compute addresses: where the streams of a lane's tiles begin. Each start
+// twice, for two columns of bmma's C; as different sums, since equal ones would be copied into four
+// registers in a row for each bmma anew.
+__device__ __forceinline__ void begin_streams(uint32_t (&bases)[TILES / 2][4], uint2 starts, Address at) {
+#pragma unroll
+    for (int pair = 0; pair < TILES / 2; pair++) {
+        uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = bases[pair];
+        base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
+        base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
+    }
+}
+
+// Metadata of a lane's tiles, and what its values' addresses are computed from.
+struct Header {
+    uint32_t metadata[TILES], presence[TILES], bases[TILES / 2][4];
+    uint32_t bytes;  // of the chunk
+};
+
+// Metadata as stored.
+__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<true>& decoder) {
+    uint4 metadata = ld_shared_v4(at + decoder.metadata_at);
+    h.metadata[0] = metadata.x, h.metadata[1] = metadata.y;
+    h.metadata[2] = metadata.z, h.metadata[3] = metadata.w;
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = presence(h.metadata[tile]);
+}
+
+// Codes of tiles 0 to 2 in nibbles of a word each, whose highest bits are codes of tile 3.
+__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<false>& decoder) {
+    uint32_t last = 0;
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) {
+        uint32_t codes = last;
+        if (tile < TILES - 1) {
+            uint32_t word = ld_shared(at + decoder.metadata_at + tile * 4);
+            last |= word >> (3 - tile) & 0x11111111u << tile;
+            codes = word & 0x77777777u;
+        }
+        PackedTile found = look_up(codes);
+        h.metadata[tile] = found.metadata, h.presence[tile] = found.presence;
+    }
+}
+
+template <bool PAIRS>
+__device__ Header header(Address at, const Decoder<PAIRS>& decoder) {
+    Header h;
+    uint2 starts = ld_shared_v2(at + decoder.starts_at);
+    read_metadata(h, at, decoder);
+    h.bytes = stated(starts) * 32;
+    begin_streams(h.bases, starts, at);
+    return h;
+}
+
+}  // namespace
+}  // namespace lscd
