@@ -16,7 +16,8 @@ __device__ constexpr int values_at(bool pairs, bool extra) {
 struct Grid {
     int64_t M, K, slice_cols, levels;
     __host__ __device__ int64_t row_blocks() const { return (M + ROWS - 1) / ROWS; }
-    __host__ __device__ int64_t blocks() const { return ceil_div(K, slice_cols) * row_blocks(); }
+    __host__ __device__ int64_t slices() const { return ceil_div(K, slice_cols); }
+    __host__ __device__ int64_t blocks() const { return slices() * row_blocks(); }
 };
 
 // 64 rows of a slice: its first row and column, its columns, its chunks that are regular, and these
@@ -25,7 +26,9 @@ struct Block {
     int64_t row, col;
     int cols, regular, fixed;
     __device__ Block(const Grid& grid, int64_t z)
-        : row(z % grid.row_blocks() * ROWS), col(z / grid.row_blocks() * grid.slice_cols),
+        : Block(grid, z / grid.row_blocks(), z % grid.row_blocks()) {}
+    __device__ Block(const Grid& grid, int64_t slice, int64_t row_block)
+        : row(row_block * ROWS), col(slice * grid.slice_cols),
           cols(int(min(grid.slice_cols, grid.K - col))), regular((cols + COLS - 1) / COLS),
           fixed(regular + (grid.levels ? (cols + 3 * COLS - 1) / (3 * COLS) : 0)) {}
     // Column in the slice of column i of a chunk that is not extra.
@@ -73,7 +76,7 @@ struct Plan {
     }
 };
 
-// A chunk: blockIdx.x, if nothing else is said.
+// Chunk blockIdx.x.
 struct Place {
     int64_t z;
     Block block;
@@ -82,8 +85,6 @@ struct Place {
     __device__ Place(const Grid& grid, const int* first_chunk)
         : z(block_of(grid, first_chunk, blockIdx.x)), block(grid, z),
           nth(int(blockIdx.x) - ld_global(first_chunk + z)), extra(nth >= block.fixed) {}
-    __device__ Place(const Grid& grid, int64_t z, int nth)
-        : z(z), block(grid, z), nth(nth), extra(nth >= block.fixed) {}
 };
 
 __device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Place& place) {

@@ -1,7 +1,7 @@
 // Zero-row 2:4 on the GPU, the way back: decoding, counting, and what can be wrong with a chunk
 // (zero_row_24_streams.cuh).
 #include "zero_row_24.cuh"
-#include "zero_row_24_streams.cuh"
+#include "zero_row_24_decode.cuh"
 
 namespace lscd {
 namespace {
@@ -10,25 +10,27 @@ using namespace zero_row_24;
 
 constexpr int UNUSED_BYTES = MOST_BYTES / 2 * sizeof(int);
 constexpr int EXTRA_WARPS = 4;
+using Tile = DenseTile<ROWS, COLS>;
 
 struct Encoding {
     Grid grid;
     const uint8_t* data;
     const int *chunk_start, *first_chunk;
+
+    __device__ Extent extent(int64_t chunk) const {
+        return Extent(data, chunk_start, MOST_BYTES, chunk);
+    }
 };
 
 // A chunk, and the lane's stream in it.
-template <bool PAIRS, class Bytes = InGlobal>
-struct Chunk : Streams<PAIRS, Bytes> {
+template <bool PAIRS>
+struct Chunk : Streams<PAIRS> {
     Place place;
     int64_t rows;  // of A below the block's first one
 
-    template <class... Copy>
-    __device__ Chunk(const Encoding& A, const Place& place, int64_t chunk, Copy... copy)
-        : Streams<PAIRS, Bytes>(Extent(A.data, A.chunk_start, MOST_BYTES, chunk), copy...),
-          place(place), rows(A.grid.M - place.block.row) {}
     __device__ explicit Chunk(const Encoding& A)
-        : Chunk(A, Place(A.grid, A.first_chunk), blockIdx.x) {}
+        : Streams<PAIRS>(A.extent(blockIdx.x)), place(A.grid, A.first_chunk),
+          rows(A.grid.M - place.block.row) {}
 
     __device__ int listed(int i) const { return this->half(header_bytes(PAIRS) + 2 * i); }
     __device__ int column(int group, int i) const {
@@ -71,61 +73,92 @@ __global__ void __launch_bounds__(LANES)
     if (lane_id() == 0) report(found, blockIdx.x, problem);
 }
 
-struct UnpackMemory {
-    uint4 chunk[MOST_BYTES / sizeof(uint4)];
-    Tiles::Memory tiles;
+// Rows of A that are decoded: row blocks from `first` on; thread blocks for each of their blocks.
+struct Rows {
+    int64_t first;
+    int slices, of_each;
 };
 
-// Decoding row blocks of A from `first` on. A regular chunk has all weights of its place but those
-// that are in extra chunks, and is written whole, zeros included.
+// The block that a thread block has a part of.
+struct Part {
+    int slice, row_block, nth;
+    int64_t z;
+    Block block;
+    __device__ Part(const Grid& grid, const Rows& rows)
+        : slice(int(blockIdx.x) / rows.of_each % rows.slices),
+          row_block(int(blockIdx.x) / rows.of_each / rows.slices),
+          nth(int(blockIdx.x) % rows.of_each),
+          z(slice * grid.row_blocks() + rows.first + row_block),
+          block(grid, slice, rows.first + row_block) {}
+    __device__ int64_t row() const { return int64_t(row_block) * ROWS; }  // of those decoded
+};
+
+// Up to three regular chunks of a block side by side, and their chunk of level 1. A regular chunk
+// has all weights of its place but those that are elsewhere: it is written whole, zeros included.
 template <bool PAIRS>
-__global__ void __launch_bounds__(LANES)
-    unpack_regular(const __grid_constant__ Encoding A, int64_t first, Target dense) {
+__global__ void __launch_bounds__(warps_of(1) * LANES)
+    unpack_fixed(const __grid_constant__ Encoding A, int largest, Rows rows, Target dense) {
     extern __shared__ __align__(128) unsigned char memory[];
-    auto& shared = *reinterpret_cast<UnpackMemory*>(memory);
-    Tiles tiles(shared.tiles);
-    tiles.clear();
-    int64_t across = ceil_div(A.grid.K, int64_t(COLS)), in_slice = A.grid.slice_cols / COLS;
-    int64_t row_block = blockIdx.x / across, col = blockIdx.x % across;
-    int64_t z = col / in_slice * A.grid.row_blocks() + first + row_block;
-    Place place(A.grid, z, int(col % in_slice));
-    int64_t number = ld_global(A.first_chunk + z) + place.nth;
-    Chunk<PAIRS, InShared> chunk(A, place, number, in_shared(shared.chunk));
-    chunk.for_each_value([&](int row, int column, int at) {
-        tiles.put(row, column - place.nth * COLS, chunk.half(at));
-    });
-    tiles.store([&](int m, int r, int k, uint4 eight) {
-        dense.store8(row_block * ROWS + m * TILE_ROWS + r, col * COLS + k, eight);
-    });
+    Part part(A.grid, rows);
+    const Block& block = part.block;
+    int number = REGULAR_WARPS * part.nth + warp_id(), level = block.regular + part.nth;
+    bool regular = warp_id() < REGULAR_WARPS && number < block.regular;
+    bool has_level = level < block.fixed;
+    Workplace<Tile> here(memory, largest);
+    Decoder<PAIRS> decoder(lane_id());
+    if (regular || (has_level && warp_id() == REGULAR_WARPS)) {
+        int chunk = ld_global(A.first_chunk + part.z) + (regular ? number : level);
+        copy(here.chunk, A.extent(chunk));
+    }
+    if (regular) here.tile.fill(Groups<PAIRS>(here.chunk, decoder));
+    wait_for_warps(A.grid.levels);
+    if (has_level) here.tile.add_level(Groups<PAIRS>(here.level, decoder));
+    wait_for_warps(A.grid.levels);
+    if (regular)
+        here.tile.store([&](int m, int r, int k, uint4 eight) {
+            dense.store8(part.row() + m * TILE_ROWS + r, block.col + number * COLS + k, eight);
+        });
 }
 
-// Then the weights of chunks that are not regular, with EXTRA_WARPS for those of 64 rows of a slice.
+// Then the weights of extra chunks, of which each thread block takes every so many-th.
 template <bool PAIRS>
 __global__ void __launch_bounds__(LANES)
-    unpack_extra(const __grid_constant__ Encoding A, int64_t first, Target dense) {
-    int64_t row_blocks = ceil_div(dense.M, int64_t(ROWS)), nth = blockIdx.x / EXTRA_WARPS;
-    int64_t row_block = nth % row_blocks, slice = nth / row_blocks;
-    int64_t z = slice * A.grid.row_blocks() + first + row_block;
-    int begin = ld_global(A.first_chunk + z), end = ld_global(A.first_chunk + z + 1);
-    int at_first = begin + Block(A.grid, z).regular + blockIdx.x % EXTRA_WARPS;
-    for (int c = at_first; c < end; c += EXTRA_WARPS) {
-        Chunk<PAIRS> chunk(A, Place(A.grid, z, c - begin), c);
-        uint16_t* origin = dense.at(row_block * ROWS, chunk.place.block.col);
-        chunk.for_each_value([&](int64_t row, int64_t column, int at) {
-            st_global(origin + row * A.grid.K + column, uint16_t(chunk.half(at)));
-        });
+    unpack_extra(const __grid_constant__ Encoding A, Rows rows, Target dense) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    Shared<uint4> chunk(memory);
+    Shared<uint16_t> columns = chunk.as<uint16_t>() + header_bytes(PAIRS) / 2;
+    Decoder<PAIRS> decoder(lane_id());
+    Part part(A.grid, rows);
+    uint16_t* origin = dense.at(part.row(), part.block.col);
+    int first = ld_global(A.first_chunk + part.z) + part.block.fixed;
+    int end = ld_global(A.first_chunk + part.z + 1);
+    for (int c = first + part.nth; c < end; c += rows.of_each) {
+        copy(chunk, A.extent(c));
+        Groups<PAIRS> groups(chunk, decoder);
+#pragma unroll 1
+        for (int q = 0; q < 4; q++)
+            groups.for_each_weight(q, [&](int m, int half, int q, int index, uint32_t weight) {
+                int row = m * TILE_ROWS + half * 8 + lane_id() / 4;
+                int group = m * GROUPS + q * 4 + lane_id() % 4;
+                int column = columns.load(4 * group + index);
+                st_global(origin + row * A.grid.K + column, uint16_t(weight));
+            });
+        __syncwarp();
     }
 }
 
 template <bool PAIRS>
-int unpack(const Encoding& A, int64_t first, const Target& dense, cudaStream_t stream) {
-    int64_t row_blocks = ceil_div(dense.M, int64_t(ROWS));
-    int64_t chunks = row_blocks * ceil_div(A.grid.K, int64_t(COLS));
-    int64_t blocks = row_blocks * ceil_div(A.grid.K, A.grid.slice_cols);
-    int error = launch_with(sizeof(UnpackMemory), unpack_regular<PAIRS>, chunks, LANES, stream, A,
-                            first, dense);
+int unpack(const Encoding& A, int64_t largest, int64_t first, const Target& dense,
+           cudaStream_t stream) {
+    int64_t thirds = ceil_div(A.grid.slice_cols, int64_t(REGULAR_WARPS * COLS));
+    Rows rows{first, int(A.grid.slices()), int(thirds)}, extra{first, rows.slices, EXTRA_WARPS};
+    int64_t blocks = ceil_div(dense.M, int64_t(ROWS)) * rows.slices;
+    int error = launch_decoder<Tile, MOST_BYTES>(unpack_fixed<PAIRS>, blocks * thirds,
+                                                 A.grid.levels, largest, stream, A, int(largest),
+                                                 rows, dense);
     if (error) return error;
-    return launch(unpack_extra<PAIRS>, blocks * EXTRA_WARPS, LANES, stream, A, first, dense);
+    return launch_with(int(largest), unpack_extra<PAIRS>, blocks * EXTRA_WARPS, LANES, stream, A,
+                       extra, dense);
 }
 
 template <bool PAIRS>
@@ -162,13 +195,13 @@ LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_sta
 }
 
 // Writes `rows` rows of A from `first_row` on to dense [rows, K]. They are whole 64 rows, but for
-// the last ones of A.
+// the last ones of A, whose largest chunk has `largest` bytes.
 LSCD_EXPORT int lscd_zero_row_24_unpack(const uint8_t* data, const int* chunk_start,
                                         const int* first_chunk, int64_t M, int64_t K,
                                         int64_t slice_cols, int64_t levels, int64_t pairs,
-                                        int64_t /*chunks*/, int64_t first_row, int64_t rows,
-                                        uint16_t* dense, cudaStream_t stream) {
+                                        int64_t /*chunks*/, int64_t largest, int64_t first_row,
+                                        int64_t rows, uint16_t* dense, cudaStream_t stream) {
     Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
     Target target(dense, rows, K);
-    return (pairs ? unpack<true> : unpack<false>)(A, first_row / ROWS, target, stream);
+    return (pairs ? unpack<true> : unpack<false>)(A, largest, first_row / ROWS, target, stream);
 }

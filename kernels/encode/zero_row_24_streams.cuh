@@ -23,48 +23,17 @@ struct Extent {
     }
 };
 
-// They are read where they are,
-struct InGlobal {
-    const uint8_t* first;
-
-    __device__ explicit InGlobal(const Extent& chunk) : first(chunk.first) {}
-    template <class T>
-    __device__ T load(int at) const {
-        return ld_global(reinterpret_cast<const T*>(first + at));
-    }
-};
-
-// or in shared memory, where a warp has copied them: then lanes may read from 32 places at once.
-struct InShared {
-    Shared<uint4> copy;
-
-    __device__ InShared(const Extent& chunk, Shared<uint4> copy) : copy(copy) {
-        const uint4* from = reinterpret_cast<const uint4*>(chunk.first);
-#pragma unroll 4
-        for (int i = lane_id(); i < chunk.size / START_BYTES; i += LANES)
-            copy.store(i, ld_global(from + i));
-        __syncwarp();
-    }
-    template <class T>
-    __device__ T load(int at) const {
-        return copy.as<T>().load(at / int(sizeof(T)));
-    }
-};
-
-// The lane's stream of a chunk, which is in `Bytes`.
-template <bool PAIRS, class Bytes = InGlobal>
+// The lane's stream of a chunk.
+template <bool PAIRS>
 struct Streams {
-    Bytes bytes;
+    const uint8_t* bytes;
     int size;
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
 
-    // `copy`: memory for it, if it is InShared.
-    template <class... Copy>
-    __device__ explicit Streams(const Extent& chunk, Copy... copy)
-        : bytes(chunk, copy...), size(chunk.size) {}
+    __device__ explicit Streams(const Extent& chunk) : bytes(chunk.first), size(chunk.size) {}
 
-    __device__ uint32_t half(int at) const { return bytes.template load<uint16_t>(at); }
-    __device__ uint32_t word(int at) const { return bytes.template load<uint32_t>(at); }
+    __device__ uint32_t half(int at) const { return load<uint16_t>(at); }
+    __device__ uint32_t word(int at) const { return load<uint32_t>(at); }
     __device__ int stated() const { return half(starts_at(PAIRS) + 2 * (TILES * g + m)); }
     __device__ int start() const { return stated() & 0x3fff; }
     __device__ int above_start() const { return stated() >> 14; }
@@ -106,6 +75,12 @@ struct Streams {
         for (int order = 0; order < ORDERS; order++)
             used += ((code(order) & 3) != 3) + (code(order) >> 2 != 3);
         return used;
+    }
+
+  private:
+    template <class T>
+    __device__ T load(int at) const {
+        return ld_global(reinterpret_cast<const T*>(bytes + at));
     }
 };
 

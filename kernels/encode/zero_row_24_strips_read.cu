@@ -1,6 +1,6 @@
 // Zero-row 2:4 in strips on the GPU, the way back: decoding, counting, and what can be wrong with a
 // chunk (zero_row_24_streams.cuh).
-#include "zero_row_24_streams.cuh"
+#include "zero_row_24_decode.cuh"
 #include "zero_row_24_strips.cuh"
 
 namespace lscd {
@@ -9,10 +9,17 @@ namespace {
 using namespace zero_row_24;
 
 constexpr int UNUSED_BYTES = UNIT * MOST_UNITS / 2 * sizeof(int);
+using Tile = DenseTile<ROWS, COLS>;
 
-__device__ Extent extent(const uint8_t* data, const int* chunk_start, int64_t chunk = blockIdx.x) {
-    return Extent(data, chunk_start, UNIT * MOST_UNITS, chunk);
-}
+struct Encoding {
+    Grid grid;
+    const uint8_t* data;
+    const int* chunk_start;
+
+    __device__ Extent extent(int64_t chunk) const {
+        return Extent(data, chunk_start, UNIT * MOST_UNITS, chunk);
+    }
+};
 
 struct Entry {
     uint32_t bits;
@@ -26,14 +33,10 @@ struct Entry {
 };
 
 // The bytes of a chunk, wherever it stands in A.
-template <class From = InGlobal>
-struct Bytes : Streams<true, From> {
-    using Base = Streams<true, From>;
-    using Base::above_start, Base::g, Base::m, Base::word;
+struct Bytes : Streams<true> {
     uint32_t header;  // steps, and size in 16 bytes << 8
 
-    template <class... Copy>
-    __device__ explicit Bytes(const Extent& chunk, Copy... copy) : Base(chunk, copy...) {
+    __device__ explicit Bytes(const Extent& chunk) : Streams(chunk) {
         uint32_t mine = g % 2 ? 0 : uint32_t(above_start()) << (g / 2 * 8 + 2 * m);
         header = __reduce_add_sync(ALL_LANES, mine);  // of different bits
     }
@@ -52,16 +55,12 @@ struct Bytes : Streams<true, From> {
     }
 };
 
-template <class From = InGlobal>
-struct Chunk : Bytes<From> {
-    using Base = Bytes<From>;
-    using Base::first, Base::for_each_entry, Base::header, Base::m, Base::size;
+struct Chunk : Bytes {
     const Grid& A;
     Place place;
 
-    template <class... Copy>
-    __device__ Chunk(const Grid& A, const Place& place, const Extent& chunk, Copy... copy)
-        : Base(chunk, copy...), A(A), place(place) {}
+    __device__ explicit Chunk(const Encoding& A)
+        : Bytes(A.extent(blockIdx.x)), A(A.grid), place(A.grid) {}
 
     __device__ bool inside(int64_t row, int64_t column) const { return row < A.M && column < A.K; }
 
@@ -73,76 +72,80 @@ struct Chunk : Bytes<From> {
             if (entry.used())
                 visit(place.row + entry.row(), A.column(place.round, entry.column()), at);
         });
-        return this->for_each_of_stream([&](int row, int group, int index, int at) {
+        return for_each_of_stream([&](int row, int group, int index, int at) {
             int column = m * TILE_COLS + 3 * group + index;
             visit(place.row + row, A.column(place.round, column), at);
         });
     }
     __device__ int header_problem() const {
         if (size > UNIT * MOST_UNITS || size < ENTRIES + TAIL) return SIZE;
-        bool sized = this->header_agrees() && int64_t(header >> 8) * UNIT == size;
+        bool sized = header_agrees() && int64_t(header >> 8) * UNIT == size;
         if (!__all_sync(ALL_LANES, sized && first() + TAIL <= size)) return SIZE;
         bool sound = true;
         for_each_entry([&](Entry entry, int place, int) { sound &= entry.in(place); });
-        return first_of(false, SIZE, !this->starts_within(first()), START, !sound, OWN);
+        return first_of(false, SIZE, !starts_within(first()), START, !sound, OWN);
     }
 };
 
 __global__ void __launch_bounds__(LANES)
-    check(const __grid_constant__ Grid A, const uint8_t* data, const int* chunk_start,
-          uint32_t exponent, int* nonfinite, long long* found) {
+    check(const __grid_constant__ Encoding A, uint32_t exponent, int* nonfinite, long long* found) {
     extern __shared__ __align__(128) unsigned char memory[];
     Shared<int> unused(memory);
-    Chunk<> chunk(A, Place(A), extent(data, chunk_start));
+    Chunk chunk(A);
     int problem = chunk.header_problem();
     if (!problem) problem = metadata_problem(chunk);
     if (!problem) problem = value_problem(chunk, chunk.first(), unused, exponent, nonfinite);
     if (lane_id() == 0) report(found, blockIdx.x, problem);
 }
 
-struct UnpackMemory {
-    uint4 chunk[MOST_UNITS];
-    Tiles::Memory tiles;
-};
-
-// A chunk that is not of level 1 has all weights of its place but those of chunks that are, and is
-// written whole, zeros included.
-__global__ void __launch_bounds__(LANES)
-    unpack_regular(const __grid_constant__ Grid A, const uint8_t* data, const int* chunk_start,
-                   Target dense) {
-    extern __shared__ __align__(128) unsigned char memory[];
-    auto& shared = *reinterpret_cast<UnpackMemory*>(memory);
-    Tiles tiles(shared.tiles);
-    tiles.clear();
-    int nth = int(blockIdx.x % A.regular);
-    Place place(A, blockIdx.x / A.regular, A.levels ? nth + nth / 3 : nth);
-    Extent stored = extent(data, chunk_start, place.number(A));
-    Chunk<InShared> chunk(A, place, stored, in_shared(shared.chunk));
-    int64_t first = A.column(place.round, 0);
-    chunk.for_each_value([&](int64_t row, int64_t column, int at) {
-        int j = int(column - first);
-        tiles.put(j / TILE_COLS * TILE_ROWS + int(row - place.row), j % TILE_COLS, chunk.half(at));
-    });
-    tiles.store([&](int m, int r, int k, uint4 eight) {
-        dense.store8(place.row + r, first + m * TILE_COLS + k, eight);
-    });
+// Calls put(row, column of the chunk, weight) for the entries of a chunk in shared memory: a thread
+// has each `threads`-th from `first` on.
+template <class Put>
+__device__ void for_each_entry(Shared<uint4> chunk, int first, int threads, Put put) {
+    int steps = stated(ld_shared_v2(chunk.address(0) + starts_at(true))) & 255;
+    for (int i = first; i < PLACES * steps; i += threads) {
+        Entry entry{chunk.as<uint32_t>().load(ENTRIES / 4 + i)};
+        if (entry.used()) put(entry.row(), entry.column(), entry.bits & 0xffff);
+    }
 }
 
-// Then those of level 1.
-__global__ void __launch_bounds__(LANES)
-    unpack_level(const __grid_constant__ Grid A, const uint8_t* data, const int* chunk_start,
-                 uint16_t* dense) {
-    int levels = A.rounds - A.regular, nth = int(blockIdx.x % levels);
-    Place place(A, blockIdx.x / levels, min(4 * nth + 3, A.rounds - 1));
-    Chunk<> chunk(A, place, extent(data, chunk_start, place.number(A)));
-    chunk.for_each_value([&](int64_t row, int64_t column, int at) {
-        st_global(dense + row * A.K + column, uint16_t(chunk.half(at)));
-    });
+// Up to three regular chunks of a strip side by side, and their chunk of level 1. A regular chunk
+// has all weights of its place but those that are elsewhere: it is written whole, zeros included.
+__global__ void __launch_bounds__(warps_of(1) * LANES)
+    unpack(const __grid_constant__ Encoding A, int largest, Target dense) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    int thirds = (A.grid.regular + REGULAR_WARPS - 1) / REGULAR_WARPS, third = blockIdx.x % thirds;
+    int64_t strip = blockIdx.x / thirds, row = strip * ROWS;
+    int number = REGULAR_WARPS * third + warp_id(), levels = A.grid.levels;
+    bool level = warp_id() == REGULAR_WARPS, regular = !level && number < A.grid.regular;
+    int round = level ? min(4 * third + 3, A.grid.rounds - 1) : number + levels * third;
+    Workplace<Tile> here(memory, largest);
+    Decoder<true> decoder(lane_id());
+    if (regular || level) copy(here.chunk, A.extent(strip * A.grid.rounds + round));
+    if (regular) {
+        here.tile.fill(Groups<true>(here.chunk, decoder));
+        for_each_entry(here.chunk, lane_id(), LANES, [&](int r, int i, uint32_t weight) {
+            here.tile.put(r, warp_id() * COLS + i, weight);
+        });
+        __syncwarp();
+    }
+    wait_for_warps(levels);
+    if (levels) {
+        here.tile.add_level(Groups<true>(here.level, decoder));
+        for_each_entry(here.level, threadIdx.x, blockDim.x, [&](int r, int i, uint32_t weight) {
+            here.tile.put(r, 3 * i + 1, weight);
+        });
+    }
+    wait_for_warps(levels);
+    if (regular)
+        here.tile.store([&](int m, int r, int k, uint4 eight) {
+            dense.store8(row + r, int64_t(number) * COLS + m * TILE_COLS + k, eight);
+        });
 }
 
 __global__ void __launch_bounds__(LANES)
     count(const uint8_t* data, const int* chunk_start, int* nnz) {
-    Bytes<> chunk(extent(data, chunk_start));
+    Bytes chunk(Extent(data, chunk_start, UNIT * MOST_UNITS));
     int used = chunk.count();
     chunk.for_each_entry([&](Entry entry, int, int) { used += entry.used(); });
     used = __reduce_add_sync(ALL_LANES, used);
@@ -161,9 +164,9 @@ LSCD_EXPORT int lscd_zero_row_24_strips_check(const uint8_t* data, const int* ch
                                               int64_t M, int64_t K, int64_t levels,
                                               int64_t exponent, int* nonfinite, long long* found,
                                               cudaStream_t stream) {
-    Grid A(M, K, levels);
-    return launch_with(UNUSED_BYTES, check, A.chunks(), LANES, stream, A, data, chunk_start,
-                       uint32_t(exponent), nonfinite, found);
+    Encoding A{Grid(M, K, levels), data, chunk_start};
+    return launch_with(UNUSED_BYTES, check, A.grid.chunks(), LANES, stream, A, uint32_t(exponent),
+                       nonfinite, found);
 }
 
 // nnz [chunks]: slots and entries in use.
@@ -172,14 +175,14 @@ LSCD_EXPORT int lscd_zero_row_24_strips_count(const uint8_t* data, const int* ch
     return launch(count, chunks, LANES, stream, data, chunk_start, nnz);
 }
 
-// Writes A to dense [M, K]: a matrix, or whole 64 rows of one.
+// Writes A, whose largest chunk has `largest` bytes, to dense [M, K]: a matrix, or whole 64 rows of
+// one.
 LSCD_EXPORT int lscd_zero_row_24_strips_unpack(const uint8_t* data, const int* chunk_start,
                                                int64_t M, int64_t K, int64_t levels,
-                                               uint16_t* dense, cudaStream_t stream) {
-    Grid A(M, K, levels);
-    int64_t strips = A.chunks() / A.rounds, of_levels = A.rounds - A.regular;
-    int error = launch_with(sizeof(UnpackMemory), unpack_regular, strips * A.regular, LANES, stream,
-                            A, data, chunk_start, Target(dense, M, K));
-    if (error || !of_levels) return error;
-    return launch(unpack_level, strips * of_levels, LANES, stream, A, data, chunk_start, dense);
+                                               int64_t largest, uint16_t* dense,
+                                               cudaStream_t stream) {
+    Encoding A{Grid(M, K, levels), data, chunk_start};
+    int64_t strips = ceil_div(M, int64_t(ROWS)), thirds = ceil_div(A.grid.regular, REGULAR_WARPS);
+    return launch_decoder<Tile, UNIT * MOST_UNITS>(unpack, strips * thirds, levels, largest, stream,
+                                                   A, int(largest), Target(dense, M, K));
 }

@@ -4,14 +4,14 @@
 //   a block: one warp, one chunk, four tiles    a lane: one stream, rows g and g + 8 of a tile
 //   tile 0: lanes 0 to 7    tile 1: lanes 8 to 15 ...     lane 8 m + g
 #pragma once
+#include "../common/zero_row_24.cuh"
 #include "weights.cuh"
 
 namespace lscd::zero_row_24 {
 
-constexpr int TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREAMS = 8;
+constexpr int TILE_ROWS = 16, TILE_COLS = 48, GROUPS = 16, TILE_STREAMS = 8;
 constexpr int ORDERS = 32;  // groups of a stream
 constexpr int METADATA_WORDS = 128, TAIL = 4;
-__host__ __device__ constexpr int starts_at(bool pairs) { return pairs ? 512 : 384; }
 __host__ __device__ constexpr int header_bytes(bool pairs) { return starts_at(pairs) + 64; }
 constexpr int START_BYTES = 16;  // of chunk_start
 
@@ -55,24 +55,6 @@ class Tiles {
     __device__ uint32_t at(int row, int col) const { return weights_.load(row * STRIDE + col); }
     __device__ void put(int row, int col, uint32_t weight) const {
         weights_.store(row * STRIDE + col, uint16_t(weight));
-    }
-    __device__ void clear() const {
-        Shared<uint32_t> pairs = weights_.as<uint32_t>();
-        for (int i = lane_id(); i < ROWS * STRIDE / 2; i += LANES) pairs.store(i, 0);
-        __syncwarp();
-    }
-    // store8(m, r, col, weights): the other way round.
-    template <class Store8>
-    __device__ void store(Store8 store8) const {
-        Shared<uint32_t> pairs = weights_.as<uint32_t>();
-        __syncwarp();
-        for (int i = lane_id(); i < ROWS * TILE_COLS / 8; i += LANES) {
-            int row = i / (TILE_COLS / 8), eight = i % (TILE_COLS / 8);
-            int word = row * STRIDE / 2 + 4 * eight;
-            store8(row / TILE_ROWS, row % TILE_ROWS, 8 * eight,
-                   make_uint4(pairs.load(word), pairs.load(word + 1), pairs.load(word + 2),
-                              pairs.load(word + 3)));
-        }
     }
     // load8(m, r, col): eight weights of a row of tile m.
     template <class Load8>

@@ -129,7 +129,7 @@ class ZeroRow24(ZeroRowChunks):
         return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:3], chunks
 
     def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
-        return *self._encoding(geometry), first, rows
+        return *self._encoding(geometry), geometry[3], first, rows
 
     def _streams(self) -> tuple[Tensor | int, ...]:
         return *super()._streams(), self._read_constants()[2]

@@ -101,7 +101,7 @@ class ZeroRow24Strips(ZeroRowChunks):
     def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
         chunk = strips(first) * rounds(self.shape[1], geometry[0])
         starts = self.arrays["chunk_start"][chunk:]
-        return self.arrays["data"], starts, rows, self.shape[1], geometry[0]
+        return self.arrays["data"], starts, rows, self.shape[1], *geometry[:2]
 
     def _lengths(self) -> dict[str, int | None]:
         return {"data": None, "chunk_start": None, "geometry": 3}

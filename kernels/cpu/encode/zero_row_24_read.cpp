@@ -61,8 +61,8 @@ LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start, 
 // They are whole 64 rows, but for the last ones of A.
 LSCD_EXPORT void lscd_zero_row_24_unpack(const u8* data, const i32* chunk_start,
                                          const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
-                                         i64 levels, i64 pairs, i64 chunks, i64 first_row,
-                                         i64 rows, u16* dense) {
+                                         i64 levels, i64 pairs, i64 chunks, i64 /*largest*/,
+                                         i64 first_row, i64 rows, u16* dense) {
     Encoding A{{M, K, slice_cols, levels}, bool(pairs), data, chunk_start, first_chunk};
 #pragma omp parallel for schedule(static) if (large(rows * K))
     for (i64 c = 0; c < chunks; c++) {

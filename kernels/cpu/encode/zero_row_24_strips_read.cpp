@@ -127,7 +127,7 @@ LSCD_EXPORT void lscd_zero_row_24_strips_count(const u8* data, const i32* chunk_
 
 // Writes the non-zeros, and nothing else, into dense [M, K].
 LSCD_EXPORT void lscd_zero_row_24_strips_unpack(const u8* data, const i32* chunk_start, i64 M,
-                                                i64 K, i64 levels, u16* dense) {
+                                                i64 K, i64 levels, i64 /*largest*/, u16* dense) {
     Grid A{M, K, levels};
 #pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 c = 0; c < A.chunks(); c++) {

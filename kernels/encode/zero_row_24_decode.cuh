@@ -1,0 +1,186 @@
+// Zero-row 2:4 on the GPU, the way back to a dense matrix: a warp has a chunk in shared memory,
+// finds its values as products do (common/zero_row_24.cuh), and puts them into a dense tile, as
+// groups of three columns or one by one.
+//
+//   a block   warps 0 to 2: copy a regular chunk each,     warp 3: copies their chunk of level 1
+//             fill a third of the tile, zeros included
+//             ---------------- with level 1: once the tile is filled ------------------
+//             a quarter of level 1 each, into the tile
+//             ---------------- with level 1: once the tile is whole -------------------
+//             store the third
+#pragma once
+#include "zero_row_24_streams.cuh"
+
+namespace lscd::zero_row_24 {
+
+constexpr int REGULAR_WARPS = 3;
+
+// The groups of a chunk in shared memory.
+template <bool PAIRS>
+class Groups {
+    const Decoder<PAIRS>& decoder_;
+    Header header_;
+
+  public:
+    __device__ Groups(Shared<uint4> chunk, const Decoder<PAIRS>& decoder)
+        : decoder_(decoder), header_(header<PAIRS>(chunk.address(0), decoder)) {}
+
+    // Calls visit(tile, row half, q, values, nibble) for each group of the lane: number
+    // 4 q + lane % 4 of row lane / 4 + 8 * row half.
+    template <class Visit>
+    __device__ void for_each(Visit visit) const {
+#pragma unroll
+        for (int q = 0; q < 4; q++) quarter(q, visit);
+    }
+    // Calls visit(tile, row half, q, index, weight) for each slot in use, of one q.
+    template <class Visit>
+    __device__ void for_each_weight(int q, Visit visit) const {
+        quarter(q, [&](int m, int row_half, int q, uint32_t values, uint32_t nibble) {
+            int first = nibble & 3, second = nibble >> 2;
+            if (first != 3) visit(m, row_half, q, first, values & 0xffff);
+            if (second != 3) visit(m, row_half, q, second, values >> 16);
+        });
+    }
+
+  private:
+    template <class Visit>
+    __device__ void quarter(int q, Visit visit) const {
+        const uint32_t(&masks)[4] = decoder_.masks, *presence = header_.presence;
+        uint32_t mask = q < 2 ? q ? masks[1] : masks[0] : q == 2 ? masks[2] : masks[3];
+        int t = lane_id() % 4, from = lane_id() - t + q;
+#pragma unroll
+        for (int m = 0; m < TILES; m += 2) {
+            uint32_t at[4], values[4], nibbles[2];
+            bmma_m16n8k128(at, presence[m], presence[m + 1], mask, header_.bases[m / 2]);
+#pragma unroll
+            for (int i = 0; i < 4; i++) values[i] = gather<PAIRS>(at[i]);
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                nibbles[i] = __shfl_sync(ALL_LANES, header_.metadata[m + i], from) >> 4 * t;
+#pragma unroll
+            for (int i = 0; i < 4; i++)  // row half i % 2
+                visit(m + i / 2, i % 2, q, values[i], nibbles[i / 2] >> i % 2 * 16 & 15);
+        }
+    }
+};
+
+// What three regular chunks of ROWS x COLS side by side stand for, in shared memory. Rows have
+// eight weights more: so they begin on 16 bytes, and banks of one and the next are an odd multiple
+// of four apart. What four lanes store into each of eight rows meets nowhere.
+template <int ROWS, int COLS>
+class DenseTile {
+    static constexpr int ROW = REGULAR_WARPS * COLS + 8;
+    static_assert(ROW % 16 == 8);
+    // From a chunk's tile to the next one, which is below it or beside it; columns of level 1 are
+    // three apart.
+    static constexpr bool BELOW = ROWS > TILE_ROWS;
+    static constexpr int TILE = BELOW ? TILE_ROWS * ROW : TILE_COLS;
+    static constexpr int LEVEL_TILE = BELOW ? TILE : 3 * TILE;
+
+    Shared<uint16_t> weights_;
+
+  public:
+    static constexpr int BYTES = ROWS * ROW * int(sizeof(uint16_t));
+
+    __device__ explicit DenseTile(Shared<uint16_t> weights) : weights_(weights) {}
+
+    __device__ void put(int row, int col, uint32_t weight) const {
+        weights_.store(row * ROW + col, uint16_t(weight));
+    }
+    // The warp's third: groups of a regular chunk, zeros included. Of three columns two stand in a
+    // word, and one of them alone. PRMT makes both of the group's two values and zeros; a byte for
+    // each column says which of them, looked up by the nibble in the registers of other lanes.
+    template <class Groups>
+    __device__ void fill(const Groups& groups) const {
+        int g = lane_id() / 4, t = lane_id() % 4, odd = t % 2;
+        int first = g * ROW + warp_id() * COLS + 3 * t;
+        Shared<uint32_t> words = weights_.as<uint32_t>() + (first + odd) / 2;
+        Shared<uint16_t> halves = weights_ + (first + 2 - 2 * odd);
+        uint32_t table = choices(lane_id() % 16), word_at = 8 * odd, half_at = 16 - 16 * odd;
+        groups.for_each([&](int m, int row_half, int q, uint32_t values, uint32_t nibble) {
+            int at = m * TILE + row_half * 8 * ROW + q * 12;
+            uint32_t chosen = __shfl_sync(ALL_LANES, table, nibble);
+            words.store(at / 2, prmt(values, 0, chosen >> word_at));
+            halves.store(at, uint16_t(prmt(values, 0, chosen >> half_at)));
+        });
+        __syncwarp();
+    }
+    // The warp's quarter of a chunk of level 1: its column i is the middle one of group i here.
+    template <class Groups>
+    __device__ void add_level(const Groups& groups) const {
+        int first = lane_id() / 4 * ROW + (warp_id() * 4 + lane_id() % 4) * 9 + 1;
+        auto put = [&](int m, int row_half, int /*q*/, int index, uint32_t weight) {
+            int at = first + m * LEVEL_TILE + row_half * 8 * ROW;
+            weights_.store(at + 3 * index, uint16_t(weight));
+        };
+        groups.for_each_weight(warp_id(), put);
+    }
+    // The warp's third: store8(m, r, col, weights) for eight of row r of the chunk's tile m.
+    template <class Store8>
+    __device__ void store(Store8 store8) const {
+        constexpr int EIGHTS = TILE_COLS / 8;
+        Shared<uint4> third = (weights_ + warp_id() * COLS).template as<uint4>();
+#pragma unroll 1
+        for (int i = lane_id(); i < TILE_ROWS * EIGHTS; i += LANES) {
+            int r = i / EIGHTS, eight = i % EIGHTS;
+#pragma unroll
+            for (int m = 0; m < TILES; m++)
+                store8(m, r, 8 * eight, third.load((m * TILE + r * ROW) / 8 + eight));
+        }
+    }
+
+  private:
+    // Selectors of PRMT for the columns of a group, a byte each: of its values' halves, or zeros.
+    static __device__ uint32_t choices(int nibble) {
+        uint32_t chosen = 0;
+        for (int i = 0; i < 3; i++)
+            chosen |= (nibble % 4 == i ? 0x10u : nibble / 4 == i ? 0x32u : 0x44u) << 8 * i;
+        return chosen;
+    }
+};
+
+// Of a chunk, by a warp.
+__device__ inline void copy(Shared<uint4> to, const Extent& chunk) {
+#pragma unroll 4
+    for (int i = lane_id(); i < chunk.size / START_BYTES; i += LANES)
+        cp_async_16(to, i, chunk.first + START_BYTES * i);
+    cp_async_commit();
+    cp_async_wait<0>();
+    __syncwarp();
+}
+
+// Shared memory of a block: the tile, then a chunk of at most `largest` bytes for each warp.
+template <class Tile>
+struct Workplace {
+    Tile tile;
+    Shared<uint4> chunk, level;  // the warp's; that of warp 3
+    __device__ Workplace(unsigned char* memory, int largest)
+        : tile(Shared<uint16_t>(memory)), chunk(chunk_of(memory, largest, warp_id())),
+          level(chunk_of(memory, largest, REGULAR_WARPS)) {}
+
+  private:
+    static __device__ Shared<uint4> chunk_of(unsigned char* memory, int largest, int warp) {
+        return Shared<uint4>(memory) + (Tile::BYTES + warp * largest) / START_BYTES;
+    }
+};
+
+// A chunk of level 1 stands for three regular ones; without it their warps have no one to wait for.
+__host__ __device__ constexpr int warps_of(int64_t levels) { return REGULAR_WARPS + int(levels); }
+
+__device__ inline void wait_for_warps(int64_t levels) {
+    if (levels) __syncthreads();
+}
+
+// For any matrix, the kernel may have as much shared memory as the largest chunks take.
+template <class Tile, int MOST_BYTES, class... Parameters, class... Arguments>
+int launch_decoder(void (*kernel)(Parameters...), int64_t blocks, int64_t levels, int64_t largest,
+                   cudaStream_t stream, Arguments... arguments) {
+    int most = Tile::BYTES + warps_of(1) * MOST_BYTES, warps = warps_of(levels);
+    auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    cudaError_t error = cudaFuncSetAttribute((const void*)kernel, limit, most);
+    if (error) return error;
+    return launch_with(Tile::BYTES + warps * int(largest), kernel, blocks, warps * LANES, stream,
+                       arguments...);
+}
+
+}  // namespace lscd::zero_row_24
