@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
-from lab_utils.backends import crossover, cuda, decoded
+from lab_utils.backends import crossover, cuda, decoded, hopper
+from lab_utils.backends.chunk_shares import CHUNK_ROWS
 from lab_utils.backends.crossover import COSTS, Product, gpu_of
 from lab_utils.catalog import DATA
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
-H200 = gpu_of(torch.device("cpu"))
+H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
 M, K = 330, 200  # rows: no multiple of a piece
 NS = (100, 256, 300, 512)
 formats = pytest.mark.parametrize("format", cuda.formats)
@@ -27,7 +28,7 @@ def activations(N: int, dtype: torch.dtype = torch.float16) -> Tensor:
 @pytest.fixture
 def h200(monkeypatch) -> None:
     """What backend cuda asks of the GPU; its plan is made, but no kernel can be launched."""
-    monkeypatch.setattr(cuda, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(cuda, "_multiprocessors", lambda _: MULTIPROCESSORS)
     monkeypatch.setattr(cuda, "format_problem", lambda *_: None)
     monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 0)
 
@@ -38,11 +39,22 @@ def small_pieces(monkeypatch) -> None:
 
 
 def products(rows: pd.DataFrame, format: str) -> list[Product]:
-    """Of measured rows, with the widths of passes that the kernels have at N = 64 and more."""
-    width = {"zero_row_24": 32, "zero_row_24_strips": 64}.get(format, 128)
+    """Of measured rows, with the widths of passes that the kernels have."""
     return [
-        Product(format, r.encoded_bytes, r.M, r.K, r.N, min(width, r.N)) for r in rows.itertuples()
+        Product(format, r.encoded_bytes, r.M, r.K, r.N, min(widest_pass(r, format), max(8, r.N)))
+        for r in rows.itertuples()
     ]
+
+
+def widest_pass(row, format: str) -> int:
+    """Columns of a pass where N is no less.
+
+    Blocks of zero_row_24 have the width that leaves room for its chunks, which their warps tell.
+    """
+    if format != "zero_row_24":
+        return {"zero_row_24_strips": 64}.get(format, 128)
+    warps = round(row.split_k * -(-row.M // CHUNK_ROWS) / MULTIPROCESSORS)
+    return max(width for width, count in hopper.WARPS.items() if count == warps)
 
 
 @formats
