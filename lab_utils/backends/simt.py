@@ -31,29 +31,36 @@ class _Array(ctypes.Structure):
     )
 
 
-class _Line(ctypes.Structure):
-    """`Line` of kernels/emulator/machine/count.h."""
+class _Site(ctypes.Structure):
+    """`Site`, as what follows, of kernels/emulator/machine/request.h."""
 
+    _fields_ = (("file", ctypes.c_char_p), ("line", ctypes.c_int32))
+
+
+class _Span(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_int64), ("bytes", ctypes.c_int64))
+
+
+class _Counts(ctypes.Structure):
+    _fields_ = tuple((field, ctypes.c_int64) for field in COUNTS)
+
+
+class _Line(ctypes.Structure):
     _fields_ = (
         ("operation", ctypes.c_int32),
+        ("site", _Site),
         ("launch", ctypes.c_int32),
-        ("line", ctypes.c_int32),
-        ("file", ctypes.c_char_p),
-        *((field, ctypes.c_int64) for field in COUNTS),
+        ("counts", _Counts),
     )
 
 
 class _Request(ctypes.Structure):
-    """`Request` of kernels/emulator/machine/request.h."""
-
     _fields_ = (
-        *((field, ctypes.c_int32) for field in ("operation", "launch", "block", "warp", "line")),
+        ("line", _Line),
+        *((field, ctypes.c_int32) for field in ("block", "warp", "pending")),
         ("lanes", ctypes.c_uint32),
-        ("file", ctypes.c_char_p),
-        *((field, ctypes.c_int32 * 32) for field in ("shared", "shared_bytes", "global_bytes")),
-        ("addresses", ctypes.c_uint64 * 32),
-        *((field, ctypes.c_int32) for field in COUNTS[2:]),
-        ("pending", ctypes.c_int32),
+        ("shared", _Span * 32),
+        ("touched", _Span * 32),
     )
 
 
@@ -112,8 +119,8 @@ class Machine:
         kernels = self._kernels()
         lines: dict[Place, Counts] = {}
         for line in self._items("lines", _Line):
-            place, counts = _place(line, kernels), Counts(*(getattr(line, f) for f in COUNTS))
-            lines[place] = lines.get(place, Counts()) + counts
+            place = _place(line, kernels)
+            lines[place] = lines.get(place, Counts()) + _counts(line)
         order = sorted(lines, key=lambda p: (kernels.index(p.kernel), p.file, p.line, p.operation))
         requests = (_request(one, kernels, arrays) for one in self._items("requests", _Request))
         return KernelTrace(kernels, {place: lines[place] for place in order}, tuple(requests))
@@ -149,9 +156,13 @@ def _array(name: str, tensor: Tensor, writable: bool, awaited: bool) -> _Array:
     return _Array(name.encode(), tensor.data_ptr(), size, writable, awaited)
 
 
-def _place(item: _Line | _Request, kernels: tuple[str, ...]) -> Place:
-    operation = traces.OPERATIONS[item.operation]
-    return Place(kernels[item.launch], _relative(item.file.decode()), item.line, operation)
+def _place(line: _Line, kernels: tuple[str, ...]) -> Place:
+    operation, file = traces.OPERATIONS[line.operation], _relative(line.site.file.decode())
+    return Place(kernels[line.launch], file, line.site.line, operation)
+
+
+def _counts(line: _Line) -> Counts:
+    return Counts(*(getattr(line.counts, field) for field in COUNTS))
 
 
 @functools.cache
@@ -162,19 +173,19 @@ def _relative(file: str) -> str:
 
 def _request(item: _Request, kernels: tuple[str, ...], arrays: list[_Array]) -> Request:
     lanes = tuple(lane for lane in range(32) if item.lanes >> lane & 1)
-    touched = [item.addresses[lane] for lane in lanes if item.global_bytes[lane]]
-    below = [array for array in arrays if touched and array.address <= touched[0]]
+    shared, touched = ([spans[lane] for lane in lanes] for spans in (item.shared, item.touched))
+    first = next((span.at for span in touched if span.bytes), -1)
+    below = [array for array in arrays if array.address <= first]
     array = max(below, key=lambda one: one.address, default=None)
-    offsets = {i: item.addresses[i] - array.address for i in lanes if item.global_bytes[i]}
     return Request(
-        place=_place(item, kernels),
+        place=_place(item.line, kernels),
         warp=item.warp,
         lanes=lanes,
-        shared=tuple(item.shared[i] if item.shared_bytes[i] else None for i in lanes),
-        shared_bytes=max(item.shared_bytes),
+        shared=tuple(span.at if span.bytes else None for span in shared),
+        shared_bytes=max(span.bytes for span in shared),
         array=array.name.decode() if array else None,
-        offsets=tuple(offsets.get(i) for i in lanes),
-        counts=Counts(1, len(lanes), *(getattr(item, field) for field in COUNTS[2:])),
+        offsets=tuple(span.at - array.address if span.bytes else None for span in touched),
+        counts=_counts(item.line),
         pending=item.pending if item.pending >= 0 else None,
     )
 

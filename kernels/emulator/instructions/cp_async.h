@@ -29,7 +29,7 @@ void cp_async_16(Shared<T> to, int i, const void* from, int valid = 16,
     simt::Copy copy = {begin_write("cp.async", to.at(i), 16, site, simt::CP_ASYNC), site, {}};
     if (valid) check_global("cp.async", from, valid, 16, false, site);
     memcpy(copy.data, from, size_t(valid));
-    simt::note({simt::Op::cp_async, site, copy.to, 16, valid, uint64_t(from)});
+    simt::note({simt::Op::cp_async, site, {copy.to, 16}, {int64_t(from), valid}});
     simt::Block::lane->states.of<simt::Copies>().open.push_back(copy);
 }
 
@@ -44,7 +44,7 @@ template <int pending>
 void cp_async_wait(simt::Site site = simt::here()) {
     simt::Block& block = *simt::Block::current;
     auto& groups = simt::Block::lane->states.of<simt::Copies>().groups;
-    simt::note({simt::Op::wait, site, 0, 0, 0, 0, pending});
+    simt::note({simt::Op::wait, site, {}, {}, pending});
     for (; groups.size() > pending; groups.pop_front())
         for (const simt::Copy& copy : groups.front()) {
             memcpy(block.shared + copy.to, copy.data, sizeof copy.data);

@@ -167,7 +167,7 @@ inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address addr
     auto* first = static_cast<const unsigned char*>(from);
     barrier.copies.push_back({at, {first, first + bytes}});
     barrier.bytes -= bytes;
-    simt::note({simt::Op::bulk_copy, site, at, int32_t(bytes), int32_t(bytes), uint64_t(from)});
+    simt::note({simt::Op::bulk_copy, site, {at, bytes}, {int64_t(from), bytes}});
 }
 
 inline uint32_t count_shared(Address address, simt::Site site = simt::here()) {

@@ -138,7 +138,7 @@ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, uint64_t b, uint32_t adds,
     bool reads_a = simt::Block::lane->lane < 16;  // the request has the first unit of 16 rows, and columns
     simt::Described matrix(reads_a ? a : b, true);
     int64_t at = int64_t(matrix.address(reads_a ? row : row % N, 0)) - simt::SHARED_BASE;
-    simt::note({simt::Op::wgmma, site, at, simt::UNIT});
+    simt::note({simt::Op::wgmma, site, {at, simt::UNIT}});
     simt::start_product<T, N, -1>(mine, site);
 }
 template <class T, int N, int STEP>

@@ -40,7 +40,7 @@ class Block {
 
     explicit Block(const Launch& launch)
         : stacks(size_t(launch.threads.x) * launch.threads.y * launch.threads.z), launch(launch),
-          counter(launch.number) {}
+          counter{launch.number} {}
 
     // Runs all threads of block `number` to their ends, or to the first fault.
     void run(int number, bool watch) {
@@ -60,6 +60,10 @@ class Block {
     }
 
     // --- what lanes call ---
+
+    void note(const Access& access) {
+        warps[size_t(lane->warp)].accesses[size_t(lane->lane)].push_back(access);
+    }
 
     // Ends the launch with a fault of this lane.
     [[noreturn]] void fail(Site site, const std::string& what) {
@@ -200,14 +204,7 @@ class Block {
         fault += " in block " + index.text() + told;
     }
 
-    void count(Warp& warp) {
-        const std::vector<Access>* accesses[32] = {};
-        for (int i = 0; i < 32; i++)
-            if (warp.lanes[i]) accesses[i] = &warp.lanes[i]->accesses;
-        counter.add(accesses, number, warp.number, watched);
-        for (Lane* one : warp.lanes)
-            if (one) one->accesses.clear();
-    }
+    void count(Warp& warp) { counter.add(warp.accesses, number, warp.number, watched); }
 };
 
 }  // namespace lscd::simt

@@ -62,8 +62,7 @@ struct Lane {
     std::function<std::string()> awaits;  // and what
 
     Knowledge known;
-    bool after_grid = false;       // whether it has waited for the grid before
-    std::vector<Access> accesses;  // since its warp last met
+    bool after_grid = false;  // whether it has waited for the grid before
     States states;
 
     bool meets(const Lane& other) const {
@@ -82,6 +81,7 @@ struct Warp {
     int number = 0, time = 1;  // of its clock
     uint32_t present = 0;      // lanes that the block has
     Lane* lanes[32] = {};
+    Accesses accesses;  // since it last met
     States states;
 
     uint32_t alive() const {

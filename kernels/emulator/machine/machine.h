@@ -66,7 +66,8 @@ struct Machine {
                 if (i < faulty) faulty = i, fault = block.fault;
             }
             std::lock_guard<std::mutex> guard(merging);
-            for (const Line& line : block.counter.lines()) lines.push_back(line);
+            for (const auto& [place, counts] : block.counter.sums)
+                lines.push_back({place.first, place.second, launch.number, counts});
             for (const Request& request : block.counter.watched) requests.push_back(request);
         }
         return faulty == blocks;

@@ -4,7 +4,7 @@
 
 namespace lscd::simt {
 
-inline void note(const Access& access) { Block::lane->accesses.push_back(access); }
+inline void note(const Access& access) { Block::current->note(access); }
 
 // --- lanes together ---
 
@@ -73,7 +73,7 @@ inline void read_shared(Op op, const char* what, const void* from, int bytes, Si
     Block& block = *Block::current;
     int64_t at = shared_offset(what, from, bytes, site);
     judge(what, at, bytes, site, block.shadow.read(at, bytes, block.now(), site));
-    note({op, site, at, bytes});
+    note({op, site, {at, bytes}});
 }
 
 // Checks a write of any kind; where it is.
@@ -85,7 +85,7 @@ inline int64_t begin_write(const char* what, const void* to, int bytes, Site sit
     return at;
 }
 inline void write_shared(Op op, const char* what, const void* to, int bytes, Site site) {
-    note({op, site, begin_write(what, to, bytes, site, STORE), bytes});
+    note({op, site, {begin_write(what, to, bytes, site, STORE), bytes}});
 }
 // Atomics race with everything but each other. Their wavefronts are not counted.
 inline int64_t change_shared(const void* to, int bytes, Site site) {
