@@ -56,6 +56,12 @@ def test_lines_are_the_rows_and_each_side_s_best(rows) -> None:
     assert points(fig, "transformers, 1 GPU", "x2") == {}
 
 
+def test_marks_say_how_many_gpus(rows) -> None:
+    fig = drawn(pd.DataFrame([*rows.to_dict("records"), row("dense", 8, 190, gpus=2)]))
+    marks = {trace.name: trace.marker.symbol for trace in fig.data if trace.name[:5] == "dense"}
+    assert marks == {"dense, 1 GPU": "circle", "dense, 2 GPUs": "triangle-up"}
+
+
 def test_at_best_one_format_stands_for_each_side(rows) -> None:
     one = row("tiled_csl", 8, 500, sparsity=0.8)
     fig = drawn(pd.concat([rows, pd.DataFrame([one])]))

@@ -30,6 +30,7 @@ PARTS = {
     "communication_s": ("communication", "#8b46b8"),
     "other_s": ("other", "#9aa3af"),
 }
+GPUS = [("solid", "circle"), ("dash", "triangle-up"), ("dot", "star")]  # lines of 1, 2, and more
 BEST = "best"  # beside the batches: each side at its own best one
 LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"}
 
@@ -153,8 +154,9 @@ def _over_dense(rows: pd.DataFrame, by_batch: pd.Series) -> pd.Series:
 
 def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: int) -> None:
     """A line over the batches, and a mark at "best"."""
-    look = {"color": COLOURS[rows.format.iloc[0].split("+")[0]], "size": 9}
-    dash = ["solid", "dash", "dot"][min(int(np.log2(rows.gpus.iloc[0])), 2)]
+    dash, symbol = GPUS[min(int(np.log2(rows.gpus.iloc[0])), len(GPUS) - 1)]
+    colour = COLOURS[rows.format.iloc[0].split("+")[0]]
+    look = {"color": colour, "symbol": symbol, "size": 9}
     line = {"color": look["color"], "width": 2.5, "dash": dash}
     at_best = y.index == BEST
     for part, mode in ((y[~at_best], "lines+markers"), (y[at_best], "markers")):
