@@ -8,6 +8,12 @@
 //             a quarter of level 1 each, into the tile
 //             ---------------- with level 1: once the tile is whole -------------------
 //             store the third
+//
+// What 64 weights cost an SM of an H200, which moves 18.5 B and issues four instructions a clock:
+//
+//   sparsity          bytes read and written   that takes    instructions in SASS, of those it issues
+//   .5, level 1             79 + 128           11.2 clocks              31 of 45
+//   .8, pairs               42 + 128            9.2 clocks              18 of 37
 #pragma once
 #include "zero_row_24_streams.cuh"
 
@@ -139,12 +145,14 @@ class DenseTile {
     }
 };
 
-// Of a chunk, by a warp.
-__device__ inline void copy(Shared<uint4> to, const Extent& chunk) {
+// Of a chunk, by a warp, which has it once it has waited.
+__device__ inline void begin_copy(Shared<uint4> to, const Extent& chunk) {
 #pragma unroll 4
     for (int i = lane_id(); i < chunk.size / START_BYTES; i += LANES)
         cp_async_16(to, i, chunk.first + START_BYTES * i);
     cp_async_commit();
+}
+__device__ inline void wait_for_copy() {
     cp_async_wait<0>();
     __syncwarp();
 }

@@ -76,18 +76,18 @@ __global__ void __launch_bounds__(LANES)
 // Rows of A that are decoded: row blocks from `first` on; thread blocks for each of their blocks.
 struct Rows {
     int64_t first;
-    int slices, of_each;
+    unsigned slices, of_each;
 };
 
 // The block that a thread block has a part of.
 struct Part {
-    int slice, row_block, nth;
+    unsigned slice, row_block;
+    int nth;
     int64_t z;
     Block block;
     __device__ Part(const Grid& grid, const Rows& rows)
-        : slice(int(blockIdx.x) / rows.of_each % rows.slices),
-          row_block(int(blockIdx.x) / rows.of_each / rows.slices),
-          nth(int(blockIdx.x) % rows.of_each),
+        : slice(blockIdx.x / rows.of_each % rows.slices),
+          row_block(blockIdx.x / rows.of_each / rows.slices), nth(blockIdx.x % rows.of_each),
           z(slice * grid.row_blocks() + rows.first + row_block),
           block(grid, slice, rows.first + row_block) {}
     __device__ int64_t row() const { return int64_t(row_block) * ROWS; }  // of those decoded
@@ -105,11 +105,12 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
     bool regular = warp_id() < REGULAR_WARPS && number < block.regular;
     bool has_level = level < block.fixed;
     Workplace<Tile> here(memory, largest);
-    Decoder<PAIRS> decoder(lane_id());
     if (regular || (has_level && warp_id() == REGULAR_WARPS)) {
         int chunk = ld_global(A.first_chunk + part.z) + (regular ? number : level);
-        copy(here.chunk, A.extent(chunk));
+        begin_copy(here.chunk, A.extent(chunk));
     }
+    Decoder<PAIRS> decoder(lane_id());
+    wait_for_copy();
     if (regular) here.tile.fill(Groups<PAIRS>(here.chunk, decoder));
     wait_for_warps(A.grid.levels);
     if (has_level) here.tile.add_level(Groups<PAIRS>(here.level, decoder));
@@ -133,7 +134,8 @@ __global__ void __launch_bounds__(LANES)
     int first = ld_global(A.first_chunk + part.z) + part.block.fixed;
     int end = ld_global(A.first_chunk + part.z + 1);
     for (int c = first + part.nth; c < end; c += rows.of_each) {
-        copy(chunk, A.extent(c));
+        begin_copy(chunk, A.extent(c));
+        wait_for_copy();
         Groups<PAIRS> groups(chunk, decoder);
 #pragma unroll 1
         for (int q = 0; q < 4; q++)
@@ -151,8 +153,9 @@ template <bool PAIRS>
 int unpack(const Encoding& A, int64_t largest, int64_t first, const Target& dense,
            cudaStream_t stream) {
     int64_t thirds = ceil_div(A.grid.slice_cols, int64_t(REGULAR_WARPS * COLS));
-    Rows rows{first, int(A.grid.slices()), int(thirds)}, extra{first, rows.slices, EXTRA_WARPS};
-    int64_t blocks = ceil_div(dense.M, int64_t(ROWS)) * rows.slices;
+    unsigned slices = unsigned(A.grid.slices());
+    Rows rows{first, slices, unsigned(thirds)}, extra{first, slices, EXTRA_WARPS};
+    int64_t blocks = ceil_div(dense.M, int64_t(ROWS)) * slices;
     int error = launch_decoder<Tile, MOST_BYTES>(unpack_fixed<PAIRS>, blocks * thirds,
                                                  A.grid.levels, largest, stream, A, int(largest),
                                                  rows, dense);

@@ -114,14 +114,16 @@ __device__ void for_each_entry(Shared<uint4> chunk, int first, int threads, Put 
 __global__ void __launch_bounds__(warps_of(1) * LANES)
     unpack(const __grid_constant__ Encoding A, int largest, Target dense) {
     extern __shared__ __align__(128) unsigned char memory[];
-    int thirds = (A.grid.regular + REGULAR_WARPS - 1) / REGULAR_WARPS, third = blockIdx.x % thirds;
+    unsigned thirds = (A.grid.regular + REGULAR_WARPS - 1) / REGULAR_WARPS;
+    int third = blockIdx.x % thirds;
     int64_t strip = blockIdx.x / thirds, row = strip * ROWS;
     int number = REGULAR_WARPS * third + warp_id(), levels = A.grid.levels;
     bool level = warp_id() == REGULAR_WARPS, regular = !level && number < A.grid.regular;
     int round = level ? min(4 * third + 3, A.grid.rounds - 1) : number + levels * third;
     Workplace<Tile> here(memory, largest);
+    if (regular || level) begin_copy(here.chunk, A.extent(strip * A.grid.rounds + round));
     Decoder<true> decoder(lane_id());
-    if (regular || level) copy(here.chunk, A.extent(strip * A.grid.rounds + round));
+    wait_for_copy();
     if (regular) {
         here.tile.fill(Groups<true>(here.chunk, decoder));
         for_each_entry(here.chunk, lane_id(), LANES, [&](int r, int i, uint32_t weight) {
