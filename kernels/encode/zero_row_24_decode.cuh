@@ -11,7 +11,7 @@
 //
 // What 64 weights cost an SM of an H200, which moves 18.5 B and issues four instructions a clock:
 //
-//   sparsity          bytes read and written   that takes    instructions in SASS, of those it issues
+//   sparsity          bytes read and written   that takes    instructions (SASS), of as many issued
 //   .5, level 1             79 + 128           11.2 clocks              31 of 45
 //   .8, pairs               42 + 128            9.2 clocks              18 of 37
 #pragma once
