@@ -24,7 +24,7 @@ DTYPES = (torch.float16, torch.bfloat16)
 SPARSITIES = (0.2, 0.7, 0.9)  # other registers per tile; the first exceeds what they can hold
 # No size is a multiple of a tile; one N for every width of block.
 SHAPES = ((130, 200, 8), (256, 130, 9), (65, 136, 20), (129, 65, 50), (70, 328, 130))
-STRIPS = tuple((130, 450, N) for N in hopper_wgmma.WIDTHS)  # which has widths of its own
+STRIPS = tuple((130, 450, N) for N in hopper_wgmma.NARROW_WIDTHS)  # which has its own widths
 SPLITS = (1, 2)
 OWN_BASELINES = ("gemv", "csr_simt")  # kernels of kernels/baselines; the others are libraries'
 
@@ -38,6 +38,8 @@ def products() -> Iterator[str]:
         yield from products_of(format)
         if format == hopper.FORMAT:
             yield from documented_products()
+        if format == hopper_wgmma.FORMAT:
+            yield from wide_products()
 
 
 def documented_products() -> Iterator[str]:
@@ -49,6 +51,17 @@ def documented_products() -> Iterator[str]:
         cuda._multiply(A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
         accuracy.check(C.cpu(), W, B)
         yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} pairs={pairs}"
+
+
+def wide_products() -> Iterator[str]:
+    """Blocks of the wgmma kernel that large matrices have."""
+    for N, dtype, split_k in itertools.product(hopper_wgmma.WIDE_WIDTHS, DTYPES, SPLITS):
+        W, B = operands(230, 450, N, dtype, 0.7)
+        A = encode(W, hopper_wgmma.FORMAT).to("cuda")
+        C = torch.empty(N, 230, dtype=dtype, device="cuda").T
+        cuda._multiply(A, B.cuda(), C, hopper_wgmma.layout_of(A, N, 1, split_k))
+        accuracy.check(C.cpu(), W, B)
+        yield f"{hopper_wgmma.FORMAT} wide 230x450 N={N} {dtype} split_k={split_k}"
 
 
 def products_of(format: str) -> Iterator[str]:

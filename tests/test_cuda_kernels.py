@@ -111,6 +111,22 @@ def test_strips_of_every_width(format: str, levels: int, dtype: torch.dtype) -> 
             assert torch.equal(C, spmm(A, B))
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("levels", [0, 1])
+@pytest.mark.parametrize("format", STRIPS)
+def test_wide_strips_of_few_rows(format: str, levels: int, dtype: torch.dtype) -> None:
+    """What `layout_of` leaves to large matrices; here row blocks have partial sums."""
+    for sparsity, M, split_k in ((0.3, 300, 1.5), (0.6, 2000, 4), (0.97, 500, 1)):
+        W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
+        A = encode(W, format, levels=levels).to("cuda")
+        for N in (*hopper_wgmma.WIDE_WIDTHS, 150, 300):
+            layout = hopper_wgmma.layout_of(A, N, 1, split_k)
+            B = activations(1210, N, dtype, seed=N).cuda()
+            C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
+            cuda._multiply(A, B, C, layout)
+            accuracy.check(C.cpu(), W, B.cpu())
+
+
 @pytest.mark.parametrize("N", [8, 64])
 @pytest.mark.parametrize("format", ZERO_ROW + STRIPS)
 def test_launches_follow_each_other_closely(format: str, N: int) -> None:

@@ -15,12 +15,14 @@ from lab_utils.backends.simt import Machine
 from lab_utils.formats import ZeroRow24Strips
 from lab_utils.patterns import PATTERNS, random_sparse
 
+WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130)
+
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("levels", [0, 1])
 def test_every_width_and_tail(levels, dtype) -> None:
-    """N = 1 to 64 and in passes beyond; M and K that no chunk divides; last strips without rows."""
-    for N, (M, K) in itertools.product((1, 17, 25, 33, 41, 49, 64, 70), ((65, 193), (150, 800))):
+    """All blocks, and passes; M and K that no chunk divides; last strips without rows."""
+    for N, (M, K) in itertools.product(WIDTHS, ((65, 193), (200, 800))):
         W = random_sparse(M, K, 0.6, dtype=dtype, seed=N, mean=0.5)
         product(ZeroRow24Strips.encode(W, levels=levels), W, N)
 
@@ -55,9 +57,9 @@ def test_shares_are_everything_once_and_equal(blocks) -> None:
     W = random_sparse(1100, 900, 0.8)
     W[:300] = random_sparse(300, 900, 0.3)  # five row blocks, of which one is three times as dense
     A = ZeroRow24Strips.encode(W)
-    rows, rounds, costs = row_blocks.row_blocks_of(A), A.rounds, row_blocks._costs(A)
+    rows, rounds, costs = row_blocks.row_blocks_of(A, 16), A.rounds, row_blocks._costs(A, 16)
     blocks = min(blocks, rows * rounds)
-    slots, shares = row_blocks.share_out(A, blocks)
+    slots, shares = row_blocks.share_out(A, blocks, 16)
     done, bytes_, slots_of = torch.zeros(rows, rounds), torch.zeros(blocks), {}
     for block in range(blocks):
         mine = shares.segments[shares.first_segment[block] : shares.first_segment[block + 1]]
@@ -85,9 +87,9 @@ def test_whole_row_blocks_come_first() -> None:
 def test_shares_are_found_once() -> None:
     A = ZeroRow24Strips.encode(random_sparse(100, 100, 0.5))
     again = ZeroRow24Strips.of_valid(A.shape, A.dtype, A.arrays, A.constants)
-    found = row_blocks.share_out(A, 2)
-    assert row_blocks.share_out(again, 2) is found
-    assert row_blocks.share_out(A.clone(), 2) is not found
+    found = row_blocks.share_out(A, 2, 16)
+    assert row_blocks.share_out(again, 2, 16) is found
+    assert row_blocks.share_out(A.clone(), 2, 16) is not found
 
 
 @pytest.mark.parametrize("levels", [0, 1])
@@ -113,10 +115,10 @@ def test_a_trace_counts_what_the_layout_promises(levels) -> None:
 
 def test_explain_names_the_blocks_and_the_format_for_few_columns() -> None:
     A = ZeroRow24Strips.encode(random_sparse(600, 480, 0.9))
-    plan = explain(A, activations(480, 100), backend="emulator")
+    plan = explain(A, activations(480, 150), backend="emulator")
     assert plan.kernel == "zero_row_24_strips_wgmma"
-    assert plan.choices["columns"] == "2 x 56 of C; A is read 2 times"
-    assert plan.choices["shares"].startswith("3 row blocks of 256, 3 rounds each: 3.0 rounds")
+    assert plan.choices["columns"] == "2 x 96 of C; A is read 2 times"
+    assert plan.choices["shares"].startswith("4 row blocks of 192, 3 rounds each: 3.0 rounds")
     assert plan.choices["values"].endswith("entries of their chunks")
     few = explain(A, activations(480, 16), backend="emulator").choices["columns"]
     assert few == "24 of C at once; for 16 columns and fewer, zero_row_24 is the format"
@@ -194,4 +196,4 @@ def test_other_gpus_are_refused_by_name(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 5)
     told = cuda.format_problem("zero_row_24_strips", device)
-    assert "needs wgmma.sp to select by any metadata; on NVIDIA A100, 5 of 768 self-tests" in told
+    assert "needs wgmma.sp to select by any metadata; on NVIDIA A100, 5 of 1024 self-tests" in told

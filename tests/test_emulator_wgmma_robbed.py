@@ -23,7 +23,7 @@ SYNCHRONISES = re.compile(
     r"|(?:sparse|dense)\.wait\(\)|wait_for_previous_grid\(\)|wgmma_(?:fence|commit|wait<\d>)\(\)"
 )
 # Kernels that the product here does not use: they are not compiled each time.
-OTHERS = re.compile(r"case (?:24|32|48|56|64): return launch<.*;")
+OTHERS = re.compile(r"case (?:24|32|48|56|64|96|128): return launch<.*;")
 BF16 = "launch_width<__nv_bfloat16>(p, stream)"
 LAUNCHER = """
 extern "C" __attribute__((visibility("default"))) int lscd_cuda_wgmma(

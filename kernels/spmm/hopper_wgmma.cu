@@ -34,11 +34,12 @@ struct WgmmaKernel {
     // Whether there are registers for sums of entries that no product has to be waited for.
     static constexpr bool APART = BLOCK_N <= 32;
     using Sums = float[BLOCK_N / 8][4];
+    static constexpr int WARPS = wgmma_warps(BLOCK_N), ROWS = row_block(BLOCK_N);
 
     const WgmmaProblem& p;
     int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
     DenseRing<BLOCK_N> dense;
-    SparseRing sparse;
+    SparseRing<WARPS> sparse;
     uint32_t masks[4];  // rank_mask of each half of each step
     Sums sum = {}, of_entries = {};
     uint32_t a[TILES][4];  // A registers of a step
@@ -138,9 +139,9 @@ struct WgmmaKernel {
 #pragma unroll
             for (int r = 0; r < 4; r++) {
                 int row = strip * STRIP_ROWS + lane / 4 + r / 2 * 8, n = i * 8 + lane % 4 * 2 + r % 2;
-                int m = row_block * ROW_BLOCK + row, column = blockIdx.y * BLOCK_N + n;
+                int m = row_block * ROWS + row, column = blockIdx.y * BLOCK_N + n;
                 if (slot >= 0)
-                    st_global(p.partial + (place * BLOCK_N + n) * ROW_BLOCK + row, sum[i][r]);
+                    st_global(p.partial + (place * BLOCK_N + n) * ROWS + row, sum[i][r]);
                 else if (m < p.M && column < p.N)
                     round_to(static_cast<T*>(p.C) + column * p.ldc + m, sum[i][r]);
             }
@@ -156,7 +157,7 @@ struct WgmmaKernel {
 #pragma unroll 1
         while (segment < __ldg(mine + 1)) {  // read anew: a register less in the loop over chunks
             uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment++));
-            if (int(s.x) * WGMMA_WARPS + strip >= p.strips) {
+            if (int(s.x) * WARPS + strip >= p.strips) {
                 dense.pass(s.z - s.y);
                 continue;
             }
@@ -168,7 +169,7 @@ struct WgmmaKernel {
 };
 
 template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(32 * WGMMA_WARPS, 1)
+__global__ void __launch_bounds__(32 * wgmma_warps(BLOCK_N), 1)
     hopper_wgmma(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -183,10 +184,11 @@ __global__ void __launch_bounds__(32 * WGMMA_WARPS, 1)
 template <class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = DenseTile<BLOCK_N>;
+    constexpr int WARPS = wgmma_warps(BLOCK_N);
     bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
     if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_wgmma<T, BLOCK_N>;
-    int rings = WGMMA_WARPS * p.stages * p.stage_bytes;
+    int rings = WARPS * p.stages * p.stage_bytes;
     int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
@@ -194,9 +196,9 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     auto error = launch_grid(expand_dense<BLOCK_N>, p, of_all_passes(p.rounds * Tile::EIGHTS), DENSE_ROWS,
                              0, stream);
     dim3 grid = of_all_passes(p.blocks), rows = of_all_passes(p.shared_rows * (BLOCK_N / 8));
-    if (!error) error = launch_grid(kernel, p, grid, 32 * WGMMA_WARPS, bytes, stream);
+    if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
     if (error || !p.shared_rows) return error;
-    return launch_grid(add_slots<T, BLOCK_N>, p, rows, ROW_BLOCK, 0, stream);
+    return launch_grid(add_slots<T, BLOCK_N>, p, rows, row_block(BLOCK_N), 0, stream);
 }
 
 template <class T>
@@ -208,6 +210,8 @@ cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
         case 48: return launch<T, 48>(p, stream);
         case 56: return launch<T, 56>(p, stream);
         case 64: return launch<T, 64>(p, stream);
+        case 96: return launch<T, 96>(p, stream);
+        case 128: return launch<T, 128>(p, stream);
         default: return cudaErrorInvalidValue;
     }
 }

@@ -10,8 +10,11 @@ constexpr int STRIP_ROWS = 16, ROUND_COLS = 192;  // of a chunk: four tiles of 1
 constexpr int ENTRIES = 576, STEP_BYTES = 32;     // bytes of a chunk before its entries; of eight entries
 constexpr int DENSE_ROWS = ROUND_COLS / 3 * 4;    // of B' in a round: three rows of B and one of zeros
 
+// Warps of a thread block: as many as have registers for their sums.
+constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : 12; }
+constexpr int MOST_WARPS = wgmma_warps(8);
 // A row block is what a thread block works on: 64 rows for each of its warpgroups, a strip a warp.
-constexpr int WGMMA_WARPS = 16, ROW_BLOCK = WGMMA_WARPS * STRIP_ROWS;
+constexpr int row_block(int block_n) { return wgmma_warps(block_n) * STRIP_ROWS; }
 
 // Rounds [first, last) of a row block. Its sums go to C, where `slot` is -1, or to partial[slot].
 struct __align__(16) Segment {
@@ -23,8 +26,8 @@ struct __align__(16) SharedRows {
     int32_t row_block, first, last, unused;
 };
 
-// A: data, chunk_start (in 16 bytes); partial [passes][slots][BLOCK_N][ROW_BLOCK], where a pass is
-// BLOCK_N columns of C.
+// A: data, chunk_start (in 16 bytes); partial [passes][slots][BLOCK_N][row_block], where a
+// pass is BLOCK_N columns of C.
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A
     int32_t block_n, blocks;         // thread blocks of a pass
@@ -48,16 +51,23 @@ struct WgmmaProblem : Problem {
     }
 };
 
-// The tile of B' that a round meets, [k'][n]: as wide as a swizzle. wgmma may use fewer columns.
-template <int BLOCK_N>
+// The tile of B' that a round meets, [k'][n]: as wide as a swizzle, or two such parts, one behind the
+// other. wgmma may use fewer columns.
+template <int BLOCK_N, int ROWS = DENSE_ROWS>
 struct DenseTile {
-    static constexpr int WIDTH = BLOCK_N <= 32 ? 32 : 64, ROW_BYTES = WIDTH * 2;
-    static constexpr int BYTES = DENSE_ROWS * ROW_BYTES, EIGHTS = WIDTH / 8;
-    // Sixteen bytes of row k, columns 8 i to 8 i + 7, lie where number i ^ this would.
-    __host__ __device__ static constexpr int swizzle(int k) { return WIDTH == 64 ? k % 8 : k / 2 % 4; }
+    static constexpr int PART = BLOCK_N <= 32 ? 32 : 64, WIDTH = BLOCK_N <= 64 ? PART : 2 * PART;
+    static constexpr int ROW_BYTES = PART * 2, PART_BYTES = ROWS * ROW_BYTES;
+    static constexpr int BYTES = PART_BYTES * (WIDTH / PART), EIGHTS = WIDTH / 8;
+    // Sixteen bytes of row k, columns 8 i to 8 i + 7 of a part, lie where number i ^ this would.
+    __host__ __device__ static constexpr int swizzle(int k) { return PART == 64 ? k % 8 : k / 2 % 4; }
+    // Of row k, columns 8 i to 8 i + 7.
+    __host__ __device__ static constexpr int offset(int k, int i) {
+        constexpr int IN_PART = PART / 8;
+        return i / IN_PART * PART_BYTES + k * ROW_BYTES + (i % IN_PART ^ swizzle(k)) * 16;
+    }
     // From row k on; the sum has no carry.
     __device__ static uint64_t descriptor(Address at, int k) {
-        uint64_t first = n_major<ROW_BYTES>(at, 8 * ROW_BYTES);
+        uint64_t first = n_major<ROW_BYTES>(at, PART_BYTES);
         return first >> 32 << 32 | uint32_t(uint32_t(first) + (k * ROW_BYTES >> 4));
     }
 };

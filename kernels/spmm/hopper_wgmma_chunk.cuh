@@ -64,7 +64,7 @@ __device__ __forceinline__ void add_entries(float (&sum)[BLOCK_N / 8][4], Addres
 #pragma unroll
         for (int n = 0; n < BLOCK_N; n += 32) {
             uint32_t b[4];
-            ldmatrix_x4_trans(b, row ^ n * 2);
+            ldmatrix_x4_trans(b, (row ^ n % Tile::PART * 2) + n / Tile::PART * Tile::PART_BYTES);
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 if (n + 8 * i < BLOCK_N) mma_m16n8k8<T>(sum[n / 8 + i], a0, a1, b[i]);

@@ -11,7 +11,7 @@ namespace {
 // next, for each warp; mbarriers of rings, and behind each, IN_LINE further on, where in its stage the
 // chunk lies; tiles; rings.
 constexpr int LEFT = 64, NEXT_TILE = 128, RING_BARRIERS = 384, DENSE_TILES = 2048;
-constexpr int MOST_TILES = LEFT / 8, IN_LINE = MOST_STAGES * WGMMA_WARPS * 8;
+constexpr int MOST_TILES = LEFT / 8, IN_LINE = MOST_STAGES * MOST_WARPS * 8;
 static_assert(RING_BARRIERS + 2 * IN_LINE <= DENSE_TILES);
 
 // One lane makes a warp's mbarriers, each for one arrival; then all of its lanes may use them.
@@ -27,7 +27,8 @@ __device__ __forceinline__ void begin_mbarriers(Address first, int count, int la
 template <int BLOCK_N>
 struct DenseRing {
     using Tile = DenseTile<BLOCK_N>;
-    using Tiles = Walk<false>;
+    using Tiles = Walk<0>;
+    static constexpr int WARPS = wgmma_warps(BLOCK_N);
 
     const WgmmaProblem& p;
     Address memory;  // of the block
@@ -82,7 +83,7 @@ struct DenseRing {
         if (lane) return;
         Tiles tiles = load_next();
         if (!tiles.more()) return;
-        if (left_before % WGMMA_WARPS == WGMMA_WARPS - 1) ld_dense(slot, tiles.at);
+        if (left_before % WARPS == WARPS - 1) ld_dense(slot, tiles.at);
         tiles.next(p, 0);
         store_next(tiles);
     }
@@ -96,11 +97,14 @@ struct DenseRing {
     }
 };
 
-// The chunks of a warp.
+// The chunks of a warp, one of so many.
+template <int WARPS>
 struct SparseRing {
+    using Chunks = Walk<WARPS>;
+
     const WgmmaProblem& p;
     int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
-    Walk<true> chunks;         // to be copied, by lane 0,
+    Chunks chunks;         // to be copied, by lane 0,
     int start = 0, end = 0;    // from here to there, in 16 bytes
     Address stage, barrier;    // of the chunk that is read next
     int stages_left = p.stages;
@@ -111,7 +115,7 @@ struct SparseRing {
           stage(memory + DENSE_TILES + p.tile_slots * tile_bytes + strip * p.stages * p.stage_bytes),
           barrier(memory + RING_BARRIERS + strip * p.stages * 8) {}
 
-    __device__ void locate(const Walk<true>& chunks, int& start, int& end) const {
+    __device__ void locate(const Chunks& chunks, int& start, int& end) const {
         if (!chunks.more()) return;
         start = __ldg(p.chunk_start() + chunks.at), end = __ldg(p.chunk_start() + chunks.at + 1);
     }
@@ -125,7 +129,7 @@ struct SparseRing {
 
     // Every stage by a lane of its own.
     __device__ void fill() {
-        Walk<true> mine = chunks;
+        Chunks mine = chunks;
         mine.skip(p, strip, lane);
         begin_mbarriers(barrier, p.stages, lane);
         if (lane < p.stages) {

@@ -28,9 +28,8 @@ struct ExpandDense {
         wait_for_previous_grid();  // B is its, and the tiles may still be read
 #pragma unroll
         for (int i = 0; i < 8; i++) half[i] = load(k, i);
-        auto* to = static_cast<uint8_t*>(p.tiles) + (int64_t(pass) * p.rounds + round) * Tile::BYTES +
-                   row * Tile::ROW_BYTES;
-        st_global(reinterpret_cast<uint4*>(to) + (eight ^ Tile::swizzle(row)),
+        auto* to = static_cast<uint8_t*>(p.tiles) + (int64_t(pass) * p.rounds + round) * Tile::BYTES;
+        st_global(reinterpret_cast<uint4*>(to + Tile::offset(row, eight)),
                   uint4{half[0] | half[1] << 16, half[2] | half[3] << 16, half[4] | half[5] << 16,
                         half[6] | half[7] << 16});
     }

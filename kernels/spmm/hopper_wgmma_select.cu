@@ -13,8 +13,7 @@ constexpr int PROBE_ROWS = 128, FIRST_ROW = 64;
 
 template <class T, int COLS, int STEP>
 struct Probe {
-    using Tile = DenseTile<COLS>;
-    static constexpr int BYTES = PROBE_ROWS * Tile::ROW_BYTES;
+    using Tile = DenseTile<COLS, PROBE_ROWS>;
 
     Address memory;
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, first_row = threadIdx.x / 32 * 16;
@@ -26,8 +25,8 @@ struct Probe {
             int k = i / PAIRS, n = i % PAIRS * 2, mine = k - FIRST_ROW;
             bool met = mine >= 0 && mine < 32 && n < COLS;
             float nan = __int_as_float(0x7fffffff);
-            Address at = memory + k * Tile::ROW_BYTES + ((n / 8 ^ Tile::swizzle(k)) << 4) + n % 8 * 2;
-            st_shared(at, met ? two<T>(x.b_or_nan(mine, n), x.b_or_nan(mine, n + 1)) : two<T>(nan, nan));
+            st_shared(memory + Tile::offset(k, n / 8) + n % 8 * 2,
+                      met ? two<T>(x.b_or_nan(mine, n), x.b_or_nan(mine, n + 1)) : two<T>(nan, nan));
         }
         async_proxy_fence();
         __syncthreads();
@@ -84,7 +83,7 @@ __global__ void __launch_bounds__(128) wgmma_sp_selects(int32_t* wrong) {
 
 template <class T, int COLS, int STEP>
 cudaError_t launch(int32_t*& wrong, cudaStream_t stream) {
-    cudaLaunchConfig_t config = {dim3(PROBES), dim3(128), size_t(Probe<T, COLS, STEP>::BYTES), stream,
+    cudaLaunchConfig_t config = {dim3(PROBES), dim3(128), size_t(Probe<T, COLS, STEP>::Tile::BYTES), stream,
                                  nullptr, 0};
     cudaError_t error = cudaLaunchKernelEx(&config, wgmma_sp_selects<T, COLS, STEP>, wrong);
     wrong += PROBES * 4;
@@ -102,11 +101,12 @@ cudaError_t launch_width(int32_t*& wrong, cudaStream_t stream) {
 
 }  // namespace
 
-// wrong [6][4][8][4]: of 24, 32, ... 64 columns; of fp16, steps 0 and 1, and of bf16.
+// wrong [8][4][8][4]: of 24, 32, ... 64, 96 and 128 columns; of fp16, steps 0 and 1, and of bf16.
 cudaError_t launch_wgmma_select(int32_t* wrong, cudaStream_t stream) {
     cudaError_t (*widths[])(int32_t*&, cudaStream_t) = {launch_width<24>, launch_width<32>,
                                                          launch_width<40>, launch_width<48>,
-                                                         launch_width<56>, launch_width<64>};
+                                                         launch_width<56>, launch_width<64>,
+                                                         launch_width<96>, launch_width<128>};
     for (auto launch_one : widths)
         if (cudaError_t error = launch_one(wrong, stream)) return error;
     return cudaSuccess;

@@ -10,6 +10,8 @@ namespace {
 // thread a row.
 template <class T, int BLOCK_N>
 struct AddSlots {
+    static constexpr int ROWS = row_block(BLOCK_N);
+
     const WgmmaProblem& p;
     int shared = blockIdx.x / (BLOCK_N / 8), first_n = blockIdx.x % (BLOCK_N / 8) * 8;
     int row = threadIdx.x, pass = blockIdx.y;
@@ -17,7 +19,7 @@ struct AddSlots {
     __device__ void run() const {
         uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
         float sum[8] = {};
-        int m = rows.x * ROW_BLOCK + row, n0 = pass * BLOCK_N + first_n;
+        int m = rows.x * ROWS + row, n0 = pass * BLOCK_N + first_n;
         wait_for_previous_grid();
         if (m >= p.M) return;  // strips that A does not have write no sums
         for (int slot = rows.y; slot < int(rows.z); slot++)
@@ -28,12 +30,12 @@ struct AddSlots {
             if (n0 + n < p.N) round_to(static_cast<T*>(p.C) + (n0 + n) * p.ldc + m, sum[n]);
     }
     __device__ const float* partial(int slot, int n) const {
-        return p.partial + ((int64_t(pass) * p.slots + slot) * BLOCK_N + n) * ROW_BLOCK + row;
+        return p.partial + ((int64_t(pass) * p.slots + slot) * BLOCK_N + n) * ROWS + row;
     }
 };
 
 template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(ROW_BLOCK) add_slots(const __grid_constant__ WgmmaProblem p) {
+__global__ void __launch_bounds__(row_block(BLOCK_N)) add_slots(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();
     AddSlots<T, BLOCK_N>{p}.run();

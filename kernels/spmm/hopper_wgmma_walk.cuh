@@ -5,9 +5,9 @@
 namespace lscd {
 namespace {
 
-// Rounds at < last of a segment; none is left: at = last. `STRIPS`: the chunks of one strip of each row
-// block, numbered through A; the last row block may be without it. Otherwise the tiles of B'.
-template <bool STRIPS>
+// Rounds at < last of a segment; none is left: at = last. STRIPS of a row block: the chunks of one of
+// them in each, numbered through A; the last row block may be without it. 0: the tiles of B'.
+template <int STRIPS>
 struct Walk {
     int segment, at, last;
 
@@ -23,7 +23,7 @@ struct Walk {
         at = last = 0;
         for (int end = __ldg(p.first_segment + blockIdx.x + 1); segment < end; segment++) {
             uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
-            int mine = s.x * WGMMA_WARPS + strip;
+            int mine = s.x * STRIPS + strip;
             if (STRIPS && mine >= p.strips) continue;
             int before = STRIPS ? mine * p.rounds : 0;
             at = before + s.y, last = before + s.z;

@@ -1,24 +1,26 @@
 """Launches of kernels/spmm/hopper_wgmma.cu, which multiplies zero_row_24_strips on sm_90.
 
-A thread block has 256 rows, a strip of 16 for each of its warps. In shared memory are a ring of
-chunks of A for each warp, and one of tiles of B' for all: B with rows of zeros, as wgmma reads it.
+A thread block has a strip of 16 rows for each of its warps. In shared memory are a ring of chunks
+of A for each warp, and one of tiles of B' for all: B with rows of zeros, as wgmma reads it.
 """
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from lab_utils.backends import hopper
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
-from lab_utils.backends.row_blocks import ROW_BLOCK, WARPS, row_blocks_of, share_out
+from lab_utils.backends.row_blocks import STRIP_ROWS, row_blocks_of, share_out
 from lab_utils.formats import ZeroRow24Strips
 
 FORMAT = ZeroRow24Strips.name
 INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
-WIDTHS = (24, 32, 40, 48, 56, 64)  # columns of C that a thread block has at once
+# Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
+NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
+WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster, or at .5 about as fast
 
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
@@ -58,8 +60,18 @@ class Layout:
 
     @property
     def tile_columns(self) -> int:
-        """Of a tile of B': the swizzle's."""
-        return 32 if self.block_n <= 32 else 64
+        """Of a tile of B': a swizzle's, or two."""
+        return next(columns for columns in (32, 64, 128) if self.block_n <= columns)
+
+    @property
+    def warps(self) -> int:
+        """Of a thread block."""
+        return 16 if self.block_n in NARROW_WIDTHS else 12
+
+    @property
+    def row_block(self) -> int:
+        """Rows of a thread block."""
+        return self.warps * STRIP_ROWS
 
     @property
     def tile_bytes(self) -> int:
@@ -67,7 +79,7 @@ class Layout:
 
     def _stages_beside(self, tiles: int) -> int:
         room = SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes
-        return min(hopper.MOST_STAGES, room // (WARPS * self.stage_bytes))
+        return min(hopper.MOST_STAGES, room // (self.warps * self.stage_bytes))
 
     @property
     def stages(self) -> int:
@@ -78,33 +90,46 @@ class Layout:
     @property
     def tile_slots(self) -> int:
         """Tiles of B' in shared memory."""
-        room = SHARED_BYTES - HEAD_BYTES - WARPS * self.stages * self.stage_bytes
+        room = SHARED_BYTES - HEAD_BYTES - self.warps * self.stages * self.stage_bytes
         return min(MOST_TILES, room // self.tile_bytes)
 
     @property
     def shared_bytes(self) -> int:
-        rings = WARPS * self.stages * self.stage_bytes
+        rings = self.warps * self.stages * self.stage_bytes
         return HEAD_BYTES + self.tile_slots * self.tile_bytes + rings
 
 
 def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
-    """A thread block on each multiprocessor, or `split_k` of them for a row block."""
-    passes = -(-N // WIDTHS[-1])
-    block_n = next(width for width in WIDTHS if width * passes >= N)
-    wanted = multiprocessors if split_k is None else round(split_k * row_blocks_of(A))
-    blocks = max(1, min(wanted, row_blocks_of(A) * A.rounds))
-    return Layout(block_n, passes, blocks, hopper.stage_bytes(A.largest_chunk))
+    """A thread block on each multiprocessor, or `split_k` of them for a row block.
+
+    Beyond 64 columns they are wide, if shared memory leaves room for rings of ENOUGH_STAGES, and if
+    each has a row block of its own: or else they write and add more partial sums than they save.
+    """
+    layout, wide = (_layout(A, N, widths) for widths in (NARROW_WIDTHS, WIDTHS))
+    fills = row_blocks_of(A, wide.warps) >= multiprocessors
+    if layout.passes > 1 and wide.stages >= ENOUGH_STAGES and fills:
+        layout = wide
+    rows = row_blocks_of(A, layout.warps)
+    wanted = multiprocessors if split_k is None else round(split_k * rows)
+    return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
+
+
+def _layout(A: ZeroRow24Strips, N: int, widths: tuple[int, ...]) -> Layout:
+    """Of one thread block, in as few passes as these widths allow."""
+    passes = -(-N // widths[-1])
+    block_n = next(width for width in widths if width * passes >= N)
+    return Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_chunk))
 
 
 def split_k_of(A: ZeroRow24Strips, layout: Layout) -> float:
     """Thread blocks for each row block."""
-    return layout.blocks / row_blocks_of(A)
+    return layout.blocks / row_blocks_of(A, layout.warps)
 
 
 def sums_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
     """Shape of a launch's partial sums."""
-    slots, _ = share_out(A, layout.blocks)
-    return layout.passes, slots, layout.block_n, ROW_BLOCK
+    slots, _ = share_out(A, layout.blocks, layout.warps)
+    return layout.passes, slots, layout.block_n, layout.row_block
 
 
 def tiles_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
@@ -135,7 +160,7 @@ def _problem_of(
 
 def launch_of(A: ZeroRow24Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
-    _, shares = share_out(A, layout.blocks)
+    _, shares = share_out(A, layout.blocks, layout.warps)
     read = {name: A.arrays[name] for name in READ} | shares._asdict()
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays)
@@ -145,7 +170,7 @@ def launch_of(A: ZeroRow24Strips, N: int, layout: Layout, place: Place = unmoved
 
 def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
     """What `explain` says of a launch."""
-    rows = row_blocks_of(A)
+    rows = row_blocks_of(A, layout.warps)
     columns = f"{layout.block_n} of C at once"
     if layout.passes > 1:
         columns = f"{layout.passes} x {layout.block_n} of C; A is read {layout.passes} times"
@@ -153,10 +178,11 @@ def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
     levels = "chunks of their own, every fourth" if A.levels else "entries of their chunks"
     return {
-        "blocks": f"{layout.blocks} of {32 * WARPS} threads, {layout.shared_bytes / 1024:.0f} KB "
-        f"shared memory, {layout.tile_slots} tiles of B, {layout.tile_bytes // 1024} KB each",
+        "blocks": f"{layout.blocks} of {32 * layout.warps} threads, "
+        f"{layout.shared_bytes / 1024:.0f} KB shared memory, "
+        f"{layout.tile_slots} tiles of B, {layout.tile_bytes // 1024} KB each",
         "columns": columns,
-        "shares": f"{rows} row blocks of {ROW_BLOCK}, {A.rounds} rounds each: "
+        "shares": f"{rows} row blocks of {layout.row_block}, {A.rounds} rounds each: "
         f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal bytes",
         "ring": f"{layout.stages} chunks under way in each warp",
         "values": f"groups of three weights have two slots; what is left over: {levels}",

@@ -1,7 +1,8 @@
 """Who multiplies what of a matrix in strips: equal bytes for all thread blocks of hopper_wgmma.
 
-A row block is 256 rows, a round 192 columns of it. Thread blocks get whole row blocks first, then
-rounds of the row blocks that are left: their sums are added up in the end.
+A row block has a strip of 16 rows for each warp of a thread block, a round 192 columns of it.
+Thread blocks get whole row blocks first, then rounds of the row blocks that are left: their sums
+are added up in the end.
 """
 
 from typing import NamedTuple
@@ -12,12 +13,12 @@ from torch import Tensor
 from lab_utils.backends.remembered import remembered
 from lab_utils.formats import ZeroRow24Strips
 
-WARPS = 16  # of a thread block; each has a strip of 16 rows
-ROW_BLOCK = 16 * WARPS
+STRIP_ROWS = 16
 
 
-def row_blocks_of(A: ZeroRow24Strips) -> int:
-    return -(-A.shape[0] // ROW_BLOCK)
+def row_blocks_of(A: ZeroRow24Strips, warps: int) -> int:
+    """For thread blocks of so many warps."""
+    return -(-A.strips // warps)
 
 
 class Shares(NamedTuple):
@@ -37,19 +38,19 @@ class Shares(NamedTuple):
         return int(self.shared[-1, 2]) if self.shared.numel() else 0
 
 
-def share_out(A: ZeroRow24Strips, blocks: int) -> tuple[int, Shares]:
-    """The chunks of A in `blocks` shares of equal bytes; how many slots they need."""
+def share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> tuple[int, Shares]:
+    """The chunks of A in equal bytes for `blocks` of `warps` each; how many slots they need."""
 
     def find() -> tuple[int, Shares]:
-        shares = _share_out(A, blocks)
+        shares = _share_out(A, blocks, warps)
         return shares.slots, Shares(*(array.int().to(A.device) for array in shares))
 
-    return remembered(A, blocks, find)
+    return remembered(A, (blocks, warps), find)
 
 
-def _share_out(A: ZeroRow24Strips, blocks: int) -> Shares:
+def _share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> Shares:
     """Shares, as int64 on the host."""
-    costs = _costs(A)  # [row blocks, rounds]
+    costs = _costs(A, warps)  # [row blocks, rounds]
     owner = _whole_row_blocks(costs.sum(1).tolist(), blocks)
     own, left = (owner >= 0).nonzero()[:, 0], (owner < 0).nonzero()[:, 0]
     free = torch.full((blocks,), costs.sum() / blocks, dtype=torch.float64)
@@ -64,11 +65,11 @@ def _share_out(A: ZeroRow24Strips, blocks: int) -> Shares:
     return Shares(torch.cat([parts, whole])[order].contiguous(), first, shared)
 
 
-def _costs(A: ZeroRow24Strips) -> Tensor:
+def _costs(A: ZeroRow24Strips, warps: int) -> Tensor:
     """Bytes, in units of 16, of each round of each row block [row blocks, rounds], on the host."""
     sizes = A.arrays["chunk_start"].long().diff().view(A.strips, A.rounds)
-    padded = torch.nn.functional.pad(sizes, (0, 0, 0, -A.strips % WARPS))
-    return padded.view(-1, WARPS, A.rounds).sum(1).cpu()
+    padded = torch.nn.functional.pad(sizes, (0, 0, 0, -A.strips % warps))
+    return padded.view(-1, warps, A.rounds).sum(1).cpu()
 
 
 def _whole_row_blocks(costs: list[int], blocks: int) -> Tensor:
