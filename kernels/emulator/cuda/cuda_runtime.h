@@ -51,7 +51,7 @@ namespace lscd {
 namespace {
 __align__(128) __thread unsigned char memory[simt::SHARED_LIMIT];
 [[maybe_unused]] const bool shared_is_known = [] {
-    simt::machine.shared_arrays.push_back([]() -> unsigned char* { return memory; });
+    simt::shared_arrays.push_back([]() -> unsigned char* { return memory; });
     return true;
 }();
 }  // namespace

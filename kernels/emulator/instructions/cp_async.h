@@ -48,7 +48,8 @@ void cp_async_wait(simt::Site site = simt::here()) {
     for (; groups.size() > pending; groups.pop_front())
         for (const simt::Copy& copy : groups.front()) {
             memcpy(block.shared + copy.to, copy.data, sizeof copy.data);
-            block.shadow.land(copy.to, sizeof copy.data, block.now(), copy.site);
+            block.shadow.note_write(copy.to, sizeof copy.data, simt::Block::lane->now(), copy.site,
+                                    simt::STORE);
         }
 }
 

@@ -75,7 +75,7 @@ inline Mbarrier& mbarrier_at(uint32_t address, Site site) {
     int64_t at = shared_offset("mbarrier", shared_memory(address), MBARRIER_BYTES, site);
     auto found = mbarriers().made.find(at);
     if (found == mbarriers().made.end()) block.fail(site, "no mbarrier has been made" + at_shared(at));
-    Moment now = block.now();
+    Moment now = Block::lane->now();
     const Touch& maker = found->second.maker;
     std::string wrong = block.shadow.write(at, MBARRIER_BYTES, now, site, ATOMIC);
     if (maker.races_with(now)) wrong = "a race: written by " + maker.text() + ", no barrier between";
@@ -85,7 +85,7 @@ inline Mbarrier& mbarrier_at(uint32_t address, Site site) {
 
 // `given`: also what this lane has done now.
 inline void give(Knowledge& given) {
-    Moment now = Block::current->now();
+    Moment now = Block::lane->now();
     given.learn(*now.known);
     given.learn(now.warp, now.time, 1u << now.lane);
 }
@@ -121,13 +121,13 @@ inline void mbarrier_init(Address address, int arrivals, simt::Site site = simt:
     int64_t at = memory - block.shared;
     if (arrivals < 1) block.fail(site, "mbarrier" + simt::at_shared(at) + " of no arrivals");
     simt::Touch maker;
-    maker.add(block.now(), site);
+    maker.add(simt::Block::lane->now(), site);
     simt::Mbarrier made = {at, site, maker, arrivals, block.clocks++};
     simt::mbarriers().made.insert_or_assign(at, made);
 }
 
 inline void mbarrier_init_fence() {
-    simt::Moment now = simt::Block::current->now();
+    simt::Moment now = simt::Block::lane->now();
     for (auto& [at, one] : simt::mbarriers().made)
         one.fenced |= one.maker.warp == now.warp && one.maker.lanes == 1u << now.lane;
 }

@@ -92,7 +92,7 @@ namespace lscd {
 
 inline void async_proxy_fence(simt::Site site = simt::here()) {
     simt::Touch made;
-    made.add(simt::Block::current->now(), site);
+    made.add(simt::Block::lane->now(), site);
     auto& fences = simt::Block::lane->states.of<simt::Fences>().all;
     fences.push_back({made, simt::Block::current->shadow.now()});
 }
@@ -134,7 +134,7 @@ template <class T, int N>
 void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, uint64_t b, uint32_t adds,
                   simt::Site site = simt::here()) {
     simt::Product mine = {d[0], nullptr, nullptr, a, b, adds != 0};
-    int row = simt::Block::lane->warp % simt::WARPS_OF_GROUP * 16 + simt::Block::lane->lane % 16;
+    int row = simt::Block::lane->warp->number % simt::WARPS_OF_GROUP * 16 + simt::Block::lane->lane % 16;
     bool reads_a = simt::Block::lane->lane < 16;  // the request has the first unit of 16 rows, and columns
     simt::Described matrix(reads_a ? a : b, true);
     int64_t at = int64_t(matrix.address(reads_a ? row : row % N, 0)) - simt::SHARED_BASE;

@@ -47,11 +47,9 @@ struct Described {
         if (!swizzle) return "a descriptor without swizzle, which the emulator does not know";
         if (descriptor >> 49 & 7 || start >> 7 & mask())
             return "a matrix that does not begin at a line that is a multiple of 8";
-        int64_t bytes = Block::current->shadow.bytes();
         for (int64_t at : units(0, rows, depth))
-            if (at < 0 || at + UNIT > bytes)
-                return "shared address " + std::to_string(at) + ": out of bounds, the block has " +
-                       std::to_string(bytes) + " bytes";
+            if (std::string outside = Block::current->shadow.outside(at, UNIT); !outside.empty())
+                return "shared address " + std::to_string(at) + ": " + outside;
         return "";
     }
 

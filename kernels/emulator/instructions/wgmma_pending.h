@@ -68,25 +68,25 @@ inline std::string unfenced(const Cell& cell, const Moment& now) {
 
 // A warp's last lane stands for it: where only one lane has waited for what lies there, that is the
 // first.
-inline Moment moment_of(const Warp& warp) { return Block::current->moment_of(*warp.lanes[31]); }
+inline Moment now_of(const Warp& warp) { return warp.lanes[31]->now(); }
 
 // From now on a warp reads these units. What is wrong with that, or nothing.
 inline std::string begin_reads(const Warp& warp, const std::vector<int64_t>& units, Site site) {
-    Moment now = moment_of(warp);
+    Moment now = now_of(warp);
     for (int64_t unit : units)
         for (int64_t at = unit; at < unit + UNIT; at++) {
             Cell& cell = Block::current->shadow[at];
             std::string wrong = cell.unreadable(now);
             if (wrong.empty()) wrong = unfenced(cell, now);
             if (!wrong.empty()) return "wgmma of 16 bytes" + at_shared(unit) + ": " + wrong;
-            cell.reading++, cell.reader = {"a wgmma", warp.number, site};
+            cell.reading++, cell.reader = {warp.number, now.time, 0, site};
         }
     return "";
 }
 
 // It has been waited for: it counts as a read made now.
 inline void end_reads(const Warp& warp, const Wgmma& one) {
-    Moment now = moment_of(warp);
+    Moment now = now_of(warp);
     for (int64_t unit : one.units)
         for (int64_t at = unit; at < unit + UNIT; at++) {
             Cell& cell = Block::current->shadow[at];

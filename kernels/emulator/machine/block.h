@@ -39,45 +39,34 @@ class Block {
     std::string fault;
 
     explicit Block(const Launch& launch)
-        : stacks(size_t(launch.threads.x) * launch.threads.y * launch.threads.z), launch(launch),
-          counter{launch.number} {}
+        : stacks(launch.threads.count()), launch(launch), counter{launch.number} {}
 
     // Runs all threads of block `number` to their ends, or to the first fault.
     void run(int number, bool watch) {
         prepare(number), watched = watch, current = this;
-        for (;;) {
-            bool moved = false, over = true;
-            for (Warp& warp : warps)
+        for (bool moved = true; moved && fault.empty();) {
+            moved = false;
+            for (Warp& warp : warps)  // one may have done what another waits for
                 while (fault.empty() && advance(warp)) moved = true;
-            if (moved && fault.empty()) continue;  // one may have done what another waits for
-            for (const Lane& one : lanes) over &= one.state == Lane::ended;
-            if (over || !fault.empty()) break;
-            if (!meet_all(Group::block, 0, warps.size())) stuck();
+            if (!moved) moved = meet_all(Group::block, 0, warps.size());
         }
-        if (fault.empty()) leave();
+        bool over = true;
+        for (const Warp& warp : warps) over &= !warp.alive;
+        if (fault.empty()) over ? leave() : stuck();
         for (Warp& warp : warps) count(warp);
         current = nullptr;
     }
 
     // --- what lanes call ---
 
-    void note(const Access& access) {
-        warps[size_t(lane->warp)].accesses[size_t(lane->lane)].push_back(access);
-    }
-
     // Ends the launch with a fault of this lane.
     [[noreturn]] void fail(Site site, const std::string& what) {
-        accuse(site, lane->warp, ", lane " + std::to_string(lane->lane) + ": " + what);
+        accuse(site, lane->warp->number, ", lane " + std::to_string(lane->lane) + ": " + what);
         lane->fiber.suspend();
         __builtin_unreachable();
     }
 
     Lane& lane_of(int warp, int lane) { return *warps[size_t(warp)].lanes[lane]; }
-
-    Moment now() const { return moment_of(*lane); }
-    Moment moment_of(const Lane& one) const {
-        return {one.warp, one.lane, warps[size_t(one.warp)].time, &one.known};
-    }
 
     // Suspends this lane until all that it meets have come to the same place.
     void meet(const Meeting& meeting) {
@@ -110,22 +99,23 @@ class Block {
         index = {n % grid.x, n / grid.x % grid.y, n / grid.x / grid.y};
         number = block, shared = nullptr, fault.clear(), states = States();
         shadow.reset(size_t(launch.shared_bytes));
-        lanes = std::vector<Lane>(size_t(size.x) * size.y * size.z);
+        lanes = std::vector<Lane>(size.count());
         warps = std::vector<Warp>((lanes.size() + 31) / 32);
         clocks = int(warps.size());
-        for (size_t w = 0; w < warps.size(); w++) warps[w].number = int(w);
         for (unsigned i = 0; i < lanes.size(); i++) {
-            lanes[i].warp = int(i / 32), lanes[i].lane = int(i % 32);
+            Warp& warp = warps[i / 32];
+            warp.number = int(i / 32), warp.lanes[i % 32] = &lanes[i];
+            warp.present = warp.alive |= 1u << i % 32;
+            lanes[i].warp = &warp, lanes[i].lane = int(i % 32);
             lanes[i].thread = {i % size.x, i / size.x % size.y, i / size.x / size.y};
             lanes[i].fiber.start(stacks.stack(i), stacks.bytes(), live);
-            warps[i / 32].lanes[i % 32] = &lanes[i], warps[i / 32].present |= 1u << i % 32;
         }
     }
 
     // The life of a lane.
     static void live() {
         current->launch.kernel();
-        lane->state = Lane::ended;
+        lane->state = Lane::ended, lane->warp->alive &= ~(1u << lane->lane);
         lane->fiber.suspend();
     }
 
@@ -137,7 +127,7 @@ class Block {
             if (!one || one->state != Lane::ready) continue;
             lane = one, moved = true;
             one->fiber.resume();
-            if (!fault.empty()) return false;
+            if (!fault.empty()) return true;
         }
         size_t of_group = size_t(warp.number) / WARPS_OF_GROUP * WARPS_OF_GROUP;
         return meet_all(Group::warp, size_t(warp.number), 1) ||
@@ -150,7 +140,7 @@ class Block {
         for (Lane* one : warps[first].lanes) {
             if (!one || one->state != Lane::meeting || one->at.group != group) continue;
             bool all = true;
-            for (size_t w = first; all && w < first + count; w++) all = warps[w].has_come(*one);
+            for (size_t w = first; all && w < first + count; w++) all = warps[w].has_come(one->at);
             if (all) return act(*one, &warps[first], count), true;
             if (count > 1) break;  // they wait for all
         }
@@ -158,22 +148,19 @@ class Block {
     }
 
     void act(Lane& first, Warp* group, size_t count_of) {
-        void* brought[MOST_THREADS];
         uint32_t together = 0;
         for (size_t w = 0; w < count_of; w++) {
             together = group[w].awaited(first.at);
-            if (together == group[w].alive()) count(group[w]);
-            for (size_t i = 0; i < 32; i++)
-                if (together >> i & 1) brought[32 * w + i] = group[w].lanes[i]->at.brought;
+            if (together == group[w].alive) count(group[w]);
         }
         const char* whole = first.at.whole;
         std::string wrong = whole && ~together
                                 ? whole + (" needs all 32 lanes, not " + lanes_text(together))
-                                : first.at.action({first.at.site, group, together, brought});
+                                : first.at.action({first.at.site, group, together});
         for (size_t w = 0; w < count_of; w++)
             for (uint32_t left = group[w].awaited(first.at); left; left &= left - 1)
                 group[w].lanes[__builtin_ctz(left)]->state = Lane::ready;
-        if (!wrong.empty()) accuse(first.at.site, first.warp, ": " + wrong);
+        if (!wrong.empty()) accuse(first.at.site, first.warp->number, ": " + wrong);
     }
 
     // The end of a block: what is under way must not outlive it.

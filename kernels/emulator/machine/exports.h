@@ -10,7 +10,7 @@
 // Global memory, workers and the watched block of what is launched next; forgets what was counted.
 LSCD_EMULATOR_EXPORT void lscd_emulator_reset(const lscd::simt::Array* arrays, int32_t count,
                                               int32_t threads, int64_t watched) {
-    lscd::simt::machine.reset(arrays, count, threads, watched);
+    lscd::simt::machine = {{arrays, arrays + count}, threads, watched};
 }
 
 // Why the last launch failed, or an empty text.

@@ -12,23 +12,10 @@ namespace lscd::simt {
 struct Index {
     unsigned x, y, z;
 
+    size_t count() const { return size_t(x) * y * z; }
     std::string text() const {
         return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
     }
-};
-
-// Lanes that have come to one place, and what each has brought, by 32 * warp + lane.
-struct Party {
-    Site site;
-    struct Warp* warps;  // the first
-    uint32_t lanes;      // of one warp
-    void* const* brought;
-
-    template <class T>
-    T& of(int lane) const {
-        return *static_cast<T*>(brought[lane]);
-    }
-    bool has(int lane) const { return lanes >> lane & 1; }
 };
 
 enum class Group { warp, warpgroup, block };
@@ -40,7 +27,7 @@ struct Meeting {
     Site site = {nullptr, 0};
     Group group = Group::warp;
     uint32_t lanes = 0;
-    std::string (*action)(const Party&) = nullptr;
+    std::string (*action)(const struct Party&) = nullptr;
     void* brought = nullptr;
     const char* whole = nullptr;  // the instruction, if it needs all lanes of the warp
 
@@ -55,7 +42,8 @@ struct Lane {
 
     Fiber fiber;
     State state = ready;
-    int warp, lane;
+    struct Warp* warp;
+    int lane;
     Index thread;
     Meeting at;                           // of those who meet
     std::function<bool()> over;           // of those who wait for something else: whether it is,
@@ -65,9 +53,7 @@ struct Lane {
     bool after_grid = false;  // whether it has waited for the grid before
     States states;
 
-    bool meets(const Lane& other) const {
-        return state == meeting && other.state == meeting && at == other.at;
-    }
+    Moment now() const;
     std::string whereabouts() const {
         if (state == ended) return "have ended";
         if (state == waiting) return "wait for " + awaits();
@@ -78,28 +64,39 @@ struct Lane {
 };
 
 struct Warp {
-    int number = 0, time = 1;  // of its clock
-    uint32_t present = 0;      // lanes that the block has
+    int number = 0, time = 1;         // of its clock
+    uint32_t present = 0, alive = 0;  // lanes that the block has, and that have not ended
     Lane* lanes[32] = {};
     Accesses accesses;  // since it last met
     States states;
 
-    uint32_t alive() const {
-        uint32_t mask = 0;
-        for (int i = 0; i < 32; i++)
-            if (lanes[i] && lanes[i]->state != Lane::ended) mask |= 1u << i;
-        return mask;
-    }
-    // Its lanes that one which has come waits for: of its own warp those that have not ended.
+    // Its lanes that one which has come waits for.
     uint32_t awaited(const Meeting& by) const {
-        return by.group == Group::warp ? by.lanes & alive() : by.group == Group::block ? present : ~0u;
+        return by.group == Group::warp ? by.lanes & alive : by.group == Group::block ? present : ~0u;
     }
-    bool has_come(const Lane& first) const {
-        uint32_t awaited = this->awaited(first.at);
+    bool has_come(const Meeting& meeting) const {
+        uint32_t awaited = this->awaited(meeting);
         for (int i = 0; i < 32; i++)
-            if (awaited >> i & 1 && !(lanes[i] && lanes[i]->meets(first))) return false;
+            if (awaited >> i & 1)
+                if (!lanes[i] || lanes[i]->state != Lane::meeting || !(lanes[i]->at == meeting))
+                    return false;
         return true;
     }
+};
+
+inline Moment Lane::now() const { return {warp->number, lane, warp->time, &known}; }
+
+// Lanes that have come to one place, with what each has brought, by 32 * warp + lane.
+struct Party {
+    Site site;
+    Warp* warps;     // the first
+    uint32_t lanes;  // of one warp
+
+    template <class T>
+    T& of(int lane) const {
+        return *static_cast<T*>(warps[lane / 32].lanes[lane % 32]->at.brought);
+    }
+    bool has(int lane) const { return lanes >> lane & 1; }
 };
 
 }  // namespace lscd::simt

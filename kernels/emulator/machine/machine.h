@@ -31,23 +31,14 @@ struct Array {
 constexpr int SHARED_LIMIT = 227 * 1024;
 
 struct Machine {
-    std::vector<Array> arrays;
+    std::vector<Array> arrays = {};
     int threads = 1;
     int64_t watched = -1;  // number of the block, of the first launch, whose requests are kept
 
-    std::vector<const void*> kernels;  // by launch
-    std::vector<Line> lines;
-    std::vector<Request> requests;
-    std::string fault;
-
-    // Arrays that `extern __shared__` names: one per source and worker.
-    std::vector<unsigned char* (*)()> shared_arrays;
-
-    void reset(const Array* first, int count, int workers, int64_t block) {
-        arrays.assign(first, first + count);
-        threads = workers, watched = block;
-        kernels.clear(), lines.clear(), requests.clear(), fault.clear();
-    }
+    std::vector<const void*> kernels = {};  // by launch
+    std::vector<Line> lines = {};           // of each worker: the same line may come more than once
+    std::vector<Request> requests = {};     // of the watched block, in the order of each warp
+    std::string fault = {};                 // of the last launch
 
     // Runs all blocks. After a fault only blocks before that one still run: the first is reported.
     bool run(const Launch& launch) {
@@ -68,7 +59,8 @@ struct Machine {
             std::lock_guard<std::mutex> guard(merging);
             for (const auto& [place, counts] : block.counter.sums)
                 lines.push_back({place.first, place.second, launch.number, counts});
-            for (const Request& request : block.counter.watched) requests.push_back(request);
+            const std::vector<Request>& watched = block.counter.watched;
+            requests.insert(requests.end(), watched.begin(), watched.end());
         }
         return faulty == blocks;
     }
@@ -92,5 +84,8 @@ struct Machine {
 };
 
 inline Machine machine;
+
+// Arrays that `extern __shared__` names: one per source and worker.
+inline std::vector<unsigned char* (*)()> shared_arrays;
 
 }  // namespace lscd::simt

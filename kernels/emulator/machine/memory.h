@@ -4,7 +4,10 @@
 
 namespace lscd::simt {
 
-inline void note(const Access& access) { Block::current->note(access); }
+inline void note(const Access& access) {
+    Lane& lane = *Block::lane;
+    lane.warp->accesses[size_t(lane.lane)].push_back(access);
+}
 
 // --- lanes together ---
 
@@ -40,7 +43,7 @@ inline uint32_t shared_address(const void* memory) {
 // Makes the `extern __shared__` array that this is an address in the block's shared memory.
 inline void find_shared(void* memory, Site site) {
     auto* at = static_cast<unsigned char*>(memory);
-    for (auto array : machine.shared_arrays)
+    for (auto array : shared_arrays)
         if (array() <= at && at < array() + SHARED_LIMIT) {
             Block::current->shared = array();
             return;
@@ -62,9 +65,7 @@ inline void judge(const char* what, int64_t at, int bytes, Site site, const std:
 inline int64_t shared_offset(const char* what, const void* address, int bytes, Site site,
                              int align = 0) {
     int64_t at = static_cast<const unsigned char*>(address) - Block::current->shared;
-    int64_t have = Block::current->shadow.bytes();
-    if (at < 0 || at + bytes > have)
-        judge(what, at, bytes, site, "out of bounds, the block has " + std::to_string(have) + " bytes");
+    judge(what, at, bytes, site, Block::current->shadow.outside(at, bytes));
     judge(what, at, bytes, site, at % (align ? align : bytes) ? "misaligned" : "");
     return at;
 }
@@ -72,7 +73,7 @@ inline int64_t shared_offset(const char* what, const void* address, int bytes, S
 inline void read_shared(Op op, const char* what, const void* from, int bytes, Site site) {
     Block& block = *Block::current;
     int64_t at = shared_offset(what, from, bytes, site);
-    judge(what, at, bytes, site, block.shadow.read(at, bytes, block.now(), site));
+    judge(what, at, bytes, site, block.shadow.read(at, bytes, Block::lane->now(), site));
     note({op, site, {at, bytes}});
 }
 
@@ -81,7 +82,7 @@ inline int64_t begin_write(const char* what, const void* to, int bytes, Site sit
                            int align = 0) {
     Block& block = *Block::current;
     int64_t at = shared_offset(what, to, bytes, site, align);
-    judge(what, at, bytes, site, block.shadow.write(at, bytes, block.now(), site, how));
+    judge(what, at, bytes, site, block.shadow.write(at, bytes, Block::lane->now(), site, how));
     return at;
 }
 inline void write_shared(Op op, const char* what, const void* to, int bytes, Site site) {

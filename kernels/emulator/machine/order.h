@@ -8,13 +8,10 @@ namespace lscd::simt {
 // "lanes 0-7, 9"
 inline std::string lanes_text(uint32_t mask) {
     std::string text;
+    auto has = [&](int lane) { return lane >= 0 && lane < 32 && mask >> lane & 1; };
     for (int lane = 0; lane < 32; lane++) {
-        if (!(mask >> lane & 1)) continue;
-        int last = lane;
-        while (last < 31 && mask >> (last + 1) & 1) last++;
-        text += (text.empty() ? "" : ", ") + std::to_string(lane);
-        if (last > lane) text += "-" + std::to_string(last);
-        lane = last;
+        if (has(lane) && !has(lane - 1)) text += (text.empty() ? "" : ", ") + std::to_string(lane);
+        if (has(lane) && has(lane - 1) && !has(lane + 1)) text += "-" + std::to_string(lane);
     }
     return (mask & (mask - 1) ? "lanes " : "lane ") + text;
 }

@@ -13,23 +13,13 @@ struct Writing {
 };
 inline constexpr Writing STORE, ATOMIC;
 
-struct Reader {
-    const char* name = nullptr;
-    int warp = 0;
-    Site site = {nullptr, 0};
-
-    std::string text() const {
-        return name + (" of warp " + std::to_string(warp)) + " at " + site.text();
-    }
-};
-
 // One byte. The reads of two warps are kept: whichever warp writes, one of them is another's.
 struct Cell {
     Touch written, read, read_before;
     const Writing* how = &STORE;
     int64_t when = 0;  // it was written, among all writes of the block
-    int reading = 0;   // asynchronous reads under way; the latest of them:
-    Reader reader;
+    int reading = 0;   // reads of wgmma under way; the latest of them:
+    Touch reader;
 
     // Why its value is not known now, or nothing.
     std::string unreadable(const Moment& now) const {
@@ -40,7 +30,9 @@ struct Cell {
         bool atomics = &writing == &ATOMIC && how == &ATOMIC;
         if (std::string wrong = overlap(now); !atomics && !wrong.empty()) return wrong;
         if (&writing == &ATOMIC && !written.time) return "nothing has been written there yet";
-        if (reading) return reader.text() + " may still be reading: no wait between";
+        if (reading)
+            return "a wgmma of warp " + std::to_string(reader.warp) + " at " + reader.site.text() +
+                   " may still be reading: no wait between";
         for (const Touch* one : {&read, &read_before})
             if (one->races_with(now)) return "a race: read by " + one->text() + ", no barrier between";
         return "";
@@ -65,9 +57,13 @@ class Shadow {
     int64_t writes = 0;
 
   public:
+    // What is wrong with where an access lies, or nothing.
+    std::string outside(int64_t at, int bytes) const {
+        if (at >= 0 && size_t(at) + size_t(bytes) <= cells.size()) return "";
+        return "out of bounds, the block has " + std::to_string(cells.size()) + " bytes";
+    }
     // Forgets everything: a new block starts with nothing written.
     void reset(size_t bytes) { cells.assign(bytes, Cell()), writes = 0; }
-    int64_t bytes() const { return int64_t(cells.size()); }
     int64_t now() const { return writes; }
     Cell& operator[](int64_t at) { return cells[size_t(at)]; }
 
@@ -84,15 +80,12 @@ class Shadow {
     std::string write(int64_t at, int bytes, const Moment& now, Site site, const Writing& how) {
         for (int64_t i = at; i < at + bytes; i++)
             if (auto wrong = (*this)[i].unwritable(now, how); !wrong.empty()) return wrong;
-        set(at, bytes, now, site, how);
+        note_write(at, bytes, now, site, how);
         return "";
     }
 
-    // A copy has landed, and been waited for: it counts as a store of that thread, made now.
-    void land(int64_t at, int bytes, const Moment& now, Site site) { set(at, bytes, now, site, STORE); }
-
-  private:
-    void set(int64_t at, int bytes, const Moment& now, Site site, const Writing& how) {
+    // What has happened. A copy that has been waited for counts as a store of its thread, made now.
+    void note_write(int64_t at, int bytes, const Moment& now, Site site, const Writing& how) {
         writes++;
         for (Cell* cell = &cells[size_t(at)]; bytes--; cell++)
             cell->written.add(now, site), cell->how = &how, cell->when = writes;
