@@ -9,11 +9,12 @@
 //             ---------------- with level 1: once the tile is whole -------------------
 //             store the third
 //
-// What 64 weights cost an SM of an H200, which moves 18.5 B and issues four instructions a clock:
+// What 64 weights cost an SM of an H200 that moves 18.5 B a clock, issues four instructions, and
+// serves one wavefront or shuffle (SASS read; the emulator's count of 256 x 2304 weights):
 //
-//   sparsity          bytes read and written   that takes    instructions (SASS), of as many issued
-//   .5, level 1             79 + 128           11.2 clocks              31 of 45
-//   .8, pairs               42 + 128            9.2 clocks              18 of 37
+//   sparsity       bytes read, written   in clocks   instructions, a quarter   wavefronts, shuffles
+//   .5, level 1         79, 128            11.2               7.7                      8.7
+//   .8, pairs           42, 128             9.2               4.6                      5.8
 #pragma once
 #include "zero_row_24_streams.cuh"
 
