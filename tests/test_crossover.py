@@ -14,6 +14,7 @@ from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
+STRIPS_WARPS = {64: 16, 128: 12}  # by the columns of the widest blocks of either kind
 M, K = 330, 200  # rows: no multiple of a piece
 NS = (100, 256, 300, 512)
 formats = pytest.mark.parametrize("format", cuda.formats)
@@ -47,14 +48,22 @@ def products(rows: pd.DataFrame, format: str) -> list[Product]:
 
 
 def widest_pass(row, format: str) -> int:
-    """Columns of a pass where N is no less.
+    """Columns of a pass where N is no less: thread blocks of either width have so many warps.
 
-    Blocks of zero_row_24 have the width that leaves room for its chunks, which their warps tell.
+    A launch had one on each multiprocessor; its split of K says which ones those were.
     """
-    if format != "zero_row_24":
-        return {"zero_row_24_strips": 64}.get(format, 128)
-    warps = round(row.split_k * -(-row.M // CHUNK_ROWS) / MULTIPROCESSORS)
-    return max(width for width, count in hopper.WARPS.items() if count == warps)
+    warps = {"zero_row_24": hopper.WARPS, "zero_row_24_strips": STRIPS_WARPS}.get(format)
+    if warps is None:
+        return 128
+    row_blocks = -(-row.M // CHUNK_ROWS)
+
+    def off(width: int) -> float:
+        workers = row.split_k * row_blocks / warps[width]
+        if format == "zero_row_24_strips":
+            workers = row.split_k * -(-4 * row_blocks // warps[width])
+        return abs(workers - MULTIPROCESSORS)
+
+    return min(warps, key=lambda width: (off(width), -width))
 
 
 @formats
