@@ -11,7 +11,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from lab_utils.formats import FORMATS, SparseMatrix, encode
 from lab_utils.formats.checks import DTYPES
-from lab_utils.ops import sparse_linear
+from lab_utils.ops import finishes, sparse_linear, sparse_relu
 
 RECOMPUTING = (BasePruningMethod, WeightNorm)  # forward pre-hooks that only set weight or bias
 
@@ -85,6 +85,12 @@ class SparseLinear(nn.Module):
                 "torch.inference_mode(), or give it x.detach()"
             )
         return sparse_linear(x, self._weight)
+
+    def relu(self, x: Tensor) -> Tensor | None:
+        """max(forward(x), 0) where one kernel does all of it, rounded once; else None."""
+        if self.bias is None or not x.numel() or not finishes(x, self._weight):
+            return None
+        return sparse_relu(x, self._weight, self.bias)
 
     def extra_repr(self) -> str:
         A = self.weight

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import backends
+from lab_utils.backends.launch import Finish
 from lab_utils.formats import FORMATS, SparseMatrix
 
 
@@ -37,6 +38,31 @@ def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> 
         return x.new_empty(*x.shape[:-1], A.shape[0])
     tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
     return spmm(A, tokens.T, backend=backend).T.reshape(*x.shape[:-1], A.shape[0])
+
+
+def finishes(x: Tensor, A: SparseMatrix) -> bool:
+    """Whether `sparse_relu(x, A, …)` is one kernel's work here: so far zero_row_24 on sm_90."""
+    _check_x(x, A)
+    module = backends.for_device(x.device)
+    return module is backends.cuda and module.finishes(A, x.shape[:-1].numel())
+
+
+def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
+    """y[..., M] = max(x[..., K] · Aᵀ + bias[M], 0), rounded once, by the kernel of the product.
+
+    Raises ValueError for operands that do not fit, RuntimeError where no kernel can (`finishes`).
+    """
+    _check_x(x, A)
+    columns = x.reshape(-1, x.shape[-1]).T  # [K, tokens]
+    module = _checked(A, columns, None)
+    if not finishes(x, A):
+        raise RuntimeError(f"no kernel for {A.name} on {x.device} takes the maximum: see finishes")
+    if bias.shape != A.shape[:1] or bias.dtype != A.dtype or bias.device != A.device:
+        allowed = f"{A.dtype} [{A.shape[0]}] on {A.device}"
+        raise ValueError(f"bias is {_describe(bias)}; allowed: {allowed}, as A has")
+    encoding = ([A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape)
+    C = torch.ops.lscd.spmm_relu(*encoding, columns, module.name, bias)
+    return C.T.reshape(*x.shape[:-1], A.shape[0])
 
 
 def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backends.Plan:
@@ -160,11 +186,27 @@ def _(arrays, constants, format, M, K, B, backend, out) -> None:
     return None
 
 
+@torch.library.custom_op("lscd::spmm_relu", mutates_args=())
+def _spmm_relu(
+    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
+    B: Tensor, backend: str, bias: Tensor,
+) -> Tensor:  # fmt: skip
+    C = _new_result(M, B)
+    finish = Finish(bias, relu=True)
+    _launch(arrays, constants, format, M, K, B, backend, C, finish=finish)
+    return C
+
+
+@_spmm_relu.register_fake
+def _(arrays, constants, format, M, K, B, backend, bias) -> Tensor:
+    return _new_result(M, B)
+
+
 def _launch(
     arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
-    B: Tensor, backend: str, C: Tensor,
+    B: Tensor, backend: str, C: Tensor, **how: Finish,
 ) -> None:  # fmt: skip
     cls = FORMATS[format]
     named = dict(zip(cls.ARRAYS, arrays, strict=True))
     A = cls.of_valid((M, K), B.dtype, named, constants)
-    backends.by_name(backend).spmm(A, B, C)
+    backends.by_name(backend).spmm(A, B, C, **how)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lab_utils import encode, explain, spmm
 from lab_utils.backends import cuda, emulator, hopper
+from lab_utils.backends.launch import Finish
 from lab_utils.backends.simt import Machine
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import PATTERNS, random_sparse
@@ -26,6 +27,26 @@ def test_every_width_and_tail(pairs, dtype) -> None:
     ):
         W = random_sparse(M, K, 0.6, dtype=dtype, seed=N, mean=0.5)
         product(ZeroRow24.encode(W, slice_cols=cols, pairs=pairs), W, N)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("relu", [False, True])
+def test_sums_are_finished_as_they_are_rounded(relu, dtype) -> None:
+    for N, (M, K) in itertools.product((1, 8, 16, 33, 70), ((65, 49), (130, 250))):
+        W, B = random_sparse(M, K, 0.6, dtype=dtype, seed=N), activations(K, N, dtype)
+        bias, A = torch.randn(M).to(dtype), ZeroRow24.encode(W, slice_cols=144)
+        C = torch.empty(N, M, dtype=dtype).T
+        emulator.spmm(A, B, C, finish=Finish(bias, relu))
+        exact = W.double() @ B.double() + bias.double()[:, None]
+        exact = exact.relu() if relu else exact
+        eps = torch.finfo(dtype).eps
+        torch.testing.assert_close(C.double(), exact, rtol=eps, atol=K * 2e-6)
+
+
+def test_a_kernel_that_cannot_finish_says_so() -> None:
+    W, B, C = random_sparse(64, 64, 0.6), activations(64, 8), torch.empty(64, 8).half()
+    with pytest.raises(RuntimeError, match="lscd_cuda_spmm only rounds its sums; allowed: finish="):
+        emulator.spmm(encode(W, "tca_bme"), B, C, finish=Finish(relu=True))
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.7, 0.95, 1.0])
@@ -243,7 +264,8 @@ def test_other_metadata_is_in_use_by_default(pairs, promised, monkeypatch) -> No
 def test_gpus_that_select_otherwise_get_the_documented_kernel(h200, monkeypatch) -> None:
     monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 3)
     A = ZeroRow24.encode(random_sparse(130, 480, 0.7))
-    plan = cuda.plan(A, activations(480, 16))
+    with cuda.forced("fused"):
+        plan = cuda.plan(A, activations(480, 16))
     assert plan.choices["columns"] == "2 x 8 of C; A is read 2 times"
     assert plan.choices["values"].endswith("; only metadata that PTX promises to select")
     assert hopper.launch_of(A, 16, cuda._layout(A, 16, None)).problem.documented == 1

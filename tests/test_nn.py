@@ -11,6 +11,7 @@ from torch.nn.utils import prune
 
 from lab_utils import SparseLinear, accuracy, encode, load, sparsify
 from lab_utils.backends import cpu
+from lab_utils.ops import sparse_relu
 
 ON_GPU = ["tiled_csl", "tca_bme"]  # formats with kernels there
 
@@ -187,6 +188,12 @@ def test_sparsify_replaces_all_or_nothing(model: nn.Module, format: str, said: s
     assert not any(isinstance(module, SparseLinear) for module in model.modules())
 
 
+def test_no_kernel_takes_the_maximum_on_a_cpu(sparse: SparseLinear) -> None:
+    assert sparse.relu(X) is None
+    with pytest.raises(RuntimeError, match="no kernel for tca_bme on cpu takes the maximum"):
+        sparse_relu(X, sparse.weight, sparse.bias)
+
+
 # --- on a GPU -----------------------------------------------------------------------------------
 
 
@@ -227,3 +234,25 @@ def test_compiles_on_a_gpu(dense: nn.Linear, format: str, mode: str) -> None:
     with torch.no_grad():
         for scale in (1, 2, 3):
             assert torch.equal(compiled(x * scale).clone(), layer(x * scale))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("tokens", [1, 8, 16, 40])
+def test_kernels_take_the_maximum(tokens: int, dtype: torch.dtype) -> None:
+    """Rounded once; in a graph as well; only those of a format that can."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("zero_row_24 needs sm_90")
+    dense = linear(0.7, dtype)
+    layer = SparseLinear.from_linear(dense, "zero_row_24").cuda()
+    x = activations(tokens, dtype=dtype)
+    exact = x.double() @ dense.weight.detach().double().T + dense.bias.detach().double()
+    y = layer.relu(there := x.cuda())
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(y.double().cpu(), exact.relu(), rtol=eps, atol=1e-3)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        again = layer.relu(there)
+    graph.replay()
+    assert torch.equal(y, again)
+    assert SparseLinear.from_linear(dense.cuda(), "tca_bme").relu(there) is None

@@ -54,6 +54,8 @@ struct HopperProblem : Problem {
     const WarpShare* shares;           // [slices * blocks_per_slice][warps]
     const int32_t* segments;           // [slices * row_blocks + 1]: first segment of each block
     int32_t documented;                // whether metadata is only what PTX promises to select
+    int32_t relu;                      // whether negative sums become 0
+    const void* bias;                  // [M], added to sums before that; null: none
 
     __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
     __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }

@@ -39,6 +39,9 @@ __device__ inline void add_quad(float4& sum, uint4 value) {
 
 // --- after all thread blocks ---
 
+__device__ inline float to_float(__half value) { return __half2float(value); }
+__device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+
 // Of the slices; a group of threads adds up each.
 __host__ __device__ constexpr int parts(int block_n) { return block_n <= 16 ? 2 : 1; }
 
@@ -53,6 +56,9 @@ struct SegmentSums {
     Shared<float4> sums;  // [PARTS][BLOCK_N][16]
     int quad = threadIdx.x % QUADS, column = threadIdx.x / QUADS % BLOCK_N;
     int part = threadIdx.x / PER_PART, n0 = blockIdx.y * BLOCK_N;
+    int m = blockIdx.x * CHUNK_ROWS + threadIdx.x % CHUNK_ROWS;  // the row that a thread stores
+    float bias = 0;
+    static_assert(THREADS % CHUNK_ROWS == 0);
 
     __host__ __device__ static int bounds_bytes(int slices) { return round_up(slices * 8, 16); }
     __host__ static int shared_bytes(int slices) {
@@ -61,8 +67,9 @@ struct SegmentSums {
     __device__ SegmentSums(const HopperProblem& p, Shared<int> memory)
         : p(p), bounds(memory), sums((memory + bounds_bytes(p.slices) / 4).template as<float4>()) {}
 
-    // Which segments there are is known before the product has ended, not their sums.
+    // Which segments there are is known before the product has ended, not their sums; so is the bias.
     __device__ void find() {
+        if (p.bias && m < p.M) bias = to_float(__ldg(static_cast<const T*>(p.bias) + m));
         for (int i = threadIdx.x; i < 2 * p.slices; i += THREADS)
             bounds.store(i, __ldg(p.segments + i / 2 * p.row_blocks + blockIdx.x + i % 2));
     }
@@ -106,12 +113,13 @@ struct SegmentSums {
     __device__ void store() const {
         auto all = sums.template as<float>();
         for (int i = threadIdx.x; i < CHUNK_ROWS * min(BLOCK_N, p.N - n0); i += THREADS) {
-            int m = blockIdx.x * CHUNK_ROWS + i % CHUNK_ROWS;
             if (m >= p.M) continue;
             float sum = all.load(i);
 #pragma unroll
             for (int other = 1; other < PARTS; other++)
                 sum += all.load(other * BLOCK_N * CHUNK_ROWS + i);
+            sum += bias;
+            if (p.relu) sum = sum < 0 ? 0 : sum;
             round_to(static_cast<T*>(p.C) + (n0 + i / CHUNK_ROWS) * p.ldc + m, sum);
         }
     }

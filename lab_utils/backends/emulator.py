@@ -20,7 +20,7 @@ from torch import Tensor
 from lab_utils import build
 from lab_utils.backends.kernel_trace import KernelFault, KernelTrace
 from lab_utils.backends.kernels import KERNELS, check_weights, name_of
-from lab_utils.backends.launch import ALIGN
+from lab_utils.backends.launch import ALIGN, ROUNDED, Finish
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.simt import Machine, apart
 from lab_utils.formats import SparseMatrix
@@ -92,7 +92,13 @@ def _layout(A: SparseMatrix, N: int, splits: float) -> Any:
     return KERNELS[A.name].layout_of(A, N, 1, splits)
 
 
-def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) -> None:
+def spmm(
+    A: SparseMatrix,
+    B: Tensor,
+    C: Tensor,
+    split_k: float | None = None,
+    finish: Finish = ROUNDED,
+) -> None:
     """C[M, N] = A[M, K] · B[K, N]: the same bits in every run, for any number of host threads.
 
     `split_k` overrides that of `recording()`. Raises KernelFault, naming kernel, line, block, warp,
@@ -103,6 +109,7 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, split_k: float | None = None) ->
     columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN), value=torch.nan))[:, :K]
     result = apart(C.new_full((N, M), torch.nan))
     launch = KERNELS[A.name].launch_of(A, N, _layout(A, N, splits), apart)
+    launch.finish(finish, apart)
     scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan)))
     launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)
     launch.problem.C, launch.problem.ldc = result.data_ptr(), M

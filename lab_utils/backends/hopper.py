@@ -44,6 +44,8 @@ class HopperProblem(Problem):
         ("shares", ctypes.c_void_p),
         ("segments", ctypes.c_void_p),
         ("documented", ctypes.c_int32),
+        ("relu", ctypes.c_int32),
+        ("bias", ctypes.c_void_p),
     )  # fmt: skip
 
 

@@ -21,6 +21,16 @@ def unmoved(array: Tensor) -> Tensor:
     return array
 
 
+class Finish(NamedTuple):
+    """What a kernel does to sums before it rounds them: adds `bias` [M], then takes max(…, 0)."""
+
+    bias: Tensor | None = None
+    relu: bool = False
+
+
+ROUNDED = Finish()  # and nothing else
+
+
 class Selection(NamedTuple):
     """What a kernel needs of the tensor core beyond its documentation, and the test of it."""
 
@@ -39,6 +49,17 @@ class Launch:
     sums: tuple[int, ...]  # fp32, partial sums
     arrays: dict[str, Tensor] = field(default_factory=dict)
     more: dict[str, tuple[int, ...]] = field(default_factory=dict)  # other words of 4 bytes
+
+    def finish(self, how: Finish, place: Place = unmoved) -> None:
+        """Set the fields of a kernel that can; others have none, and take ROUNDED alone."""
+        if how is ROUNDED:
+            return
+        if not hasattr(self.problem, "relu"):
+            raise RuntimeError(f"{self.call[0]} only rounds its sums; allowed: finish=ROUNDED")
+        self.problem.relu = int(how.relu)
+        if how.bias is not None:
+            self.arrays["bias"] = place(how.bias)
+            self.problem.bias = self.arrays["bias"].data_ptr()
 
     def scratch(self, new: Callable[[tuple[int, ...]], Tensor]) -> dict[str, Tensor]:
         """Memory that kernels write and read again, made by `new`; its addresses are set."""

@@ -105,10 +105,13 @@ class Layer(nn.Module):
     def activated(self, x: Tensor) -> Tensor:
         """[batch, tokens, hidden] -> [batch, tokens, ffn]: relu(fc1(x)).
 
-        In inference mode, where nobody asks for gradients or hooks, cuBLAS takes the maximum in
-        the kernel of a dense product.
+        In inference mode, where nobody asks for gradients or hooks, the kernel of the product takes
+        the maximum: cuBLAS of a dense one, and those of sparse ones that can.
         """
         fc1, inferring = self.fc1, torch.is_inference_mode_enabled()
+        few = x.shape[:-1].numel() <= self.limit(x.device)
+        if isinstance(fc1, SparseLinear) and inferring and few and (y := fc1.relu(x)) is not None:
+            return y
         if isinstance(fc1, SparseLinear) or fc1.bias is None or not inferring:
             return self.multiply(fc1, x).relu()
         y = torch._addmm_activation(fc1.bias, x.flatten(0, -2), fc1.weight.T)

@@ -5,7 +5,7 @@ it, and a bias for either:
 
     x + y + bias ─┬─ norm ─ to the next product        one kernel
                   └─ the next x
-    relu(y + bias) ─ to fc2                            one kernel
+    relu(y + bias) ─ to fc2                            one kernel, or part of the product's
 
 They are so many kernels in a decode step on a GPU (`one_kernel`): a prompt has numbers enough for a
 kernel each. Sums are rounded less often then.
