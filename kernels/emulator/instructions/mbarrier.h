@@ -57,13 +57,11 @@ struct Mbarriers : State {  // of a block
     std::map<int64_t, Mbarrier> made;  // by offset in its shared memory
     std::list<Writing> bulk_copies;
 
-    std::vector<Unfinished> unfinished() const override {
-        std::vector<Unfinished> found;
+    Unfinished unfinished() const override {
         for (const auto& [at, one] : made)
             if (!one.copies.empty())
-                found.push_back(
-                    {one.made, "a bulk copy that the mbarrier" + at_shared(at) + " counts"});
-        return found;
+                return {one.made, "a bulk copy that the mbarrier" + at_shared(at) + " counts"};
+        return {};
     }
 };
 

@@ -31,10 +31,10 @@ struct Wgmmas : State {  // of a warp
     bool fenced = false;          // since the group before
 
     // The one that was started first.
-    std::vector<Unfinished> unfinished() const override {
+    Unfinished unfinished() const override {
         for (const auto& group : groups)
-            if (!group.empty()) return {{group[0].site, "a wgmma"}};
-        if (!open.empty()) return {{open[0].site, "a wgmma"}};
+            if (!group.empty()) return {group[0].site, "a wgmma"};
+        if (!open.empty()) return {open[0].site, "a wgmma"};
         return {};
     }
 };

@@ -50,9 +50,9 @@ class Block {
                 while (fault.empty() && advance(warp)) moved = true;
             if (!moved) moved = meet_all(Group::block, 0, warps.size());
         }
-        bool over = true;
-        for (const Warp& warp : warps) over &= !warp.alive;
-        if (fault.empty()) over ? leave() : stuck();
+        uint32_t left = 0;
+        for (const Warp& warp : warps) left |= warp.alive;
+        if (fault.empty()) left ? stuck() : leave();
         for (Warp& warp : warps) count(warp);
         current = nullptr;
     }
@@ -165,11 +165,13 @@ class Block {
 
     // The end of a block: what is under way must not outlive it.
     void leave() {
-        for (const Warp& warp : warps)
-            for (const auto& left : warp.states.unfinished())
-                accuse(left.site, warp.number, ": ends while " + left.what + " is under way");
-        for (const auto& left : states.unfinished())
-            accuse(left.site, -1, ": ends while " + left.what + " is under way");
+        auto tell = [&](const States& of, int warp) {
+            for (const auto& [kind, one] : of.all)
+                if (auto [site, left] = one->unfinished(); !left.empty())
+                    accuse(site, warp, ": ends while " + left + " is under way");
+        };
+        for (const Warp& warp : warps) tell(warp.states, warp.number);
+        tell(states, -1);
     }
 
     // No lane can go on: says which are where, in the order of warps and lanes.

@@ -74,12 +74,15 @@ struct Machine {
             if (array.address <= address && (!below || array.address > below->address)) below = &array;
         if (!below) return "below all arrays of global memory: out of bounds";
         int64_t at = int64_t(address - below->address);
-        std::string place = "at byte " + std::to_string(at) + " of " + below->name + ": ";
+        auto there = [&](const std::string& wrong) {
+            return "at byte " + std::to_string(at) + " of " + below->name + ": " + wrong;
+        };
         if (at + bytes > below->bytes)
-            return place + "out of bounds, it has " + std::to_string(below->bytes) + " bytes";
-        if (write && !below->writable) return place + "a kernel must not write there";
-        if (early && below->awaited) return place + "the grid before may still use it, " + early;
-        return address % uint64_t(align) ? place + "misaligned" : "";
+            return there("out of bounds, it has " + std::to_string(below->bytes) + " bytes");
+        if (write && !below->writable) return there("a kernel must not write there");
+        if (early && below->awaited) return there("the grid before may still use it, ") + early;
+        if (address % uint64_t(align)) return there("misaligned");
+        return {};
     }
 };
 

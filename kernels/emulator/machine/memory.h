@@ -66,7 +66,7 @@ inline int64_t shared_offset(const char* what, const void* address, int bytes, S
                              int align = 0) {
     int64_t at = static_cast<const unsigned char*>(address) - Block::current->shared;
     judge(what, at, bytes, site, Block::current->shadow.outside(at, bytes));
-    judge(what, at, bytes, site, at % (align ? align : bytes) ? "misaligned" : "");
+    if (at % (align ? align : bytes)) judge(what, at, bytes, site, "misaligned");
     return at;
 }
 

@@ -24,7 +24,8 @@ struct Cell {
     // Why its value is not known now, or nothing.
     std::string unreadable(const Moment& now) const {
         if (std::string wrong = overlap(now); !wrong.empty()) return wrong;
-        return written.time ? "" : "nothing has been written there yet";
+        if (!written.time) return "nothing has been written there yet";
+        return {};
     }
     std::string unwritable(const Moment& now, const Writing& writing) const {
         bool atomics = &writing == &ATOMIC && how == &ATOMIC;
@@ -35,7 +36,7 @@ struct Cell {
                    " may still be reading: no wait between";
         for (const Touch* one : {&read, &read_before})
             if (one->races_with(now)) return "a race: read by " + one->text() + ", no barrier between";
-        return "";
+        return {};
     }
     void note_read(const Moment& now, Site site, uint32_t lanes) {
         if (read.warp != now.warp) read_before = read;
@@ -48,7 +49,7 @@ struct Cell {
             return how->by + (" by " + written.text()) + " may still be writing: no wait between";
         if (!how->by && written.races_with(now))
             return "a race: written by " + written.text() + ", no barrier between";
-        return "";
+        return {};
     }
 };
 
@@ -59,7 +60,7 @@ class Shadow {
   public:
     // What is wrong with where an access lies, or nothing.
     std::string outside(int64_t at, int bytes) const {
-        if (at >= 0 && size_t(at) + size_t(bytes) <= cells.size()) return "";
+        if (at >= 0 && size_t(at) + size_t(bytes) <= cells.size()) return {};
         return "out of bounds, the block has " + std::to_string(cells.size()) + " bytes";
     }
     // Forgets everything: a new block starts with nothing written.
@@ -73,7 +74,7 @@ class Shadow {
             if (std::string wrong = cell->unreadable(now); !wrong.empty()) return wrong;
             cell->note_read(now, site, 1u << now.lane);
         }
-        return "";
+        return {};
     }
 
     // The same for a write that happens now, or starts now; `how` must outlive what it says.
@@ -81,7 +82,7 @@ class Shadow {
         for (int64_t i = at; i < at + bytes; i++)
             if (auto wrong = (*this)[i].unwritable(now, how); !wrong.empty()) return wrong;
         note_write(at, bytes, now, site, how);
-        return "";
+        return {};
     }
 
     // What has happened. A copy that has been waited for counts as a store of its thread, made now.
