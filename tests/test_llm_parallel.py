@@ -1,5 +1,7 @@
 """Several ranks compute what one does; none waits for ever for another."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,6 +108,14 @@ def test_a_gpu_that_fails_leaves_at_once(two_gpus, tmp_path) -> None:
         processes[0].terminate()
         processes[0].join(LONG_S / 2)
         assert processes[0].exitcode not in (None, 0)
+
+
+def test_a_process_that_nccl_does_not_let_go_ends() -> None:
+    """Told by its error, and with an exit code that `torchrun` sees."""
+    waits = "import time; from lab_utils.llm import parallel; parallel.LEAVE_S = 0.1; "
+    waits += "parallel._end(RuntimeError('this rank fails'), lambda: time.sleep(600))"
+    ended = subprocess.run([sys.executable, "-c", waits], capture_output=True, text=True)
+    assert ended.returncode == 1 and "RuntimeError: this rank fails" in ended.stderr
 
 
 @contextmanager

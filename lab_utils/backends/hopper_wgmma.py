@@ -26,7 +26,7 @@ NARROW = 16  # columns, which hopper.py's kernel multiplies faster, or at .5 abo
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 2048
 DENSE_ROWS = 256  # of a tile of B'
-MOST_TILES, ENOUGH_STAGES = 6, 2
+MOST_TILES, ENOUGH_STAGES, MOST_SHARING = 6, 2, 3
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 
@@ -102,11 +102,11 @@ class Layout:
 def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
     """A thread block on each multiprocessor, or `split_k` of them for a row block.
 
-    Beyond 64 columns they are wide, if shared memory leaves room for rings of ENOUGH_STAGES, and if
-    each has a row block of its own: or else they write and add more partial sums than they save.
+    Beyond 64 columns they are wide, if shared memory leaves room for rings of ENOUGH_STAGES, and
+    unless more than MOST_SHARING of them have a row block: then partial sums cost more than a pass.
     """
     layout, wide = (_layout(A, N, widths) for widths in (NARROW_WIDTHS, WIDTHS))
-    fills = row_blocks_of(A, wide.warps) >= multiprocessors
+    fills = MOST_SHARING * row_blocks_of(A, wide.warps) >= multiprocessors
     if layout.passes > 1 and wide.stages >= ENOUGH_STAGES and fills:
         layout = wide
     rows = row_blocks_of(A, layout.warps)

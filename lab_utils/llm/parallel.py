@@ -9,8 +9,10 @@ cut). Embedding, norms and head are whole on every rank. `torchrun` starts the p
 
 import gc
 import os
+import sys
+import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +26,7 @@ from lab_utils.llm.config import OPTConfig
 BY_ROWS = ("qkv", "fc1")
 BY_COLUMNS = ("out", "fc2")
 TIMEOUT_S = 120.0  # of one collective: the slowest rank may be that much behind
+LEAVE_S = 10.0  # that a rank which fails gives NCCL to end
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def running(
     Raises ValueError, before any rank waits for another, where there are fewer GPUs than ranks, or
     the ranks do not divide the heads and the MLP of the model.
     A rank that fails leaves the group: with gloo the others' next collective fails, with NCCL
-    `torchrun` ends them. One that only stays away makes the others' collective fail after
+    `torchrun` ends them; where NCCL does not let it go for LEAVE_S, its process ends there. One that only stays away makes the others' collective fail after
     `timeout_s`, unless it is part of a CUDA graph, over which nobody watches. NCCL ends a group
     only when no graph is left that holds a collective of it: let go of decoders inside.
     """
@@ -113,13 +116,34 @@ def running(
     try:
         yield Ranks(dist.get_rank(), world)
     except BaseException as error:
-        if cuda:  # ending NCCL in good order would wait for ranks that wait for this one
+        if cuda:
             _let_go(error)
-            dist.group.WORLD.abort()
+            _end(error, _abort)
+        else:
+            dist.destroy_process_group()
         raise
-    finally:
-        gc.collect()  # graphs that only cycles hold
-        dist.destroy_process_group()
+    gc.collect()  # graphs that only cycles hold
+    dist.destroy_process_group()
+
+
+def _abort() -> None:
+    """Leave NCCL's group; ending it in good order would wait for ranks that wait for this one."""
+    dist.group.WORLD.abort()
+    dist.destroy_process_group()
+
+
+def _end(error: BaseException, leave: Callable[[], None]) -> None:
+    """Call `leave`; where it has not returned after LEAVE_S, tell the error and end the process.
+
+    NCCL waits for graphs that hold a collective, whoever has them, and `torchrun` for this process.
+    """
+    leaving = threading.Thread(target=leave, daemon=True)
+    leaving.start()
+    leaving.join(LEAVE_S)
+    if leaving.is_alive():
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _let_go(error: BaseException | None) -> None:
