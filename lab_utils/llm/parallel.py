@@ -98,9 +98,10 @@ def running(
     Raises ValueError, before any rank waits for another, where there are fewer GPUs than ranks, or
     the ranks do not divide the heads and the MLP of the model.
     A rank that fails leaves the group: with gloo the others' next collective fails, with NCCL
-    `torchrun` ends them; where NCCL does not let it go for LEAVE_S, its process ends there. One that only stays away makes the others' collective fail after
-    `timeout_s`, unless it is part of a CUDA graph, over which nobody watches. NCCL ends a group
-    only when no graph is left that holds a collective of it: let go of decoders inside.
+    `torchrun` ends them; where NCCL does not let it go for LEAVE_S, its process ends there. One
+    that only stays away makes the others' collective fail after `timeout_s`, unless it is part of a
+    CUDA graph, over which nobody watches. NCCL ends a group only when no graph is left that holds a
+    collective of it: let go of decoders inside.
     """
     world = int(os.environ.get("WORLD_SIZE", "1"))
     config.share(world)

@@ -18,11 +18,9 @@ struct Launch {
 };
 
 class Block {
-    bool watched = false;
-    int number = 0;
     std::vector<Lane> lanes;
     std::vector<Warp> warps;
-    Stacks stacks;
+    std::vector<Stack> stacks;
 
   public:
     // Of this worker: the block that it runs, and the lane. A fiber stays with its worker.
@@ -43,7 +41,7 @@ class Block {
 
     // Runs all threads of block `number` to their ends, or to the first fault.
     void run(int number, bool watch) {
-        prepare(number), watched = watch, current = this;
+        prepare(number), counter.block = number, counter.watch = watch, current = this;
         for (bool moved = true; moved && fault.empty();) {
             moved = false;
             for (Warp& warp : warps)  // one may have done what another waits for
@@ -53,8 +51,7 @@ class Block {
         uint32_t left = 0;
         for (const Warp& warp : warps) left |= warp.alive;
         if (fault.empty()) left ? stuck() : leave();
-        for (Warp& warp : warps) count(warp);
-        current = nullptr;
+        for (Warp& warp : warps) counter.add(warp.accesses, warp.number);
     }
 
     // --- what lanes call ---
@@ -93,11 +90,11 @@ class Block {
         fault += (warp < 0 ? "" : ", warp " + std::to_string(warp)) + what;
     }
 
-    void prepare(int block) {
-        unsigned n = unsigned(block);
+    void prepare(int number) {
+        unsigned n = unsigned(number);
         const Index &grid = launch.grid, &size = launch.threads;
         index = {n % grid.x, n / grid.x % grid.y, n / grid.x / grid.y};
-        number = block, shared = nullptr, fault.clear(), states = States();
+        shared = nullptr, fault.clear(), states = States();
         shadow.reset(size_t(launch.shared_bytes));
         lanes = std::vector<Lane>(size.count());
         warps = std::vector<Warp>((lanes.size() + 31) / 32);
@@ -108,7 +105,7 @@ class Block {
             warp.present = warp.alive |= 1u << i % 32;
             lanes[i].warp = &warp, lanes[i].lane = int(i % 32);
             lanes[i].thread = {i % size.x, i / size.x % size.y, i / size.x / size.y};
-            lanes[i].fiber.start(stacks.stack(i), stacks.bytes(), live);
+            lanes[i].fiber.start(stacks[i], live);
         }
     }
 
@@ -142,17 +139,14 @@ class Block {
             bool all = true;
             for (size_t w = first; all && w < first + count; w++) all = warps[w].has_come(one->at);
             if (all) return act(*one, &warps[first], count), true;
-            if (count > 1) break;  // they wait for all
         }
         return false;
     }
 
     void act(Lane& first, Warp* group, size_t count_of) {
-        uint32_t together = 0;
-        for (size_t w = 0; w < count_of; w++) {
-            together = group[w].awaited(first.at);
-            if (together == group[w].alive) count(group[w]);
-        }
+        uint32_t together = group->awaited(first.at);
+        for (Warp* warp = group; warp < group + count_of; warp++)
+            if (warp->awaited(first.at) == warp->alive) counter.add(warp->accesses, warp->number);
         const char* whole = first.at.whole;
         std::string wrong = whole && ~together
                                 ? whole + (" needs all 32 lanes, not " + lanes_text(together))
@@ -192,8 +186,6 @@ class Block {
         fault = waits ? "deadlock" : barrier ? "divergent barrier" : "divergent warp";
         fault += " in block " + index.text() + told;
     }
-
-    void count(Warp& warp) { counter.add(warp.accesses, number, warp.number, watched); }
 };
 
 }  // namespace lscd::simt

@@ -13,14 +13,15 @@ using Accesses = std::array<std::vector<Access>, 32>;  // of a warp's lanes, eac
 struct Counter {
     using Place = std::pair<Op, Site>;
 
-    int launch;
+    int launch, block = 0;
+    bool watch = false;  // keeps requests
     std::map<Place, Counts> sums = {};
-    std::vector<Request> watched = {};  // in the order of each warp, if asked for
+    std::vector<Request> watched = {};  // in the order of each warp
 
     // What each lane of a warp did since the warp last met; forgets it. The n-th access of one lane at
     // a line is taken to be of the same instruction as the n-th of another: so it is, unless lanes skip
     // different turns of a loop. What only later lanes do comes right behind what they did before it.
-    void add(Accesses& lanes, int block, int warp, bool watch) {
+    void add(Accesses& lanes, int warp) {
         std::list<Request> requests;
         std::map<std::pair<Place, int>, std::list<Request>::iterator> known;
         for (size_t lane = 0; lane < 32; lane++) {

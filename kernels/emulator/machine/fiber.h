@@ -9,6 +9,22 @@
 
 namespace lscd::simt {
 
+// The stack of a fiber. A guard page below it turns an overflow into a crash at its place.
+struct Stack {
+    static constexpr size_t GUARD = 1 << 16, BYTES = 1 << 17;
+    char* begin;
+
+    Stack() {
+        void* mapped = mmap(nullptr, GUARD + BYTES, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        begin = static_cast<char*>(mapped) + GUARD;
+        if (mapped == MAP_FAILED || mprotect(begin, BYTES, PROT_READ | PROT_WRITE))
+            throw std::bad_alloc();
+    }
+    Stack(const Stack&) = delete;
+    ~Stack() { munmap(begin - GUARD, GUARD + BYTES); }
+};
+
 #ifdef __x86_64__
 
 // Pushes the registers that a callee preserves, leaves the stack pointer in *from, goes on at `to`.
@@ -23,8 +39,8 @@ class Fiber {
     void *own = nullptr, *scheduler = nullptr;  // stack pointers of the side that does not run
 
   public:
-    void start(char* stack, size_t bytes, void (*entry)()) {
-        auto* top = reinterpret_cast<void**>(stack + bytes);
+    void start(const Stack& stack, void (*entry)()) {
+        auto* top = reinterpret_cast<void**>(stack.begin + Stack::BYTES);
         top[-1] = nullptr;  // where entry would return to: it never does
         top[-2] = reinterpret_cast<void*>(entry);
         own = top - 2 - 6;  // six registers, of any value
@@ -39,9 +55,9 @@ class Fiber {
     ucontext_t own, scheduler;
 
   public:
-    void start(char* stack, size_t bytes, void (*entry)()) {
+    void start(const Stack& stack, void (*entry)()) {
         getcontext(&own);
-        own.uc_stack.ss_sp = stack, own.uc_stack.ss_size = bytes, own.uc_link = nullptr;
+        own.uc_stack.ss_sp = stack.begin, own.uc_stack.ss_size = Stack::BYTES, own.uc_link = nullptr;
         makecontext(&own, entry, 0);
     }
     void resume() { swapcontext(&scheduler, &own); }
@@ -49,26 +65,5 @@ class Fiber {
 };
 
 #endif
-
-// Stacks of `count` fibers. A guard page below each turns an overflow into a crash at its place.
-class Stacks {
-    static constexpr size_t GUARD = 1 << 16, BYTES = 1 << 17;
-    char* memory;
-    size_t count;
-
-  public:
-    explicit Stacks(size_t count) : count(count) {
-        void* mapped = mmap(nullptr, count * (GUARD + BYTES), PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (mapped == MAP_FAILED) throw std::bad_alloc();
-        memory = static_cast<char*>(mapped);
-        for (size_t i = 0; i < count; i++)
-            if (mprotect(stack(i), BYTES, PROT_READ | PROT_WRITE)) throw std::bad_alloc();
-    }
-    Stacks(const Stacks&) = delete;
-    ~Stacks() { munmap(memory, count * (GUARD + BYTES)); }
-    char* stack(size_t i) const { return memory + i * (GUARD + BYTES) + GUARD; }
-    static constexpr size_t bytes() { return BYTES; }
-};
 
 }  // namespace lscd::simt
