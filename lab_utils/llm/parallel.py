@@ -99,9 +99,10 @@ def running(
     the ranks do not divide the heads and the MLP of the model.
     A rank that fails leaves the group: with gloo the others' next collective fails, with NCCL
     `torchrun` ends them; where NCCL does not let it go for LEAVE_S, its process ends there. One
-    that only stays away makes the others' collective fail after `timeout_s`, unless it is part of a
-    CUDA graph, over which nobody watches. NCCL ends a group only when no graph is left that holds a
-    collective of it: let go of decoders inside.
+    that only stays away makes the others' collective fail after `timeout_s` with gloo; with NCCL
+    they may wait for longer (on H200s torch's watchdog had ended none of them 100 s after a limit
+    of 15 s), and in a CUDA graph for ever. NCCL ends a group only when no graph is left that holds
+    a collective of it: let go of decoders inside.
     """
     world = int(os.environ.get("WORLD_SIZE", "1"))
     config.share(world)

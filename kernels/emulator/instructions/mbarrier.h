@@ -69,15 +69,16 @@ inline Mbarriers& mbarriers() { return Block::current->states.of<Mbarriers>(); }
 
 // The mbarrier that a lane uses now.
 inline Mbarrier& mbarrier_at(uint32_t address, Site site) {
-    Block& block = *Block::current;
-    int64_t at = shared_offset("mbarrier", shared_memory(address), MBARRIER_BYTES, site);
+    void* memory = shared_memory(address);
+    int64_t at = shared_offset("mbarrier", memory, MBARRIER_BYTES, site);
     auto found = mbarriers().made.find(at);
-    if (found == mbarriers().made.end()) block.fail(site, "no mbarrier has been made" + at_shared(at));
-    Moment now = Block::lane->now();
+    if (found == mbarriers().made.end())
+        Block::current->fail(site, "no mbarrier has been made" + at_shared(at));
     const Touch& maker = found->second.maker;
-    std::string wrong = block.shadow.write(at, MBARRIER_BYTES, now, site, ATOMIC);
-    if (maker.races_with(now)) wrong = "a race: written by " + maker.text() + ", no barrier between";
-    judge("mbarrier", at, MBARRIER_BYTES, site, wrong);
+    if (maker.races_with(Block::lane->now()))
+        judge("mbarrier", at, MBARRIER_BYTES, site,
+              "a race: written by " + maker.text() + ", no barrier between");
+    begin_write("mbarrier", memory, MBARRIER_BYTES, site, ATOMIC);
     return found->second;
 }
 

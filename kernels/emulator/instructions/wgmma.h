@@ -94,7 +94,7 @@ inline void async_proxy_fence(simt::Site site = simt::here()) {
     simt::Touch made;
     made.add(simt::Block::lane->now(), site);
     auto& fences = simt::Block::lane->states.of<simt::Fences>().all;
-    fences.push_back({made, simt::Block::current->shadow.now()});
+    fences.push_back({made, simt::Block::current->shadow.writes});
 }
 // PTX wants each of these from all lanes of the warpgroup at once (.aligned): under a condition that is
 // not the same for its four warps they are faults.

@@ -27,43 +27,45 @@ struct Stack {
 
 #ifdef __x86_64__
 
-// Pushes the registers that a callee preserves, leaves the stack pointer in *from, goes on at `to`.
+using Context = void*;  // the stack pointer of a side that does not run
+
+// Pushes the registers that a callee preserves, leaves the stack pointer in *from, goes on at *to.
 // noipa: callers must take it for a function that may change anything.
-[[gnu::naked, gnu::noinline, gnu::noipa]] inline void switch_stack(void** /*from*/, void* /*to*/) {
+[[gnu::naked, gnu::noinline, gnu::noipa]] inline void switch_context(Context* /*from*/,
+                                                                     Context* /*to*/) {
     asm("pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n"
-        "movq %rsp, (%rdi); movq %rsi, %rsp\n"
+        "movq %rsp, (%rdi); movq (%rsi), %rsp\n"
         "popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp; ret");
 }
 
-class Fiber {
-    void *own = nullptr, *scheduler = nullptr;  // stack pointers of the side that does not run
-
-  public:
-    void start(const Stack& stack, void (*entry)()) {
-        auto* top = reinterpret_cast<void**>(stack.begin + Stack::BYTES);
-        top[-1] = nullptr;  // where entry would return to: it never does
-        top[-2] = reinterpret_cast<void*>(entry);
-        own = top - 2 - 6;  // six registers, of any value
-    }
-    void resume() { switch_stack(&scheduler, own); }
-    void suspend() { switch_stack(&own, scheduler); }
-};
+inline void start_context(Context& own, const Stack& stack, void (*entry)()) {
+    auto* top = reinterpret_cast<void**>(stack.begin + Stack::BYTES);
+    top[-1] = nullptr;  // where entry would return to: it never does
+    top[-2] = reinterpret_cast<void*>(entry);
+    own = top - 2 - 6;  // six registers, of any value
+}
 
 #else
 
-class Fiber {
-    ucontext_t own, scheduler;
+using Context = ucontext_t;
 
-  public:
-    void start(const Stack& stack, void (*entry)()) {
-        getcontext(&own);
-        own.uc_stack.ss_sp = stack.begin, own.uc_stack.ss_size = Stack::BYTES, own.uc_link = nullptr;
-        makecontext(&own, entry, 0);
-    }
-    void resume() { swapcontext(&scheduler, &own); }
-    void suspend() { swapcontext(&own, &scheduler); }
-};
+inline void switch_context(Context* from, Context* to) { swapcontext(from, to); }
+
+inline void start_context(Context& own, const Stack& stack, void (*entry)()) {
+    getcontext(&own);
+    own.uc_stack.ss_sp = stack.begin, own.uc_stack.ss_size = Stack::BYTES, own.uc_link = nullptr;
+    makecontext(&own, entry, 0);
+}
 
 #endif
+
+class Fiber {
+    Context own, scheduler;
+
+  public:
+    void start(const Stack& stack, void (*entry)()) { start_context(own, stack, entry); }
+    void resume() { switch_context(&scheduler, &own); }
+    void suspend() { switch_context(&own, &scheduler); }
+};
 
 }  // namespace lscd::simt

@@ -42,7 +42,7 @@ struct Machine {
 
     // Runs all blocks. After a fault only blocks before that one still run: the first is reported.
     bool run(const Launch& launch) {
-        int blocks = int(launch.grid.x * launch.grid.y * launch.grid.z);
+        int blocks = int(launch.grid.count());
         std::atomic<int> faulty{blocks};
         std::mutex merging;
 #pragma omp parallel num_threads(threads)

@@ -71,18 +71,24 @@ inline int64_t shared_offset(const char* what, const void* address, int bytes, S
 }
 
 inline void read_shared(Op op, const char* what, const void* from, int bytes, Site site) {
-    Block& block = *Block::current;
+    Moment now = Block::lane->now();
     int64_t at = shared_offset(what, from, bytes, site);
-    judge(what, at, bytes, site, block.shadow.read(at, bytes, Block::lane->now(), site));
+    for (int64_t i = at; i < at + bytes; i++) {
+        Cell& cell = Block::current->shadow[i];
+        judge(what, at, bytes, site, cell.unreadable(now));
+        cell.note_read(now, site, 1u << now.lane);
+    }
     note({op, site, {at, bytes}});
 }
 
 // Checks a write of any kind; where it is.
 inline int64_t begin_write(const char* what, const void* to, int bytes, Site site, const Writing& how,
                            int align = 0) {
-    Block& block = *Block::current;
+    Moment now = Block::lane->now();
+    Shadow& shadow = Block::current->shadow;
     int64_t at = shared_offset(what, to, bytes, site, align);
-    judge(what, at, bytes, site, block.shadow.write(at, bytes, Block::lane->now(), site, how));
+    for (int64_t i = at; i < at + bytes; i++) judge(what, at, bytes, site, shadow[i].unwritable(now, how));
+    shadow.note_write(at, bytes, now, site, how);
     return at;
 }
 inline void write_shared(Op op, const char* what, const void* to, int bytes, Site site) {

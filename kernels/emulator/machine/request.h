@@ -48,7 +48,8 @@ struct Access {
 
 // Sums over requests. Wavefronts and sectors each with the least that could carry the same bytes.
 struct Counts {
-    int64_t requests = 0, lanes = 0, wavefronts = 0, least_wavefronts = 0, sectors = 0, least_sectors = 0;
+    int64_t requests = 0, lanes = 0;
+    int64_t wavefronts = 0, least_wavefronts = 0, sectors = 0, least_sectors = 0;
 
     void operator+=(const Counts& more) {
         requests += more.requests, lanes += more.lanes;

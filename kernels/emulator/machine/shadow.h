@@ -53,39 +53,22 @@ struct Cell {
     }
 };
 
-class Shadow {
-    std::vector<Cell> cells;
+struct Shadow {
+    std::vector<Cell> cells;  // by address
     int64_t writes = 0;
 
-  public:
+    // Forgets everything: a new block starts with nothing written.
+    void reset(size_t bytes) { cells.assign(bytes, Cell()), writes = 0; }
+    Cell& operator[](int64_t at) { return cells[size_t(at)]; }
+
     // What is wrong with where an access lies, or nothing.
     std::string outside(int64_t at, int bytes) const {
         if (at >= 0 && size_t(at) + size_t(bytes) <= cells.size()) return {};
         return "out of bounds, the block has " + std::to_string(cells.size()) + " bytes";
     }
-    // Forgets everything: a new block starts with nothing written.
-    void reset(size_t bytes) { cells.assign(bytes, Cell()), writes = 0; }
-    int64_t now() const { return writes; }
-    Cell& operator[](int64_t at) { return cells[size_t(at)]; }
 
-    // What is wrong with a read that happens now, or nothing.
-    std::string read(int64_t at, int bytes, const Moment& now, Site site) {
-        for (Cell* cell = &cells[size_t(at)]; bytes--; cell++) {
-            if (std::string wrong = cell->unreadable(now); !wrong.empty()) return wrong;
-            cell->note_read(now, site, 1u << now.lane);
-        }
-        return {};
-    }
-
-    // The same for a write that happens now, or starts now; `how` must outlive what it says.
-    std::string write(int64_t at, int bytes, const Moment& now, Site site, const Writing& how) {
-        for (int64_t i = at; i < at + bytes; i++)
-            if (auto wrong = (*this)[i].unwritable(now, how); !wrong.empty()) return wrong;
-        note_write(at, bytes, now, site, how);
-        return {};
-    }
-
-    // What has happened. A copy that has been waited for counts as a store of its thread, made now.
+    // A write that happens now, or starts now; `how` must outlive what it says. A copy that has been
+    // waited for counts as a store of its thread, made now.
     void note_write(int64_t at, int bytes, const Moment& now, Site site, const Writing& how) {
         writes++;
         for (Cell* cell = &cells[size_t(at)]; bytes--; cell++)
