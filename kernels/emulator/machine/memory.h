@@ -87,7 +87,8 @@ inline int64_t begin_write(const char* what, const void* to, int bytes, Site sit
     Moment now = Block::lane->now();
     Shadow& shadow = Block::current->shadow;
     int64_t at = shared_offset(what, to, bytes, site, align);
-    for (int64_t i = at; i < at + bytes; i++) judge(what, at, bytes, site, shadow[i].unwritable(now, how));
+    for (int64_t i = at; i < at + bytes; i++)
+        judge(what, at, bytes, site, shadow[i].unwritable(now, how));
     shadow.note_write(at, bytes, now, site, how);
     return at;
 }
