@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune
 
 from lab_utils import SparseLinear, accuracy, encode, load, sparsify
-from lab_utils.backends import cpu
+from lab_utils.backends import cpu, cuda
 from lab_utils.ops import sparse_relu
 
 ON_GPU = ["tiled_csl", "tca_bme"]  # formats with kernels there
@@ -247,12 +247,15 @@ def test_kernels_take_the_maximum(tokens: int, dtype: torch.dtype) -> None:
     layer = SparseLinear.from_linear(dense, "zero_row_24").cuda()
     x = activations(tokens, dtype=dtype)
     exact = x.double() @ dense.weight.detach().double().T + dense.bias.detach().double()
-    y = layer.relu(there := x.cuda())
+    with cuda.forced("fused"):  # so small a matrix is decoded first
+        y = layer.relu(there := x.cuda())
+        graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph):
+            again = layer.relu(there)
+        assert SparseLinear.from_linear(dense.cuda(), "tca_bme").relu(there) is None
+    with cuda.forced("decoded"):
+        assert layer.relu(there) is None
     eps = torch.finfo(dtype).eps
     torch.testing.assert_close(y.double().cpu(), exact.relu(), rtol=eps, atol=1e-3)
-    graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph):
-        again = layer.relu(there)
     graph.replay()
     assert torch.equal(y, again)
-    assert SparseLinear.from_linear(dense.cuda(), "tca_bme").relu(there) is None
