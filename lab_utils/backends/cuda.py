@@ -130,7 +130,12 @@ def finishes(A: SparseMatrix, N: int) -> bool:
 
 
 def _multiply(
-    A: SparseMatrix, B: Tensor, C: Tensor, layout: Any, left_out: str | None, finish: Finish
+    A: SparseMatrix,
+    B: Tensor,
+    C: Tensor,
+    layout: Any,
+    left_out: str | None = None,
+    finish: Finish = ROUNDED,
 ) -> None:
     """The same by the kernel that decodes while it multiplies."""
     M, N = C.shape

@@ -44,14 +44,13 @@ inline uint32_t vote(uint32_t mask, bool predicate, Site site) {
     return mine.ballot;
 }
 
-// What its lanes know, all know; all that the warp has done is before what it does now.
+// What its lanes have done and know, all know; all that a warp has done is before what it does now.
 inline std::string synchronise(const Party& all) {
     Knowledge known;
-    for (int i = 0; i < 32; i++)
-        if (all.has(i)) known.learn(all.warps->lanes[i]->known);
-    for (int i = 0; i < 32; i++)
-        if (all.has(i)) all.warps->lanes[i]->known = known;
-    all.warps->time++;
+    all.each([&](Lane& one) { known.learn(one.known); });
+    for (Warp* warp = all.warps; warp < all.warps + all.count; warp++)
+        known.learn(warp->number, warp->time++, warp->awaited(all.at));
+    all.each([&](Lane& one) { one.known = known; });
     return "";
 }
 
@@ -64,7 +63,11 @@ T reduce(unsigned mask, T value, Join join, Site site) {
 
 }  // namespace lscd::simt
 
-inline void __syncthreads(lscd::simt::Site site = lscd::simt::here()) { meet_block(site); }
+inline void __syncthreads(lscd::simt::Site site = lscd::simt::here()) {
+    lscd::simt::note({lscd::simt::Op::barrier, site});
+    lscd::simt::Block::current->meet(
+        {site, lscd::simt::Group::block, ~0u, lscd::simt::synchronise});
+}
 inline void __syncwarp(unsigned mask = ~0u, lscd::simt::Site site = lscd::simt::here()) {
     lscd::simt::note({lscd::simt::Op::warp_barrier, site});
     meet(site, mask, nullptr, lscd::simt::synchronise);

@@ -28,7 +28,7 @@ std::string start_part(WarpProduct<T, N, DEPTH>& of, const Party& all, int numbe
     auto lane = [&](int i) -> const Product& { return all.of<Product>(32 * number + i); };
     if (!wgmmas(warp).fenced)
         return "wgmma without a wgmma_fence since the group before: no fence between";
-    Wgmma one = {all.site, b.units(0, N, DEPTH), {}, lane(0).d};
+    Wgmma one = {all.at.site, b.units(0, N, DEPTH), {}, lane(0).d};
     if constexpr (STEP < 0) {
         for (int i = 0; i < 256; i++)
             of.a[i / 16][i % 16] = a.element<T>(16 * number + i / 16, i % 16);
@@ -42,7 +42,7 @@ std::string start_part(WarpProduct<T, N, DEPTH>& of, const Party& all, int numbe
             one.registers.emplace_back(lane(i).metadata, *lane(i).metadata);
         }
     }
-    if (auto wrong = begin_reads(warp, one.units, all.site); !wrong.empty()) return wrong;
+    if (auto wrong = begin_reads(warp, one.units, all.at.site); !wrong.empty()) return wrong;
     std::vector<float*> registers;
     for (int i = 0; i < 32; i++) registers.push_back(lane(i).d);
     std::vector<float>& sums = begin_sums(warp, registers, N / 2).values;
@@ -134,8 +134,9 @@ template <class T, int N>
 void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, uint64_t b, uint32_t adds,
                   simt::Site site = simt::here()) {
     simt::Product mine = {d[0], nullptr, nullptr, a, b, adds != 0};
-    int row = simt::Block::lane->warp->number % simt::WARPS_OF_GROUP * 16 + simt::Block::lane->lane % 16;
-    bool reads_a = simt::Block::lane->lane < 16;  // the request has the first unit of 16 rows, and columns
+    const simt::Lane& lane = *simt::Block::lane;
+    int row = lane.warp->number % simt::WARPS_OF_GROUP * 16 + lane.lane % 16;
+    bool reads_a = lane.lane < 16;  // the request has the first unit of 16 rows, and of columns
     simt::Described matrix(reads_a ? a : b, true);
     int64_t at = int64_t(matrix.address(reads_a ? row : row % N, 0)) - simt::SHARED_BASE;
     simt::note({simt::Op::wgmma, site, {at, simt::UNIT}});

@@ -76,14 +76,6 @@ class Block {
         lane->fiber.suspend();
     }
 
-    // What all lanes have done until now, all know.
-    void synchronise() {
-        Knowledge all;
-        for (const Lane& one : lanes) all.learn(one.known);
-        for (Warp& warp : warps) all.learn(warp.number, warp.time++, ~0u);
-        for (Lane& one : lanes) one.known = all;
-    }
-
   private:
     void accuse(Site site, int warp, const std::string& what) {
         fault = site.text() + ", block " + index.text();
@@ -138,23 +130,21 @@ class Block {
             if (!one || one->state != Lane::meeting || one->at.group != group) continue;
             bool all = true;
             for (size_t w = first; all && w < first + count; w++) all = warps[w].has_come(one->at);
-            if (all) return act(*one, &warps[first], count), true;
+            if (all) return act(one->at, &warps[first], int(count)), true;
         }
         return false;
     }
 
-    void act(Lane& first, Warp* group, size_t count_of) {
-        uint32_t together = group->awaited(first.at);
-        for (Warp* warp = group; warp < group + count_of; warp++)
-            if (warp->awaited(first.at) == warp->alive) counter.add(warp->accesses, warp->number);
-        const char* whole = first.at.whole;
-        std::string wrong = whole && ~together
-                                ? whole + (" needs all 32 lanes, not " + lanes_text(together))
-                                : first.at.action({first.at.site, group, together});
-        for (size_t w = 0; w < count_of; w++)
-            for (uint32_t left = group[w].awaited(first.at); left; left &= left - 1)
-                group[w].lanes[__builtin_ctz(left)]->state = Lane::ready;
-        if (!wrong.empty()) accuse(first.at.site, first.warp->number, ": " + wrong);
+    void act(const Meeting& at, Warp* first, int count) {
+        Party all = {at, first, count};
+        for (Warp* warp = first; warp < first + count; warp++)
+            if (warp->awaited(at) == warp->alive) counter.add(warp->accesses, warp->number);
+        uint32_t together = first->awaited(at);
+        std::string wrong = at.whole && ~together
+                                ? at.whole + (" needs all 32 lanes, not " + lanes_text(together))
+                                : at.action(all);
+        all.each([](Lane& one) { one.state = Lane::ready; });
+        if (!wrong.empty()) accuse(at.site, first->number, ": " + wrong);
     }
 
     // The end of a block: what is under way must not outlive it.

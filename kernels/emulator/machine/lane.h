@@ -88,15 +88,20 @@ inline Moment Lane::now() const { return {warp->number, lane, warp->time, &known
 
 // Lanes that have come to one place, with what each has brought, by 32 * warp + lane.
 struct Party {
-    Site site;
-    Warp* warps;     // the first
-    uint32_t lanes;  // of one warp
+    const Meeting& at;
+    Warp* warps;  // the first
+    int count;    // of warps
 
+    bool has(int lane) const { return warps[lane / 32].awaited(at) >> lane % 32 & 1; }
     template <class T>
     T& of(int lane) const {
         return *static_cast<T*>(warps[lane / 32].lanes[lane % 32]->at.brought);
     }
-    bool has(int lane) const { return lanes >> lane & 1; }
+    template <class Do>
+    void each(Do act) const {
+        for (int i = 0; i < 32 * count; i++)
+            if (has(i)) act(*warps[i / 32].lanes[i % 32]);
+    }
 };
 
 }  // namespace lscd::simt

@@ -20,11 +20,6 @@ inline void meet(Site site, uint32_t lanes, void* brought, Action action) {
 inline void meet_whole_warp(const char* instruction, Site site, void* brought, Action action) {
     Block::current->meet({site, Group::warp, ~0u, action, brought, instruction});
 }
-inline void meet_block(Site site) {
-    note({Op::barrier, site});
-    auto action = [](const Party&) { return Block::current->synchronise(), std::string(); };
-    Block::current->meet({site, Group::block, ~0u, action});
-}
 
 // --- shared memory ---
 
