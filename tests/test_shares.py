@@ -53,6 +53,26 @@ def test_wide_products_keep_rows_aligned():
     assert best_workers(wide, MODELS["tiled_csl"], SMS, 3)[0] == 4 * 96
 
 
+def test_an_sm_with_fewer_tiles_is_worth_a_few_more_workers():
+    """360 workers have 9 tiles each, at most; of 396 only the first 32 have as many."""
+    wide = Tiles(40, 80, 64, 64, 0.5)
+    for model in MODELS.values():
+        assert best_workers(wide, model, SMS, 3)[0] == 396
+
+
+@given(rows=st.integers(1, 40), row_tiles=st.integers(1, 40), data=st.data())
+def test_segments_are_what_workers_and_rows_cut_of_each_other(rows, row_tiles, data):
+    tiles = Tiles(rows, row_tiles, 8, 8, 0.5)
+    workers = data.draw(st.integers(1, tiles.count))
+    each, longer = divmod(tiles.count, workers)
+    starts = {worker * each + min(worker, longer) for worker in range(workers)}
+    parts = starts | {row * row_tiles for row in range(rows)}
+    whole = starts <= {row * row_tiles for row in range(rows)}
+    most = tiles.segments(workers)
+    assert (most == 0) == whole
+    assert whole or len(parts) <= most
+
+
 @pytest.mark.parametrize("N", [8, 64, 128])
 @pytest.mark.parametrize("at_once", [1, 2, 3, 4, 5, 9])
 def test_an_sm_has_room_for_no_more_blocks_than_it_is_to_have(N, at_once):
@@ -90,7 +110,7 @@ def slower(model: Model, tiles: Tiles, blocks: int, times: pd.Series) -> float:
 
 
 def test_searches_tried_what_a_choice_is_made_of(searches) -> None:
-    assert len(searches) >= 48
+    assert len(searches) >= 96
     for _, tiles, blocks, times in searches:
         tried = set(candidates(tiles.rows, tiles.count, SMS, blocks))
         assert tried <= set(times.index) and len(times) <= len(tried) + 1
@@ -104,7 +124,8 @@ def test_choices_are_within_5_percent_of_the_best_that_was_measured(searches) ->
 @pytest.mark.parametrize("factor", [0.8, 1.2])
 @pytest.mark.parametrize("parameter", [field.name for field in fields(Model)])
 def test_no_parameter_needs_to_be_exact(searches, parameter: str, factor: float) -> None:
-    """Or else the model would know the cases that it is fitted to, and no others."""
+    """Or else the model would know the cases that it is fitted to, and no others: with one wrong by
+    a fifth, none of its choices is over 6 % slower than the best."""
     for model, *search in searches:
         value = min(1.0, factor * getattr(model, parameter))
-        assert slower(replace(model, **{parameter: value}), *search) <= 1.05, (model, search[:2])
+        assert slower(replace(model, **{parameter: value}), *search) <= 1.06, (model, search[:2])

@@ -1,13 +1,13 @@
 """How many workers share A's tiles: a model of waves and sums, fitted to times on an H200.
 
-The tiles of A, row after row, are cut into equal shares (kernels/common/problem.cuh), so that every
-worker takes equally long. More workers hide more latency and have fewer tiles each, but share an
-SM's time, and add their sums more often. The unit is the time that a tile takes a worker which has
-an SM to itself, at a density of one half::
+The tiles of A, row after row, are cut into equal shares (kernels/common/problem.cuh), but for one
+tile: the longest share and the SM with most tiles end a product. More workers hide more latency and
+have fewer tiles each, but share an SM's time, and add their sums more often. The unit is the time
+that a tile takes a worker which has an SM to itself, at a density of one half::
 
-    tile   (1 - values + 2 · values · density) · hypot(1, workers of an SM · busy)
-    busy   decoding + column · block_n
-    sums   sum · (N + ADDED) · workers
+    values  1 - values + 2 · values · density
+    tiles   hypot(values · tiles of a worker, (values · decoding + column · block_n) · tiles of an SM)
+    sums    sum · N · segments + turn · workers
 """
 
 import functools
@@ -20,21 +20,24 @@ class Model:
     """What a kernel's workers cost."""
 
     decoding: float  # of an SM's time, that a lone worker keeps busy with A's tiles
-    column: float  # and with each column of a block of C
+    column: float  # and with each column of a block of C, however few values a tile has
     values: float  # of a tile's time, that goes with its number of values
-    sum: float  # of a worker, for each column: its partial sums are written and added
+    sum: float  # of a segment, for each column: its partial sums are written and added
+    turn: float  # of a worker, whatever N is: it waits for the one before it in adding up a row
     uneven: float  # by which the last of a wave of workers ends later; a second wave fills in
 
 
 # Fitted to data/measured/h200/shares.csv: `lab shares` measures how much slower the choice is than
 # the best of all numbers that it tries, and a test holds the rows of its last run to 5 %.
 MODELS = {
-    "tiled_csl": Model(decoding=0.06, column=0.010, values=0.9, sum=12.5e-5, uneven=0),
-    "tca_bme": Model(decoding=0.30, column=0.006, values=0, sum=8e-5, uneven=0.15),
+    "tiled_csl": Model(
+        decoding=0.41, column=0.003, values=0.82, sum=13e-5, turn=4.1e-3, uneven=0
+    ),
+    "tca_bme": Model(
+        decoding=0.46, column=0.0024, values=0.07, sum=19e-5, turn=1.1e-3, uneven=0.09
+    ),
 }
-ADDED = 48  # columns whose sums take as long as a worker's turn in adding up a row
 MOST_WAVES, ENOUGH_BLOCKS = 3, 4  # waves follow each other well where an SM has so many blocks
-WIDE, UNALIGNED = 64, 1.03  # columns from which it pays that workers meet at the same tiles of B
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,13 @@ class Tiles:
         """Blocks of C beside each other, each with workers of its own."""
         return -(-self.N // self.block_n)
 
-    def aligned(self, workers: int) -> bool:
-        """Whether every row is cut in the same way."""
-        return workers % self.rows == 0 or self.rows % workers == 0
+    def segments(self, workers: int) -> int:
+        """Parts of rows that are added up: none where rows are whole, more where workers meet in
+        the midst of a share."""
+        if self.rows % workers == 0:
+            return 0
+        row_by_row = workers % self.rows == 0 and self.count % workers == 0
+        return workers if row_by_row else workers + self.rows
 
 
 @functools.cache  # every launch asks
@@ -83,14 +90,24 @@ def best_workers(tiles: Tiles, model: Model, sms: int, blocks_per_sm: int) -> tu
 
 def _time(tiles: Tiles, model: Model, workers: int, slots: int, sms: int) -> float:
     """Of a product by so many workers, of which `slots` run at once."""
+    values = 1 - model.values + 2 * model.values * tiles.density
+    busy = values * model.decoding + model.column * tiles.block_n
+    of_a_worker, of_an_sm = _most_tiles(tiles, workers, slots, sms)
+    time = math.hypot(values * of_a_worker, busy * of_an_sm)
+    segments = tiles.segments(workers)
+    sums = model.sum * tiles.N * segments + (model.turn * workers if segments else 0)
     waves = max(1.0, workers / slots)
-    each = tiles.count / workers
-    if waves == 1:  # the last one ends it; of several waves the mean counts
-        each = math.ceil(each)
+    return time * (1 + model.uneven / waves) + sums
+
+
+def _most_tiles(tiles: Tiles, workers: int, slots: int, sms: int) -> tuple[float, float]:
+    """Of a worker, and of all workers of an SM, one after the other where they come in waves.
+
+    The first shares are longer by a tile: they go to as many SMs as there are.
+    """
     on_an_sm = math.ceil(min(workers, slots) * tiles.columns / sms)
-    busy = model.decoding + model.column * tiles.block_n
-    tile = (1 - model.values + 2 * model.values * tiles.density) * math.hypot(1, on_an_sm * busy)
-    if tiles.block_n >= WIDE and not tiles.aligned(workers):
-        tile *= UNALIGNED
-    sums = workers * (tiles.N + ADDED) if tiles.rows % workers else 0
-    return waves * each * tile * (1 + model.uneven / waves) + model.sum * sums
+    if workers > slots:  # an SM that is done with a worker gets the next: the mean counts
+        return tiles.count / slots, tiles.count / slots * on_an_sm
+    each, longer = divmod(tiles.count, workers)
+    longer_on_an_sm = min(on_an_sm, math.ceil(longer * tiles.columns / sms))
+    return each + (longer > 0), each * on_an_sm + longer_on_an_sm
