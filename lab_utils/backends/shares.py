@@ -6,7 +6,8 @@ have fewer tiles each, but share an SM's time, and add their sums more often. Th
 that a tile takes a worker which has an SM to itself, at a density of one half::
 
     values  1 - values + 2 · values · density
-    tiles   hypot(values · tiles of a worker, (values · decoding + column · block_n) · tiles of an SM)
+    busy    values · decoding + column · block_n
+    tiles   hypot(values · tiles of the longest share, busy · tiles of an SM)
     sums    sum · N · segments + turn · workers
 """
 
@@ -30,14 +31,13 @@ class Model:
 # Fitted to data/measured/h200/shares.csv: `lab shares` measures how much slower the choice is than
 # the best of all numbers that it tries, and a test holds the rows of its last run to 5 %.
 MODELS = {
-    "tiled_csl": Model(
-        decoding=0.41, column=0.003, values=0.82, sum=13e-5, turn=4.1e-3, uneven=0
-    ),
+    "tiled_csl": Model(decoding=0.41, column=0.003, values=0.82, sum=13e-5, turn=4.1e-3, uneven=0),
     "tca_bme": Model(
         decoding=0.46, column=0.0024, values=0.07, sum=19e-5, turn=1.1e-3, uneven=0.09
     ),
 }
 MOST_WAVES, ENOUGH_BLOCKS = 3, 4  # waves follow each other well where an SM has so many blocks
+WIDE, UNALIGNED = 64, 1.03  # columns from which it pays that workers meet at the same tiles of B
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,17 @@ class Tiles:
         """Blocks of C beside each other, each with workers of its own."""
         return -(-self.N // self.block_n)
 
+    def aligned(self, workers: int) -> bool:
+        """Whether every row is cut in the same way, or none at all."""
+        if self.rows % workers == 0:
+            return True
+        return workers % self.rows == 0 and self.count % workers == 0
+
     def segments(self, workers: int) -> int:
-        """Parts of rows that are added up: none where rows are whole, more where workers meet in
-        the midst of a share."""
+        """Parts of rows that are added up: a row's end cuts a share, unless shares end with it."""
         if self.rows % workers == 0:
             return 0
-        row_by_row = workers % self.rows == 0 and self.count % workers == 0
-        return workers if row_by_row else workers + self.rows
+        return workers if self.aligned(workers) else workers + self.rows
 
 
 @functools.cache  # every launch asks
@@ -94,6 +98,8 @@ def _time(tiles: Tiles, model: Model, workers: int, slots: int, sms: int) -> flo
     busy = values * model.decoding + model.column * tiles.block_n
     of_a_worker, of_an_sm = _most_tiles(tiles, workers, slots, sms)
     time = math.hypot(values * of_a_worker, busy * of_an_sm)
+    if tiles.block_n >= WIDE and not tiles.aligned(workers):
+        time *= UNALIGNED
     segments = tiles.segments(workers)
     sums = model.sum * tiles.N * segments + (model.turn * workers if segments else 0)
     waves = max(1.0, workers / slots)
