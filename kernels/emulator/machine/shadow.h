@@ -5,8 +5,8 @@
 
 namespace lscd::simt {
 
-// How a byte is written. By an asynchronous copy it is until its thread has waited (and the copy has
-// `landed`), or for all who do not know that a clock has passed a time.
+// How a byte is written. By an asynchronous copy it is until its thread has waited, from when on it is
+// a STORE, or for all who do not know that a clock has passed a time.
 struct Writing {
     const char* by = nullptr;  // what is under way
     int clock = -1, time = 0;
