@@ -79,16 +79,16 @@ class SparseLinear(nn.Module):
 
     def product(self, x: Tensor) -> Tensor:
         """The same without the bias, for callers that add it together with something else."""
-        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
-            raise RuntimeError(
-                "x requires a gradient; SparseLinear has none: call it under torch.no_grad() or "
-                "torch.inference_mode(), or give it x.detach()"
-            )
+        _check_gradient(x)
         return sparse_linear(x, self._weight)
 
     def relu(self, x: Tensor) -> Tensor | None:
-        """max(forward(x), 0) where one kernel does all of it, rounded once; else None."""
-        if self.bias is None or not x.numel() or not finishes(x, self._weight):
+        """max(forward(x), 0) where one kernel does all of it, rounded once; else None.
+
+        Raises what `forward` does.
+        """
+        _check_gradient(x)
+        if self.bias is None or not finishes(x, self._weight):
             return None
         return sparse_relu(x, self._weight, self.bias)
 
@@ -231,6 +231,14 @@ def _pays(linear: nn.Linear, format: str) -> bool:
         return False
     sparsity = 1 - int(torch.count_nonzero(weight)) / weight.numel()
     return FORMATS[format].expected_nbytes(*weight.shape, sparsity) < weight.nbytes
+
+
+def _check_gradient(x: Tensor) -> None:
+    if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
+        raise RuntimeError(
+            "x requires a gradient; SparseLinear has none: call it under torch.no_grad() or "
+            "torch.inference_mode(), or give it x.detach()"
+        )
 
 
 def _check(weight: SparseMatrix, bias: Tensor | None) -> None:

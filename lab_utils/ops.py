@@ -44,7 +44,8 @@ def finishes(x: Tensor, A: SparseMatrix) -> bool:
     """Whether `sparse_relu(x, A, …)` is one kernel's work here: so far zero_row_24 on sm_90."""
     _check_x(x, A)
     module = backends.for_device(x.device)
-    return module is backends.cuda and module.finishes(A, x.shape[:-1].numel())
+    tokens = x.shape[:-1].numel()
+    return module is backends.cuda and tokens > 0 and module.finishes(A, tokens)
 
 
 def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
@@ -55,11 +56,9 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
     _check_x(x, A)
     columns = x.reshape(-1, x.shape[-1]).T  # [K, tokens]
     module = _checked(A, columns, None)
+    _check_bias(bias, A)
     if not finishes(x, A):
         raise RuntimeError(f"no kernel for {A.name} on {x.device} takes the maximum: see finishes")
-    if bias.shape != A.shape[:1] or bias.dtype != A.dtype or bias.device != A.device:
-        allowed = f"{A.dtype} [{A.shape[0]}] on {A.device}"
-        raise ValueError(f"bias is {_describe(bias)}; allowed: {allowed}, as A has")
     encoding = ([A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape)
     C = torch.ops.lscd.spmm_relu(*encoding, columns, module.name, bias)
     return C.T.reshape(*x.shape[:-1], A.shape[0])
@@ -120,6 +119,15 @@ def _check_x(x: Tensor, A: SparseMatrix) -> None:
         raise ValueError(f"x is {_describe(x)}; allowed: a strided torch.Tensor [..., K], K >= 1")
     if isinstance(A, SparseMatrix) and (x.shape[-1] != A.shape[1] or x.dtype != A.dtype):
         raise ValueError(f"x is {_describe(x)}; allowed: {A.dtype} [..., {A.shape[1]}], as A has")
+
+
+def _check_bias(bias: Tensor, A: SparseMatrix) -> None:
+    strided = isinstance(bias, Tensor) and bias.layout == torch.strided
+    if not strided or bias.shape != A.shape[:1] or bias.dtype != A.dtype:
+        allowed = f"{A.dtype} [{A.shape[0]}], as A has"
+        raise ValueError(f"bias is {_describe(bias)}; allowed: {allowed}")
+    if bias.device != A.device:
+        raise ValueError(f"bias is on {bias.device}; allowed: {A.device}, where A is")
 
 
 def _check_memory(out: Tensor, operands: list[Tensor]) -> None:

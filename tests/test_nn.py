@@ -1,6 +1,7 @@
 """SparseLinear is a layer like any other: it moves, copies, saves, loads, compiles, and refuses."""
 
 import copy
+import ctypes
 from collections.abc import Callable
 
 import pytest
@@ -10,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils import prune
 
 from lab_utils import SparseLinear, accuracy, encode, load, sparsify
-from lab_utils.backends import cpu, cuda
+from lab_utils.backends import cpu, cuda, hopper
+from lab_utils.backends.launch import Finish
 from lab_utils.ops import sparse_relu
+from lab_utils.patterns import random_sparse
 
 ON_GPU = ["tiled_csl", "tca_bme"]  # formats with kernels there
 
@@ -192,6 +195,30 @@ def test_no_kernel_takes_the_maximum_on_a_cpu(sparse: SparseLinear) -> None:
     assert sparse.relu(X) is None
     with pytest.raises(RuntimeError, match="no kernel for tca_bme on cpu takes the maximum"):
         sparse_relu(X, sparse.weight, sparse.bias)
+
+
+@pytest.mark.parametrize("bias", [None, [0.0] * M, torch.zeros(M - 1), torch.zeros(M).double()])
+def test_the_maximum_is_taken_of_a_bias_that_fits(sparse: SparseLinear, bias) -> None:
+    with pytest.raises(ValueError, match=rf"bias is a .*; allowed: torch.\w+ \[{M}\], as A has"):
+        sparse_relu(X, sparse.weight, bias)
+    with pytest.raises(ValueError, match="bias is on meta; allowed: cpu, where A is"):
+        sparse_relu(X, sparse.weight, sparse.bias.to("meta"))
+
+
+def test_the_maximum_refuses_what_the_product_refuses(sparse: SparseLinear) -> None:
+    assert sparse.relu(X[:0]) is None
+    with pytest.raises(ValueError, match="x is a NoneType"):
+        sparse.relu(None)
+    with pytest.raises(RuntimeError, match="x requires a gradient"):
+        sparse.relu(X.clone().requires_grad_())
+
+
+def test_kernels_read_a_bias_one_element_after_the_other() -> None:
+    A, bias = encode(random_sparse(64, 96, 0.8), "zero_row_24"), torch.randn(64, 2).half()[:, 0]
+    launch = hopper.launch_of(A, 8, hopper.layout_of(A, 8))
+    launch.finish(Finish(bias, relu=True))
+    read = (ctypes.c_int16 * 64).from_address(launch.problem.bias)
+    assert list(read) == bias.view(torch.int16).tolist()
 
 
 # --- on a GPU -----------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Launch:
             raise RuntimeError(f"{self.call[0]} only rounds its sums; allowed: finish=ROUNDED")
         self.problem.relu = int(how.relu)
         if how.bias is not None:
-            self.arrays["bias"] = place(how.bias)
+            self.arrays["bias"] = place(how.bias.contiguous())
             self.problem.bias = self.arrays["bias"].data_ptr()
 
     def scratch(self, new: Callable[[tuple[int, ...]], Tensor]) -> dict[str, Tensor]:
