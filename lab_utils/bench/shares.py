@@ -12,7 +12,7 @@ import torch
 
 from lab_utils.backends import published
 from lab_utils.backends.shares import MODELS
-from lab_utils.bench.anatomy import check
+from lab_utils.bench import anatomy
 from lab_utils.bench.cases import Case, check_repeats
 from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures
@@ -39,13 +39,18 @@ def measure_shares(
     """
     device = torch.device(device)
     check_repeats(repeats)
-    for format in formats:
-        if format not in MODELS:
-            raise ValueError(f"format={format!r}: no model of shares; allowed: {', '.join(MODELS)}")
     check(formats, device)
     weights = weights_of(case, seed, device, weights)
     ways = partial(_ways, case, weights, repeats)
     return timed_in_turns(case, formats, ways, device, leave_out)
+
+
+def check(formats: Sequence[str], device: torch.device | str = "cuda") -> None:
+    """Raise ValueError unless these kernels share tiles, RuntimeError where they cannot run."""
+    for format in formats:
+        if format not in MODELS:
+            raise ValueError(f"format={format!r}: no model of shares; allowed: {', '.join(MODELS)}")
+    anatomy.check(formats, device)
 
 
 def candidates(rows: int, tiles: int, sms: int, blocks_per_sm: int) -> list[int]:

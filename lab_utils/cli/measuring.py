@@ -190,8 +190,7 @@ def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
     """Measure how A's tiles are best shared out: the plan's number of workers beside others."""
     from lab_utils import bench
     from lab_utils.backends.shares import MODELS
-    from lab_utils.bench.anatomy import check
-    from lab_utils.bench.shares import measure_shares, share_summary
+    from lab_utils.bench.shares import check, measure_shares, share_summary
 
     formats = formats or list(MODELS)
     check(formats)

@@ -46,6 +46,13 @@ def test_without_a_gpu_it_says_so():
     assert found.exit_code == 1 and "nothing can be measured on a GPU here" in found.output
 
 
+@pytest.mark.parametrize("format", ["zero_row_24", "nope"])
+def test_formats_that_do_not_share_tiles_are_refused_by_name(format: str):
+    found = CliRunner().invoke(main, ["shares", "--format", format])
+    assert found.exit_code == 2
+    assert f"format='{format}': no model of shares; allowed: tiled_csl, tca_bme" in found.output
+
+
 @pytest.mark.gpu
 def test_shares_are_measured_on_a_gpu():
     case = bench.Case(M=1024, K=2048, N=8, sparsity=0.7, dtype="fp16")
