@@ -11,7 +11,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from lab_utils.formats import FORMATS, SparseMatrix, encode
 from lab_utils.formats.checks import DTYPES
-from lab_utils.ops import finishes, sparse_linear, sparse_relu
+from lab_utils.ops import has_epilogue, sparse_linear, sparse_relu
 
 RECOMPUTING = (BasePruningMethod, WeightNorm)  # forward pre-hooks that only set weight or bias
 
@@ -88,7 +88,7 @@ class SparseLinear(nn.Module):
         Raises what `forward` does.
         """
         _check_gradient(x)
-        if self.bias is None or not finishes(x, self._weight):
+        if self.bias is None or not has_epilogue(x, self._weight):
             return None
         return sparse_relu(x, self._weight, self.bias)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import backends
-from lab_utils.backends.launch import Finish
+from lab_utils.backends.launch import Epilogue
 from lab_utils.formats import FORMATS, SparseMatrix
 
 
@@ -40,25 +40,28 @@ def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> 
     return spmm(A, tokens.T, backend=backend).T.reshape(*x.shape[:-1], A.shape[0])
 
 
-def finishes(x: Tensor, A: SparseMatrix) -> bool:
+def has_epilogue(x: Tensor, A: SparseMatrix) -> bool:
     """Whether `sparse_relu(x, A, …)` is one kernel's work here: so far zero_row_24 on sm_90."""
     _check_x(x, A)
     module = backends.for_device(x.device)
     tokens = x.shape[:-1].numel()
-    return module is backends.cuda and tokens > 0 and module.finishes(A, tokens)
+    return module is backends.cuda and tokens > 0 and module.has_epilogue(A, tokens)
 
 
 def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
     """y[..., M] = max(x[..., K] · Aᵀ + bias[M], 0), rounded once, by the kernel of the product.
 
-    Raises ValueError for operands that do not fit, RuntimeError where no kernel can (`finishes`).
+    Raises ValueError for operands that do not fit, RuntimeError where no kernel does it
+    (`has_epilogue`).
     """
     _check_x(x, A)
     columns = x.reshape(-1, x.shape[-1]).T  # [K, tokens]
     module = _checked(A, columns, None)
     _check_bias(bias, A)
-    if not finishes(x, A):
-        raise RuntimeError(f"no kernel for {A.name} on {x.device} takes the maximum: see finishes")
+    if not has_epilogue(x, A):
+        raise RuntimeError(
+            f"no kernel for {A.name} on {x.device} takes the maximum: see has_epilogue"
+        )
     encoding = ([A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape)
     C = torch.ops.lscd.spmm_relu(*encoding, columns, module.name, bias)
     return C.T.reshape(*x.shape[:-1], A.shape[0])
@@ -200,8 +203,8 @@ def _spmm_relu(
     B: Tensor, backend: str, bias: Tensor,
 ) -> Tensor:  # fmt: skip
     C = _new_result(M, B)
-    finish = Finish(bias, relu=True)
-    _launch(arrays, constants, format, M, K, B, backend, C, finish=finish)
+    epilogue = Epilogue(bias, relu=True)
+    _launch(arrays, constants, format, M, K, B, backend, C, epilogue=epilogue)
     return C
 
 
@@ -212,7 +215,7 @@ def _(arrays, constants, format, M, K, B, backend, bias) -> Tensor:
 
 def _launch(
     arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
-    B: Tensor, backend: str, C: Tensor, **how: Finish,
+    B: Tensor, backend: str, C: Tensor, **how: Epilogue,
 ) -> None:  # fmt: skip
     cls = FORMATS[format]
     named = dict(zip(cls.ARRAYS, arrays, strict=True))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lab_utils import encode, explain, spmm
 from lab_utils.backends import cuda, emulator, hopper
-from lab_utils.backends.launch import Finish
+from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.simt import Machine
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import PATTERNS, random_sparse
@@ -31,22 +31,22 @@ def test_every_width_and_tail(pairs, dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("relu", [False, True])
-def test_sums_are_finished_as_they_are_rounded(relu, dtype) -> None:
+def test_epilogues_come_before_rounding(relu, dtype) -> None:
     for N, (M, K) in itertools.product((1, 8, 16, 33, 70), ((65, 49), (130, 250))):
         W, B = random_sparse(M, K, 0.6, dtype=dtype, seed=N), activations(K, N, dtype)
         bias, A = torch.randn(M).to(dtype), ZeroRow24.encode(W, slice_cols=144)
         C = torch.empty(N, M, dtype=dtype).T
-        emulator.spmm(A, B, C, finish=Finish(bias, relu))
+        emulator.spmm(A, B, C, epilogue=Epilogue(bias, relu))
         exact = W.double() @ B.double() + bias.double()[:, None]
         exact = exact.relu() if relu else exact
         eps = torch.finfo(dtype).eps
         torch.testing.assert_close(C.double(), exact, rtol=eps, atol=K * 2e-6)
 
 
-def test_a_kernel_that_cannot_finish_says_so() -> None:
+def test_a_kernel_without_epilogue_says_so() -> None:
     W, B, C = random_sparse(64, 64, 0.6), activations(64, 8), torch.empty(64, 8).half()
-    with pytest.raises(RuntimeError, match="lscd_cuda_spmm only rounds its sums; allowed: finish="):
-        emulator.spmm(encode(W, "tca_bme"), B, C, finish=Finish(relu=True))
+    with pytest.raises(RuntimeError, match="lscd_cuda_spmm only rounds its sums; allowed: NO_EPI"):
+        emulator.spmm(encode(W, "tca_bme"), B, C, epilogue=Epilogue(relu=True))
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.7, 0.95, 1.0])

@@ -121,7 +121,7 @@ def test_a_layer_needs_few_kernels(format: str | None) -> None:
         with cuda.forced("fused"):  # so small matrices are decoded first
             counts.append(kernels_of_a_step(sparse(model, format) if format else model))
     products = 8 if format else 4  # at most: those split along K add up in a kernel of their own
-    relu = format not in (None, *cuda.FINISHING)
+    relu = format not in (None, *cuda.WITH_EPILOGUE)
     assert (counts[1] - counts[0]) / 4 <= products + 5 + relu
 
 

@@ -12,7 +12,7 @@ from torch.nn.utils import prune
 
 from lab_utils import SparseLinear, accuracy, encode, load, sparsify
 from lab_utils.backends import cpu, cuda, hopper
-from lab_utils.backends.launch import Finish
+from lab_utils.backends.launch import Epilogue
 from lab_utils.ops import sparse_relu
 from lab_utils.patterns import random_sparse
 
@@ -216,7 +216,7 @@ def test_the_maximum_refuses_what_the_product_refuses(sparse: SparseLinear) -> N
 def test_kernels_read_a_bias_one_element_after_the_other() -> None:
     A, bias = encode(random_sparse(64, 96, 0.8), "zero_row_24"), torch.randn(64, 2).half()[:, 0]
     launch = hopper.launch_of(A, 8, hopper.layout_of(A, 8))
-    launch.finish(Finish(bias, relu=True))
+    launch.set_epilogue(Epilogue(bias, relu=True))
     read = (ctypes.c_int16 * 64).from_address(launch.problem.bias)
     assert list(read) == bias.view(torch.int16).tolist()
 

@@ -19,7 +19,7 @@ from lab_utils import build
 from lab_utils.backends import decoded
 from lab_utils.backends.crossover import Product, decodes_first, gpu_of
 from lab_utils.backends.kernels import ELSEWHERE, KERNELS, SELECTING, check_weights, name_of
-from lab_utils.backends.launch import ROUNDED, Finish, aligned_columns, call
+from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.published import HOPPER
 from lab_utils.formats import SparseMatrix, ZeroRow24
@@ -28,7 +28,7 @@ name = "cuda"
 devices = ("cuda",)
 formats = tuple(KERNELS)
 
-FINISHING = (ZeroRow24.name,)  # formats whose kernel can add a bias and take the maximum with 0
+WITH_EPILOGUE = (ZeroRow24.name,)  # formats whose kernel can add a bias and take the maximum with 0
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
 WAYS = ("fused", "decoded")  # A is decoded in the kernel that multiplies; or before, once
 
@@ -107,26 +107,26 @@ def spmm(
     C: Tensor,
     split_k: float | None = None,
     left_out: str | None = None,
-    finish: Finish = ROUNDED,
+    epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
     """C[M, N] = A[M, K] · B[K, N] on torch's current stream; sums in fp32, in a fixed order.
 
     `split_k` overrides the plan's number of workers for each row of blocks. `left_out` names a
     stage of kernels/common/stages.cuh to build the kernel without: C is wrong then, and the time
-    says what the stage costs. All are of the kernel that decodes while it multiplies; `finish` is
-    of one that can (`finishes`), or else a RuntimeError.
+    says what the stage costs. All are of the kernel that decodes while it multiplies; `epilogue` is
+    of one that can (`has_epilogue`), or else a RuntimeError.
     """
     layout = _layout(A, N := C.shape[1], split_k)
-    free = split_k is None and left_out is None and finish is ROUNDED
+    free = split_k is None and left_out is None and epilogue is NO_EPILOGUE
     if free and _decodes_first(A, N, layout)[0]:
         decoded.spmm(A, B, C)
     else:
-        _multiply(A, B, C, layout, left_out, finish)
+        _multiply(A, B, C, layout, left_out, epilogue)
 
 
-def finishes(A: SparseMatrix, N: int) -> bool:
+def has_epilogue(A: SparseMatrix, N: int) -> bool:
     """Whether the kernel for N columns adds a bias and takes the maximum with 0 as it rounds."""
-    return A.name in FINISHING and not _decodes_first(A, N, _layout(A, N, None))[0]
+    return A.name in WITH_EPILOGUE and not _decodes_first(A, N, _layout(A, N, None))[0]
 
 
 def _multiply(
@@ -135,7 +135,7 @@ def _multiply(
     C: Tensor,
     layout: Any,
     left_out: str | None = None,
-    finish: Finish = ROUNDED,
+    epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
     """The same by the kernel that decodes while it multiplies."""
     M, N = C.shape
@@ -144,7 +144,7 @@ def _multiply(
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
     launch = KERNELS[A.name].launch_of(A, N, layout)
     launch.arrays |= launch.scratch(lambda shape: C.new_empty(shape, dtype=torch.float32))
-    launch.finish(finish)
+    launch.set_epilogue(epilogue)
     problem = launch.problem
     problem.B, problem.ldb = columns.data_ptr(), columns.stride(0)
     problem.C, problem.ldc = result.data_ptr(), M if N == 1 else result.stride(0)

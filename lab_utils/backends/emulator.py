@@ -20,7 +20,7 @@ from torch import Tensor
 from lab_utils import build
 from lab_utils.backends.kernel_trace import KernelFault, KernelTrace
 from lab_utils.backends.kernels import KERNELS, check_weights, name_of
-from lab_utils.backends.launch import ALIGN, ROUNDED, Finish
+from lab_utils.backends.launch import ALIGN, NO_EPILOGUE, Epilogue
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.simt import Machine, apart
 from lab_utils.formats import SparseMatrix
@@ -97,7 +97,7 @@ def spmm(
     B: Tensor,
     C: Tensor,
     split_k: float | None = None,
-    finish: Finish = ROUNDED,
+    epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
     """C[M, N] = A[M, K] · B[K, N]: the same bits in every run, for any number of host threads.
 
@@ -109,7 +109,7 @@ def spmm(
     columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN), value=torch.nan))[:, :K]
     result = apart(C.new_full((N, M), torch.nan))
     launch = KERNELS[A.name].launch_of(A, N, _layout(A, N, splits), apart)
-    launch.finish(finish, apart)
+    launch.set_epilogue(epilogue, apart)
     scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan)))
     launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)
     launch.problem.C, launch.problem.ldc = result.data_ptr(), M

@@ -21,14 +21,14 @@ def unmoved(array: Tensor) -> Tensor:
     return array
 
 
-class Finish(NamedTuple):
+class Epilogue(NamedTuple):
     """What a kernel does to sums before it rounds them: adds `bias` [M], then takes max(…, 0)."""
 
     bias: Tensor | None = None
     relu: bool = False
 
 
-ROUNDED = Finish()  # and nothing else
+NO_EPILOGUE = Epilogue()  # sums are rounded, and nothing else
 
 
 class Selection(NamedTuple):
@@ -50,15 +50,15 @@ class Launch:
     arrays: dict[str, Tensor] = field(default_factory=dict)
     more: dict[str, tuple[int, ...]] = field(default_factory=dict)  # other words of 4 bytes
 
-    def finish(self, how: Finish, place: Place = unmoved) -> None:
-        """Set the fields of a kernel that can; others have none, and take ROUNDED alone."""
-        if how is ROUNDED:
+    def set_epilogue(self, epilogue: Epilogue, place: Place = unmoved) -> None:
+        """Set the fields of a kernel that has one; others have none, and take NO_EPILOGUE alone."""
+        if epilogue is NO_EPILOGUE:
             return
         if not hasattr(self.problem, "relu"):
-            raise RuntimeError(f"{self.call[0]} only rounds its sums; allowed: finish=ROUNDED")
-        self.problem.relu = int(how.relu)
-        if how.bias is not None:
-            self.arrays["bias"] = place(how.bias.contiguous())
+            raise RuntimeError(f"{self.call[0]} only rounds its sums; allowed: NO_EPILOGUE")
+        self.problem.relu = int(epilogue.relu)
+        if epilogue.bias is not None:
+            self.arrays["bias"] = place(epilogue.bias.contiguous())
             self.problem.bias = self.arrays["bias"].data_ptr()
 
     def scratch(self, new: Callable[[tuple[int, ...]], Tensor]) -> dict[str, Tensor]:
