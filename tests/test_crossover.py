@@ -84,6 +84,19 @@ def test_the_costs_of_dense_products_follow_from_measured_rows() -> None:
     assert ratio.between(0.8, 1.25).mean() > 0.98
 
 
+@pytest.mark.parametrize("format", ["zero_row_24", "zero_row_24_strips"])
+def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
+    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
+    rows = rows[rows.kernel.eq(f"{format}_decoded")]
+    pieces = [-(-2 * r.M * r.K // decoded.PIECE_BYTES) for r in rows.itertuples()]
+    told = [
+        crossover.decoding_us(product, H200) + crossover.dense_us(product, H200)
+        for product in (p._replace(pieces=n) for p, n in zip(products(rows, "dense"), pieces, strict=True))
+    ]
+    ratio = pd.Series(told, rows.index) / rows.time_us
+    assert len(ratio) and ratio.between(0.8, 1.25).all(), ratio.describe()
+
+
 @pytest.mark.parametrize("format", COSTS)
 def test_many_columns_decode_first_and_few_do_not(format: str) -> None:
     """Once more columns do, those beyond them do as well, but for the last of a pass."""
