@@ -88,11 +88,10 @@ def test_the_costs_of_dense_products_follow_from_measured_rows() -> None:
 def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
     rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
     rows = rows[rows.kernel.eq(f"{format}_decoded")]
-    pieces = [-(-2 * r.M * r.K // decoded.PIECE_BYTES) for r in rows.itertuples()]
-    told = [
-        crossover.decoding_us(product, H200) + crossover.dense_us(product, H200)
-        for product in (p._replace(pieces=n) for p, n in zip(products(rows, "dense"), pieces, strict=True))
-    ]
+    told = []
+    for product in products(rows, "dense"):
+        product = product._replace(pieces=-(-product.dense_bytes // decoded.PIECE_BYTES))
+        told.append(crossover.decoding_us(product, H200) + crossover.dense_us(product, H200))
     ratio = pd.Series(told, rows.index) / rows.time_us
     assert len(ratio) and ratio.between(0.8, 1.25).all(), ratio.describe()
 
