@@ -4,12 +4,12 @@ A kernel that decodes A while it multiplies does so again for every so many colu
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
 what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers to them)::
 
-    kernel         passes · (a · encoded bytes + (b + c · columns of a pass / 64) · dense bytes)
+    kernel         passes · (a · encoded bytes + (b + c · n^1.5) · dense bytes)
     decoding       DECODING · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes, or its arithmetic at DENSE_PEAK, whatever takes longer
 
-and what it takes to start: each pass of a kernel, for the others each piece of A. Decoding is
-fitted to zero-row 2:4 on an H200; that other formats take as long, is assumed.
+and what it takes to start: each pass of a kernel, for the others each piece of A. n: columns of a
+pass / 64. Decoding is fitted to zero-row 2:4; that other formats take as long, is assumed.
 """
 
 import functools
@@ -37,10 +37,10 @@ class Cost(NamedTuple):
 
 
 COSTS = {
-    "tiled_csl": Cost(0.76, 0.21, 0.78, 9.4),
-    "tca_bme": Cost(0.23, 1.25, 0.92, 9.4),
-    "zero_row_24": Cost(0.93, 0.00, 0.54, 10.8),
-    "zero_row_24_strips": Cost(0.54, 0.32, 0.14, 11.2),
+    "tiled_csl": Cost(0.85, 0.27, 0.57, 9.4),
+    "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
+    "zero_row_24": Cost(0.98, 0.00, 0.83, 10.3),
+    "zero_row_24_strips": Cost(0.56, 0.28, 0.27, 10.0),
 }
 
 
@@ -77,7 +77,7 @@ class Product(NamedTuple):
 def kernel_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes while it multiplies, in µs."""
     a, b, c, start_us = COSTS[product.format]
-    dense = (b + c * product.block_n / 64) * product.dense_bytes
+    dense = (b + c * (product.block_n / 64) ** 1.5) * product.dense_bytes
     return product.passes * (start_us + _read_us(a * product.encoded_bytes + dense, gpu))
 
 
