@@ -245,6 +245,8 @@ def _check(weight: SparseMatrix, bias: Tensor | None) -> None:
     if not isinstance(weight, SparseMatrix):
         raise ValueError(f"weight is a {type(weight).__name__}; allowed: encode(dense, format)")
     M = weight.shape[0]
+    if bias is not None and not isinstance(bias, Tensor):
+        raise ValueError(f"bias is a {type(bias).__name__}; allowed: None or a tensor of ({M},)")
     if bias is not None and (
         bias.shape != (M,) or bias.dtype != weight.dtype or bias.device != weight.device
     ):

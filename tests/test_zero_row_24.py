@@ -254,7 +254,7 @@ def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
         ("chunk_start", -1, 0, "chunk_start begins and ends with"),
         ("data", 391, 0, "chunk 0 has a size that its starts do not state"),
         ("data", 384, 0, "chunk 0 has a start outside of its values"),
-        ("data", 0, 0, "chunk 0 has a group whose two values have one index"),
+        ("data", 0, 0, "chunk 0 has a group whose two values are not in ascending order"),
     ],
 )
 def test_damage_is_named(name, at, value, message):

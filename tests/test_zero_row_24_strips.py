@@ -241,7 +241,8 @@ ENTRY = "chunk 0 has an entry that is out of place"
         ("chunk_start", -1, 0, "chunk_start begins and ends with"),
         ("data", 513, 0xFF, "chunk 0 has a size that its starts do not state"),
         ("data", 512, 0, "chunk 0 has a start outside of its values"),
-        ("data", 0, 0, "chunk 0 has a group whose two values have one index"),
+        ("data", 0, 0, "chunk 0 has a group whose two values are not in ascending order"),
+        ("data", 0, 0x22, "chunk 0 has a group whose two values are not in ascending order"),
         ("data", 576 + 2, 1, ENTRY),  # a row of B' of another place
         ("data", 576 + 3, 16, ENTRY),  # a row below the strip
         ("data", 576 + 12, 1, ENTRY),  # a value for a row of zeros

@@ -48,10 +48,13 @@ struct Streams {
     __device__ bool starts_within(int first) const {
         return first <= start() && start() <= size - TAIL && start() % (PAIRS ? 4 : 2) == 0;
     }
-    __device__ bool one_index_twice() const {
+    // Two values of a group without ascending indices, which alone PTX promises to select.
+    __device__ bool descends() const {
         bool found = false;
-        for (int order = 0; order < ORDERS; order++)
-            found |= (code(order) & 3) == code(order) >> 2 && code(order) != 15;
+        for (int order = 0; order < ORDERS; order++) {
+            int first = code(order) & 3, second = code(order) >> 2;
+            found |= first != 3 && second != 3 && first >= second;
+        }
         return found;
     }
     // Calls visit(row of the tile, group, index, offset) for each value of the lane's stream;
@@ -97,7 +100,7 @@ __device__ int metadata_problem(const Chunk& chunk) {
     bool outside = false;
     int end = chunk.for_each_value(
         [&](int64_t row, int64_t column, int) { outside |= !chunk.inside(row, column); });
-    return first_of(end > chunk.size - TAIL, LEAVES, chunk.one_index_twice(), INDEX, outside,
+    return first_of(end > chunk.size - TAIL, LEAVES, chunk.descends(), INDEX, outside,
                     OUTSIDE);
 }
 

@@ -1,7 +1,7 @@
 // SpMM on zero-row 2:4 in strips: any mask on wgmma.sp of sm_90, for 17 columns and more.
 //
 //   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh)
-//   hopper_wgmma   the product: a thread block has 256 rows and BLOCK_N columns of C at a time
+//   hopper_wgmma   the product: a thread block has 256 or 192 rows, and BLOCK_N columns of C, at a time
 //   add_slots      row blocks that several thread blocks have parts of (hopper_wgmma_slots.cuh)
 //
 //   a row block           a round, 192 columns, and its tile of B' -->

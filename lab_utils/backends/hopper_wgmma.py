@@ -174,6 +174,9 @@ def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
     columns = f"{layout.block_n} of C at once"
     if layout.passes > 1:
         columns = f"{layout.passes} x {layout.block_n} of C; A is read {layout.passes} times"
+        if layout.block_n in NARROW_WIDTHS:
+            columns += "; wider blocks have no room for two of its largest chunks in each warp's"
+            columns += f" ring, or more than {MOST_SHARING} of them would share a row block"
     if N <= NARROW:
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
     levels = "chunks of their own, every fourth" if A.levels else "entries of their chunks"

@@ -17,7 +17,7 @@ PROBLEMS = {
     1: "has a size that its starts do not state, or that no chunk has",
     2: "has a start outside of its values, or off its alignment",
     4: "has a stream that leaves it",
-    5: "has a group whose two values have one index",
+    5: "has a group whose two values are not in ascending order",
     6: "has a value outside of the matrix",
     7: "has two values in one place",
     8: "stores a +0",

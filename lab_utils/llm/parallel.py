@@ -144,7 +144,7 @@ def _end(error: BaseException, leave: Callable[[], None]) -> None:
     leaving.join(LEAVE_S)
     if leaving.is_alive():
         traceback.print_exception(error)
-        sys.stderr.flush()
+        sys.stdout.flush(), sys.stderr.flush()
         os._exit(1)
 
 

@@ -56,11 +56,12 @@ struct Streams {
             }
         return sound;
     }
-    bool one_index_twice(i64 m, int g) const {
+    // Two values of a group without ascending indices, which alone PTX promises to select.
+    bool descends(i64 m, int g) const {
         bool found = false;
         for (int order = 0; order < ORDERS; order++) {
-            int code = nibble(m, g, order);
-            found |= (code & 3) == code >> 2 && code >> 2 != 3;
+            int code = nibble(m, g, order), first = code & 3, second = code >> 2;
+            found |= first != 3 && second != 3 && first >= second;
         }
         return found;
     }
@@ -86,7 +87,7 @@ int metadata_problem(const Chunk& chunk) {
         for (int g = 0; g < TILE_STREAMS; g++) {
             i64 end = chunk.for_each_value(m, g, [](i64, i64, i64) {});
             leaves |= end > chunk.size - TAIL;
-            index |= chunk.one_index_twice(m, g);
+            index |= chunk.descends(m, g);
         }
     chunk.for_each_value([&](i64 row, i64 col, i64) { outside |= !chunk.inside(row, col); });
     return leaves ? LEAVES : index ? INDEX : outside ? OUTSIDE : 0;

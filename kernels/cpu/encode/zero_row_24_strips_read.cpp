@@ -93,7 +93,7 @@ int header_problem(const Chunk& chunk) {
 }  // namespace
 
 // Problem by chunk: 1 its size, 2 a start, 3 an entry, 4 a stream that leaves the chunk, 5 a group
-// with one index twice, 6 a value outside of the matrix, 7 two values in one place, 8 a stored +0,
+// whose indices do not ascend, 6 a value outside of the matrix, 7 two values in one place, 8 a stored +0,
 // 9 a non-zero that is no value. The offsets are sound. nonfinite [1], of zeros: 1 if a value is.
 LSCD_EXPORT void lscd_zero_row_24_strips_check(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                                i64 levels, i64 exponent, i32* nonfinite,
