@@ -86,7 +86,7 @@ def test_says_what_it_is(sparse: SparseLinear) -> None:
     ("call", "said"),
     [
         (lambda: SparseLinear(X), "weight is a Tensor; allowed: encode"),
-        (lambda: SparseLinear(encode(X, "csr"), [1.0]), "bias is a list; allowed: None or a tensor"),
+        (lambda: SparseLinear(encode(X, "csr"), [1.0]), "bias is a list; allowed: None or a tens"),
         (lambda: SparseLinear(encode(X, "csr"), torch.zeros(7).half()), r"bias is .*\(7,\) on cpu"),
         (lambda: SparseLinear(encode(X, "csr"), torch.zeros(8)), r"float32 \(8,\).*allowed: .*16"),
         (lambda: SparseLinear.from_linear(nn.ReLU()), "linear is a ReLU; allowed: torch.nn.Linear"),
