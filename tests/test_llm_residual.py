@@ -9,6 +9,7 @@ from opt_models import prompts, pruned, random_model, sparse
 from torch import nn
 
 from lab_utils.backends import cuda
+from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.llm import OPT, generate, one_kernel
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.prompts import Prompts
@@ -121,7 +122,7 @@ def test_a_layer_needs_few_kernels(format: str | None) -> None:
         with cuda.forced("fused"):  # so small matrices are decoded first
             counts.append(kernels_of_a_step(sparse(model, format) if format else model))
     products = 8 if format else 4  # at most: those split along K add up in a kernel of their own
-    relu = format not in (None, *cuda.WITH_EPILOGUE)
+    relu = format not in (None, *WITH_EPILOGUE)
     assert (counts[1] - counts[0]) / 4 <= products + 5 + relu
 
 

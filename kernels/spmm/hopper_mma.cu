@@ -33,7 +33,7 @@ namespace {
 
 template <class T, int BLOCK_N, bool PAIRS, int COPY, bool DOCUMENTED = false>
 struct HopperKernel {
-    static constexpr int WARPS = warps_of(BLOCK_N), THREADS = WARPS * 32, N_FRAGS = BLOCK_N / 8;
+    static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8;
     using Dense = HopperDense<T, BLOCK_N, WARPS>;
 
     const HopperProblem& p;

@@ -30,7 +30,8 @@ ONE_PASS, PIECE_BYTES = 64, 256 << 20
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = {"zero_row_24": 0.015, "zero_row_24_strips": 0.045}  # of bytes, to avoid bank conflicts
 # Partial sums in fp32 that a product adds, for each column: two rows of 64 of each of the workers
-# that share A's tiles: eight for each of an H200's 132 SMs, about what backends.shares chooses.
+# that share A's tiles, eight for each of an H200's 132 SMs. backends.shares chooses fewer for
+# Tiled-CSL, and up to three times as many for TCA-BME: 10 MB more at 8 columns.
 SUMS = 2 * 64 * 8 * 132
 # When torch.compile chooses among kernels of a sparse step, it flushes the L2 cache with this much.
 COMPILER_BYTES = 60 << 20

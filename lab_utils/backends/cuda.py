@@ -18,17 +18,23 @@ from torch import Tensor
 from lab_utils import build
 from lab_utils.backends import decoded
 from lab_utils.backends.crossover import Product, decodes_first, gpu_of
-from lab_utils.backends.kernels import ELSEWHERE, KERNELS, SELECTING, check_weights, name_of
+from lab_utils.backends.kernels import (
+    ELSEWHERE,
+    KERNELS,
+    SELECTING,
+    WITH_EPILOGUE,
+    check_weights,
+    name_of,
+)
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.published import HOPPER
-from lab_utils.formats import SparseMatrix, ZeroRow24
+from lab_utils.formats import SparseMatrix
 
 name = "cuda"
 devices = ("cuda",)
 formats = tuple(KERNELS)
 
-WITH_EPILOGUE = (ZeroRow24.name,)  # formats whose kernel can add a bias and take the maximum with 0
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
 WAYS = ("fused", "decoded")  # A is decoded in the kernel that multiplies; or before, once
 

@@ -15,6 +15,7 @@ from lab_utils.formats import ZeroRow24
 FORMAT = ZeroRow24.name
 INSTRUCTION = "mma"
 READ = ("data", "chunk_start", "first_chunk")  # A[0] to A[2] of a problem
+EPILOGUE = ("bias", "relu")  # fields of a problem
 CHUNK_COLS, LEVEL_COLS = 48, 144  # the last: that a chunk of level 1 reaches
 WARPS = {8: 16, 16: 16, 32: 12, 64: 8}  # by the columns of a block: what their registers allow
 DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metadata

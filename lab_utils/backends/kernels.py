@@ -4,7 +4,8 @@ Each module offers `INSTRUCTION`, which ends a kernel's name, `layout_of(A, N, m
 split_k)`, whose result has the columns of a pass over A as `block_n`, and, of a layout, `choices`,
 `split_k_of` and `launch_of`. A `SELECTION` says what it needs of the tensor core beyond its
 documentation: such kernels run on sm_90 alone. One with a `documented` SELECTION also takes
-`layout_of(..., documented=True)`, of blocks that do without.
+`layout_of(..., documented=True)`, of blocks that do without. `EPILOGUE` names what a kernel can do
+to sums before it rounds them (`launch.Epilogue`).
 """
 
 from types import ModuleType
@@ -18,6 +19,7 @@ KERNELS: dict[str, ModuleType] = {
     hopper_wgmma.FORMAT: hopper_wgmma,
 }
 SELECTING = {name: module for name, module in KERNELS.items() if hasattr(module, "SELECTION")}
+WITH_EPILOGUE = tuple(name for name, module in KERNELS.items() if hasattr(module, "EPILOGUE"))
 ELSEWHERE = "encode A as tca_bme, or use backend='reference'"
 
 
