@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lab_utils import accuracy, build, encode, ladder
 from lab_utils.backends import cuda, hopper, hopper_wgmma
+from lab_utils.backends.launch import Epilogue
 from lab_utils.baselines import BASELINES
 from lab_utils.baselines.bandwidth import read_all
 from lab_utils.formats import FORMATS
@@ -24,6 +25,7 @@ DTYPES = (torch.float16, torch.bfloat16)
 SPARSITIES = (0.2, 0.7, 0.9)  # other registers per tile; the first exceeds what they can hold
 # No size is a multiple of a tile; one N for every width of block.
 SHAPES = ((130, 200, 8), (256, 130, 9), (65, 136, 20), (129, 65, 50), (70, 328, 130))
+ACTIVATED = ((130, 48), (130, 450))  # rows that are one warp's; that warps and slices share
 STRIPS = tuple((130, 450, N) for N in hopper_wgmma.NARROW_WIDTHS)  # which has its own widths
 SPLITS = (1, 2)
 OWN_BASELINES = ("gemv", "csr_simt")  # kernels of kernels/baselines; the others are libraries'
@@ -38,6 +40,7 @@ def products() -> Iterator[str]:
         yield from products_of(format)
         if format == hopper.FORMAT:
             yield from documented_products()
+            yield from activated_products()
         if format == hopper_wgmma.FORMAT:
             yield from wide_products()
 
@@ -51,6 +54,19 @@ def documented_products() -> Iterator[str]:
         cuda._multiply(A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
         accuracy.check(C.cpu(), W, B)
         yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} pairs={pairs}"
+
+
+def activated_products() -> Iterator[str]:
+    """max(A · B + bias, 0) in one kernel, as `sparse_relu` asks for it; and without a bias."""
+    for (M, K), N, dtype, biased in itertools.product(ACTIVATED, (1, 8, 16), DTYPES, (False, True)):
+        W, B = operands(M, K, N, dtype, 0.7)
+        bias = torch.linspace(-9, 9, M).to(dtype) * biased
+        A = encode(W, hopper.FORMAT, slice_cols=144).to("cuda")
+        C = torch.empty(N, M, dtype=dtype, device="cuda").T
+        epilogue = Epilogue(bias.cuda() if biased else None, relu=True)
+        cuda.spmm(A, B.cuda(), C, split_k=1, epilogue=epilogue)
+        judge_of_maximum(W, B, bias).check(C.cpu())
+        yield f"{hopper.FORMAT} maximum {M}x{K} N={N} {dtype} bias={biased}"
 
 
 def wide_products() -> Iterator[str]:
@@ -133,6 +149,14 @@ def operands(M: int, K: int, N: int, dtype: torch.dtype, sparsity: float) -> tup
     generator = torch.Generator().manual_seed(N)
     B = torch.randn(N, K, generator=generator).add_(0.5).to(dtype).T
     return random_sparse(M, K, sparsity, dtype=dtype, mean=0.5), B
+
+
+def judge_of_maximum(W: Tensor, B: Tensor, bias: Tensor) -> accuracy.Judge:
+    """Of max(W · B + bias, 0), which is as far from the exact one as the sum, at most."""
+    whole = torch.cat([W, bias[:, None]], 1), torch.cat([B, B.new_ones(1, B.shape[1])])
+    judge = accuracy.Judge(*whole)
+    judge.expected.relu_()
+    return judge
 
 
 def bytes_of(array: Tensor) -> Tensor:
