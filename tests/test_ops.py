@@ -148,6 +148,19 @@ def test_torch_sees_a_well_formed_operator(format: str) -> None:
     torch.library.opcheck(torch.ops.lscd.spmm_out.default, (*arguments, torch.empty(96, 8).half()))
 
 
+def test_torch_sees_a_well_formed_operator_with_an_epilogue() -> None:
+    """The emulator runs it: no kernel of a CPU has an epilogue."""
+    A, bias = encode(torch.eye(96, 160).half(), "zero_row_24"), torch.ones(96).half()
+    encoding = ([A.arrays[n] for n in A.ARRAYS], A.constants, A.name, *A.shape)
+    op = torch.ops.lscd.spmm_relu
+    torch.library.opcheck(op.default, (*encoding, B, "emulator", bias))
+    assert torch.equal(op(*encoding, B[:, :1], "emulator", bias), (B[:96, :1] + 1).relu())
+    tracked = (*encoding, B.clone().requires_grad_(), "emulator", bias)
+    torch.library.opcheck(op.default, tracked, test_utils="test_autograd_registration")
+    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+        op(*tracked).sum().backward()
+
+
 def test_compiles_into_one_graph(A: SparseMatrix) -> None:
     def layer(x: Tensor) -> Tensor:
         return torch.relu(sparse_linear(x, A)) + 1
