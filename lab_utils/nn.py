@@ -11,7 +11,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from lab_utils.formats import FORMATS, SparseMatrix, encode
 from lab_utils.formats.checks import DTYPES
-from lab_utils.ops import has_epilogue, sparse_linear, sparse_relu
+from lab_utils.ops import check_bias, has_epilogue, sparse_linear, sparse_relu
 
 RECOMPUTING = (BasePruningMethod, WeightNorm)  # forward pre-hooks that only set weight or bias
 
@@ -30,7 +30,10 @@ class SparseLinear(nn.Module):
     def __init__(self, weight: SparseMatrix, bias: Tensor | None = None):
         """`bias`: [M], of the dtype and on the device of `weight`. Raises ValueError otherwise."""
         super().__init__()
-        _check(weight, bias)
+        if not isinstance(weight, SparseMatrix):
+            raise ValueError(f"weight is a {type(weight).__name__}; allowed: encode(dense, format)")
+        if bias is not None:
+            check_bias(bias, weight)
         self.out_features, self.in_features = weight.shape
         self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
         self._hold(weight.of_valid(weight.shape, weight.dtype, weight.arrays, weight.constants))
@@ -83,12 +86,12 @@ class SparseLinear(nn.Module):
         return sparse_linear(x, self._weight)
 
     def relu(self, x: Tensor) -> Tensor | None:
-        """max(forward(x), 0) where one kernel does all of it, rounded once; else None.
+        """max(forward(x), 0), rounded once, where products of the format take it; else None.
 
-        Raises what `forward` does.
+        Raises what `forward` does, where it is not None.
         """
         _check_gradient(x)
-        if self.bias is None or not has_epilogue(x, self._weight):
+        if self.bias is None or not has_epilogue(self._weight):
             return None
         return sparse_relu(x, self._weight, self.bias)
 
@@ -238,19 +241,4 @@ def _check_gradient(x: Tensor) -> None:
         raise RuntimeError(
             "x requires a gradient; SparseLinear has none: call it under torch.no_grad() or "
             "torch.inference_mode(), or give it x.detach()"
-        )
-
-
-def _check(weight: SparseMatrix, bias: Tensor | None) -> None:
-    if not isinstance(weight, SparseMatrix):
-        raise ValueError(f"weight is a {type(weight).__name__}; allowed: encode(dense, format)")
-    M = weight.shape[0]
-    if bias is not None and not isinstance(bias, Tensor):
-        raise ValueError(f"bias is a {type(bias).__name__}; allowed: None or a tensor of ({M},)")
-    if bias is not None and (
-        bias.shape != (M,) or bias.dtype != weight.dtype or bias.device != weight.device
-    ):
-        raise ValueError(
-            f"bias is {bias.dtype} {tuple(bias.shape)} on {bias.device}; "
-            f"allowed: {weight.dtype} ({M},) on {weight.device}, as weight"
         )

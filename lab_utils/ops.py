@@ -1,6 +1,7 @@
 """The operation: check, choose, launch. And `explain`, which stops before the launch."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import backends
+from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import Epilogue
 from lab_utils.formats import FORMATS, SparseMatrix
 
@@ -23,48 +25,49 @@ def spmm(
     Raises ValueError for operands that do not fit, and RuntimeError where the backend cannot run.
     """
     module = _checked(A, B, backend)
-    encoding = ([A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape)
     if out is None:
-        return torch.ops.lscd.spmm(*encoding, B, module.name)
+        return torch.ops.lscd.spmm(*_apart(A), B, module.name)
     _check_out(A, B, out)
-    torch.ops.lscd.spmm_out(*encoding, B, module.name, out)
+    torch.ops.lscd.spmm_out(*_apart(A), B, module.name, out)
     return out
 
 
 def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> Tensor:
     """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with B = xᵀ, no copy of x or y."""
-    _check_x(x, A)
-    if x.numel() == 0:  # no tokens
-        return x.new_empty(*x.shape[:-1], A.shape[0])
-    tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
-    return spmm(A, tokens.T, backend=backend).T.reshape(*x.shape[:-1], A.shape[0])
+    return _of_tokens(x, A, lambda B: spmm(A, B, backend=backend))
 
 
-def has_epilogue(x: Tensor, A: SparseMatrix) -> bool:
-    """Whether `sparse_relu(x, A, …)` is one kernel's work here: so far zero_row_24 on sm_90."""
-    _check_x(x, A)
-    module = backends.for_device(x.device)
-    tokens = x.shape[:-1].numel()
-    return module is backends.cuda and tokens > 0 and module.has_epilogue(A, tokens)
+def has_epilogue(A: SparseMatrix) -> bool:
+    """Whether `sparse_relu` takes A: so far zero_row_24 on a GPU."""
+    return A.name in WITH_EPILOGUE and backends.for_device(A.device) is backends.cuda
 
 
 def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
     """y[..., M] = max(x[..., K] · Aᵀ + bias[M], 0), rounded once, by the kernel of the product.
 
-    Raises ValueError for operands that do not fit, RuntimeError where no kernel does it
-    (`has_epilogue`).
+    Where A is decoded first, cuBLAS adds the bias, and another kernel takes the maximum.
+    Raises ValueError for operands that do not fit, RuntimeError unless A `has_epilogue`.
     """
+    _check_encoded(A)
+    check_bias(bias, A)
+    if not has_epilogue(A):
+        raise RuntimeError(f"no kernel for {A.name} on {A.device} takes the maximum")
+
+    def product(B: Tensor) -> Tensor:
+        module = _checked(A, B, None)
+        return torch.ops.lscd.spmm_relu(*_apart(A), B, module.name, bias)
+
+    return _of_tokens(x, A, product)
+
+
+def _of_tokens(x: Tensor, A: SparseMatrix, product: Callable[[Tensor], Tensor]) -> Tensor:
+    """`product` of B[K, N] = x[..., K] transposed, as y[..., M]; nothing is copied."""
+    _check_encoded(A)
     _check_x(x, A)
-    columns = x.reshape(-1, x.shape[-1]).T  # [K, tokens]
-    module = _checked(A, columns, None)
-    _check_bias(bias, A)
-    if not has_epilogue(x, A):
-        raise RuntimeError(
-            f"no kernel for {A.name} on {x.device} takes the maximum: see has_epilogue"
-        )
-    encoding = ([A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape)
-    C = torch.ops.lscd.spmm_relu(*encoding, columns, module.name, bias)
-    return C.T.reshape(*x.shape[:-1], A.shape[0])
+    if x.numel() == 0:  # no tokens
+        return x.new_empty(*x.shape[:-1], A.shape[0])
+    tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
+    return product(tokens.T).T.reshape(*x.shape[:-1], A.shape[0])
 
 
 def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backends.Plan:
@@ -79,8 +82,7 @@ def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backen
 
 def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
     """The backend that will run A · B, once everything about the operands has been checked."""
-    if not isinstance(A, SparseMatrix):
-        raise ValueError(f"A is {_describe(A)}; allowed: an encoded matrix, encode(dense, format)")
+    _check_encoded(A)
     if not isinstance(B, Tensor) or B.layout != torch.strided or B.ndim != 2:
         raise ValueError(f"B is {_describe(B)}; allowed: a strided torch.Tensor [K, N]")
     if B.shape[0] != A.shape[1] or B.shape[1] < 1:
@@ -107,6 +109,11 @@ def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
     return module
 
 
+def _check_encoded(A: SparseMatrix) -> None:
+    if not isinstance(A, SparseMatrix):
+        raise ValueError(f"A is {_describe(A)}; allowed: an encoded matrix, encode(dense, format)")
+
+
 def _check_out(A: SparseMatrix, B: Tensor, out: Tensor) -> None:
     shape = (A.shape[0], B.shape[1])
     if not isinstance(out, Tensor) or out.layout != torch.strided or tuple(out.shape) != shape:
@@ -120,17 +127,16 @@ def _check_out(A: SparseMatrix, B: Tensor, out: Tensor) -> None:
 def _check_x(x: Tensor, A: SparseMatrix) -> None:
     if not isinstance(x, Tensor) or x.layout != torch.strided or x.ndim < 1 or not x.shape[-1]:
         raise ValueError(f"x is {_describe(x)}; allowed: a strided torch.Tensor [..., K], K >= 1")
-    if isinstance(A, SparseMatrix) and (x.shape[-1] != A.shape[1] or x.dtype != A.dtype):
+    if x.shape[-1] != A.shape[1] or x.dtype != A.dtype:
         raise ValueError(f"x is {_describe(x)}; allowed: {A.dtype} [..., {A.shape[1]}], as A has")
 
 
-def _check_bias(bias: Tensor, A: SparseMatrix) -> None:
-    strided = isinstance(bias, Tensor) and bias.layout == torch.strided
-    if not strided or bias.shape != A.shape[:1] or bias.dtype != A.dtype:
-        allowed = f"{A.dtype} [{A.shape[0]}], as A has"
+def check_bias(bias: Tensor, A: SparseMatrix) -> None:
+    """Raise ValueError unless `bias` is [M], of any stride, of A's dtype and on its device."""
+    (M, _), strided = A.shape, isinstance(bias, Tensor) and bias.layout == torch.strided
+    if not strided or (bias.shape, bias.dtype, bias.device) != ((M,), A.dtype, A.device):
+        allowed = f"strided {A.dtype} [{M}] on {A.device}, as the weights"
         raise ValueError(f"bias is {_describe(bias)}; allowed: {allowed}")
-    if bias.device != A.device:
-        raise ValueError(f"bias is on {bias.device}; allowed: {A.device}, where A is")
 
 
 def _check_memory(out: Tensor, operands: list[Tensor]) -> None:
@@ -150,7 +156,8 @@ def _overlaps_itself(out: Tensor) -> bool:
 
 def _describe(value: object) -> str:
     if isinstance(value, Tensor):
-        return f"a {value.dtype} tensor of shape {tuple(value.shape)}, layout {value.layout}"
+        what = f"a {value.dtype} tensor of shape {tuple(value.shape)}"
+        return f"{what} on {value.device}, layout {value.layout}"
     return f"a {type(value).__name__}"
 
 
@@ -158,6 +165,11 @@ def _describe(value: object) -> str:
 # torch.compile and tracing see one opaque op, and ops take tensors and plain values only. So `spmm`
 # takes A apart (arrays in the order of ARRAYS, constants, format, M, K), and `_launch`, which runs
 # when the op does, puts it together again. Each op has a fake that only says what comes out.
+
+
+def _apart(A: SparseMatrix) -> tuple[list[Tensor], tuple[int, ...], str, int, int]:
+    """A as the first arguments of every op."""
+    return [A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape
 
 
 def _new_result(M: int, B: Tensor) -> Tensor:

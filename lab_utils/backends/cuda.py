@@ -22,7 +22,6 @@ from lab_utils.backends.kernels import (
     ELSEWHERE,
     KERNELS,
     SELECTING,
-    WITH_EPILOGUE,
     check_weights,
     name_of,
 )
@@ -119,20 +118,15 @@ def spmm(
 
     `split_k` overrides the plan's number of workers for each row of blocks. `left_out` names a
     stage of kernels/common/stages.cuh to build the kernel without: C is wrong then, and the time
-    says what the stage costs. All are of the kernel that decodes while it multiplies; `epilogue` is
-    of one that can (`has_epilogue`), or else a RuntimeError.
+    says what the stage costs. Both are of the kernel that decodes while it multiplies. `epilogue`:
+    for the formats WITH_EPILOGUE, or else a RuntimeError.
     """
     layout = _layout(A, N := C.shape[1], split_k)
-    free = split_k is None and left_out is None and epilogue is NO_EPILOGUE
+    free = split_k is None and left_out is None
     if free and _decodes_first(A, N, layout)[0]:
-        decoded.spmm(A, B, C)
+        decoded.spmm(A, B, C, epilogue)
     else:
         _multiply(A, B, C, layout, left_out, epilogue)
-
-
-def has_epilogue(A: SparseMatrix, N: int) -> bool:
-    """Whether the kernel for N columns adds a bias and takes the maximum with 0 as it rounds."""
-    return A.name in WITH_EPILOGUE and not _decodes_first(A, N, _layout(A, N, None))[0]
 
 
 def _multiply(

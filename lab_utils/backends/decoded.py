@@ -8,6 +8,7 @@ from torch import Tensor
 
 from lab_utils.analysis.compression import VALUE_BYTES
 from lab_utils.analysis.memory import PIECE_BYTES
+from lab_utils.backends.launch import NO_EPILOGUE, Epilogue
 from lab_utils.formats import SparseMatrix
 
 
@@ -33,15 +34,24 @@ def choices(A: SparseMatrix) -> dict[str, str]:
     }
 
 
-def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:
-    """C[M, N] = A[M, K] · B[K, N]; any strides; captured and repeatable as torch.mm is."""
+def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE) -> None:
+    """C[M, N] = A[M, K] · B[K, N]; any strides; captured and repeatable as torch.mm is.
+
+    cuBLAS adds the bias of `epilogue` before it rounds; the maximum is taken of what it wrote.
+    """
     rows, (M, K) = rows_of_piece(A), A.shape
     scratch = torch.empty(rows, K, dtype=A.dtype, device=A.device)
     columns = B if 1 in B.stride() else B.contiguous()  # or else torch would copy it for each piece
     for first in range(0, M, rows):
         piece = A.decode_rows(first, scratch[: M - first])
+        part = slice(first, first + rows)
         with exact_sums():
-            torch.mm(piece, columns, out=C[first : first + rows])
+            if epilogue.bias is None:
+                torch.mm(piece, columns, out=C[part])
+            else:
+                torch.addmm(epilogue.bias[part], columns.T, piece.T, out=C[part].T)
+    if epilogue.relu:
+        C.relu_()
 
 
 @contextmanager

@@ -1,0 +1,142 @@
+"""max(A · B + bias, 0) as part of the product: `sparse_relu`, and `SparseLinear.relu`."""
+
+import ctypes
+from unittest.mock import Mock
+
+import pytest
+import torch
+from layers import K, M, X, activations, linear
+from sanitize import judge_of_maximum
+from torch import Tensor
+
+from lab_utils import SparseLinear, backends, encode
+from lab_utils.backends import cuda, decoded, hopper
+from lab_utils.backends.launch import Epilogue
+from lab_utils.ops import sparse_relu
+from lab_utils.patterns import random_sparse
+
+DTYPES = [torch.float16, torch.bfloat16]
+
+
+def check(y: Tensor, x: Tensor, layer: SparseLinear) -> None:
+    """y [tokens, M] is the maximum, rounded once."""
+    W, bias = layer.weight.decode().cpu(), layer.bias.detach().cpu()
+    judge_of_maximum(W, x.cpu().T, bias).check(y.cpu().T)
+
+
+def test_no_kernel_of_a_cpu_does_it() -> None:
+    for format in ("tca_bme", "zero_row_24"):
+        A, bias = encode(random_sparse(M, K, 0.6), format), torch.zeros(M).half()
+        assert SparseLinear(A, bias).relu(X) is None
+        with pytest.raises(RuntimeError, match=f"no kernel for {format} on cpu takes the maximum"):
+            sparse_relu(X, A, bias)
+
+
+@pytest.mark.parametrize(
+    "bias",
+    [None, [0.0] * M, torch.zeros(M - 1), torch.zeros(M).double(),
+     torch.zeros(M).half().to_sparse(), torch.zeros(M, dtype=torch.half, device="meta")],
+)  # fmt: skip
+def test_a_bias_must_fit(bias) -> None:
+    said = rf"bias is a .*; allowed: strided torch.float16 \[{M}\] on cpu, as the weights"
+    with pytest.raises(ValueError, match=said):
+        sparse_relu(X, encode(random_sparse(M, K, 0.6), "tca_bme"), bias)
+
+
+def test_what_is_refused_is_named() -> None:
+    with pytest.raises(ValueError, match="A is a torch.float16 tensor.*encode"):
+        sparse_relu(X, torch.zeros(M, K).half(), torch.zeros(M).half())
+    layer = SparseLinear.from_linear(linear(0.7), "zero_row_24")
+    with pytest.raises(RuntimeError, match="x requires a gradient"):
+        layer.relu(X.clone().requires_grad_())
+
+
+def test_kernels_read_a_bias_one_element_after_the_other() -> None:
+    A, bias = encode(random_sparse(64, 96, 0.8), "zero_row_24"), torch.randn(64, 2).half()[:, 0]
+    launch = hopper.launch_of(A, 8, hopper.layout_of(A, 8))
+    launch.set_epilogue(Epilogue(bias, relu=True))
+    read = (ctypes.c_int16 * 64).from_address(launch.problem.bias)
+    assert list(read) == bias.view(torch.int16).tolist()
+
+
+# --- decoded first, on the host -------------------------------------------------------------------
+
+
+@pytest.fixture
+def decoding(monkeypatch):
+    """Backend `cuda` for host tensors, which decodes A first, in blocks of its rows."""
+    monkeypatch.setattr(backends, "for_device", lambda _: cuda)
+    monkeypatch.setattr(cuda, "devices", ("cpu",))
+    monkeypatch.setattr(cuda, "format_problem", lambda *_: None)
+    monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 0)
+    monkeypatch.setattr(cuda, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(decoded, "PIECE_BYTES", 1)
+    with cuda.forced("decoded"):
+        yield
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("tokens", [1, 8, 70])
+def test_decoded_weights_do_it_in_pieces(decoding, tokens: int, dtype: torch.dtype) -> None:
+    layer = SparseLinear.from_linear(linear(0.7, dtype), "zero_row_24")
+    assert decoded.rows_of_piece(layer.weight) < M
+    x = activations(tokens, dtype=dtype)
+    y = layer.relu(x)
+    assert y.is_contiguous() and bool((y == 0).any()) and bool((y > 0).any())
+    check(y, x, layer)
+
+
+def test_no_tokens_are_no_product(decoding) -> None:
+    assert SparseLinear.from_linear(linear(0.7), "zero_row_24").relu(X[:0]).shape == (0, M)
+    with pytest.raises(ValueError, match="x is a NoneType"):
+        SparseLinear.from_linear(linear(0.7), "zero_row_24").relu(None)
+
+
+def test_a_launch_is_laid_out_once(decoding, monkeypatch) -> None:
+    monkeypatch.setattr(hopper, "layout_of", layout_of := Mock(wraps=hopper.layout_of))
+    SparseLinear.from_linear(linear(0.7), "zero_row_24").relu(X)
+    layout_of.assert_called_once()
+
+
+def test_it_compiles_into_one_graph(decoding) -> None:
+    layer = SparseLinear.from_linear(linear(0.7), "zero_row_24")
+    with torch.no_grad():
+        compiled = torch.compile(layer.relu, fullgraph=True, backend="aot_eager")
+        assert torch.equal(compiled(X), layer.relu(X))
+
+
+# --- on a GPU -----------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("tokens", [1, 8, 16, 40, 300])
+@pytest.mark.parametrize("way", cuda.WAYS)
+def test_both_ways_on_a_gpu(way: str, tokens: int, dtype: torch.dtype) -> None:
+    """In a graph as well; only of a format that can."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("zero_row_24 needs sm_90")
+    dense = linear(0.7, dtype).cuda()
+    layer, x = SparseLinear.from_linear(dense, "zero_row_24"), activations(tokens, dtype=dtype)
+    assert SparseLinear.from_linear(dense, "tca_bme").relu(x.cuda()) is None
+    with cuda.forced(way):
+        y = layer.relu(there := x.cuda())
+        graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph):
+            again = layer.relu(there)
+    check(y, x, layer)
+    graph.replay()
+    assert torch.equal(y, again)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_pieces_on_a_gpu(monkeypatch, dtype: torch.dtype) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("zero_row_24 needs sm_90")
+    monkeypatch.setattr(decoded, "PIECE_BYTES", 1)
+    layer = SparseLinear.from_linear(linear(0.7, dtype).cuda(), "zero_row_24")
+    for tokens in (1, 64, 300):
+        x = activations(tokens, dtype=dtype)
+        with cuda.forced("decoded"):
+            check(layer.relu(x.cuda()), x, layer)
