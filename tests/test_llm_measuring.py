@@ -1,9 +1,8 @@
-"""Measured generations: equation 3, parts counted right, checks before timing, refusals."""
+"""Measured generations: equation 3, checks before timing, refusals."""
 
 import gc
 import weakref
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import opt_models
 import pandas as pd
@@ -15,18 +14,9 @@ from lab_utils.analysis import memory
 from lab_utils.llm import OPT, OPTConfig, generate
 from lab_utils.llm.checkpoint import Random, load
 from lab_utils.llm.generate import Decoder
-from lab_utils.llm.measuring import (
-    Sweep,
-    Transformers,
-    clocks,
-    fits,
-    generations,
-    measure,
-    parts,
-)
-from lab_utils.llm.measuring.generations import format_of, random_tokens, sparsity_of
+from lab_utils.llm.measuring import Sweep, Transformers, fits, generations, measure, parts
+from lab_utils.llm.measuring.generations import format_of, sparsity_of
 from lab_utils.llm.measuring.products import check_products
-from lab_utils.llm.prompts import Prompts
 from lab_utils.llm.pruning import Recipe, Target
 
 NUMBERS = ["seconds", "tokens_per_gpu_second", *parts.NO_PARTS]
@@ -85,41 +75,6 @@ def test_sparsity_counts_all_four_matrices() -> None:
     fc1, layer = 64 * 128, 4 * 64 * 64 + 2 * 64 * 128
     assert sparsity_of(model) == round(0.5 * (4 * layer - fc1) / (4 * layer), 3)
     assert format_of(model) == "tca_bme"
-
-
-# --- parts
-
-
-def test_cache_reads_are_those_of_the_decoder(monkeypatch) -> None:
-    """Every step asks for one number of slots; counted, they are what the parts are scaled by."""
-    model = small(max_positions=400)
-    tokens = random_tokens(model.config, 2, 100)
-    decoder, asked = Decoder(model, 2, 400), []
-    monkeypatch.setattr(decoder, "_step", asked.append)
-    decoder.run(Prompts.of(tokens, model.config, 300), 300)
-    assert parts.cache_reads(100, 300, decoder.cache.slots) == {
-        slots: asked.count(slots) for slots in set(asked)
-    }
-
-
-def test_parts_are_scaled_to_the_generation(monkeypatch) -> None:
-    """With a second for each timed run: one prompt, and output - 1 steps of each part."""
-    monkeypatch.setattr(parts, "part_seconds", lambda *_, **__: 1.0)
-    decoder = Decoder(small(), 2, 14)
-    found = parts.parts(decoder, 5, 9, seconds=20.0)
-    assert found == {"matmul_s": 9, "attention_s": 9, "communication_s": 0, "other_s": 2}
-
-
-def test_communication_is_timed_where_there_is_some(monkeypatch) -> None:
-    sums = []
-    ranks = SimpleNamespace(world=2, sum=lambda x: sums.append(x.shape))
-    model = small()
-    decoder = Decoder(model, 2, 14)
-    monkeypatch.setattr(clocks, "REPEATS", 1)
-    model.ranks = ranks
-    monkeypatch.setattr(model.config.__class__, "share", lambda *_: (4, 128))
-    assert parts.parts(decoder, 5, 9, seconds=20.0)["communication_s"] > 0
-    assert sums == 2 * 2 * [(2, 5, 64)] * 2 + 2 * 2 * [(2, 1, 64)] * 2  # two a layer, run twice
 
 
 # --- one model after the other

@@ -17,6 +17,7 @@ from lab_utils.llm.cache import PromptAttention, StepAttention, step_mask
 from lab_utils.llm.generate import Decoder, slots_read
 from lab_utils.llm.measuring.clocks import part_seconds
 from lab_utils.llm.model import MATRICES, OPT, Attend
+from lab_utils.llm.parallel import BY_COLUMNS
 from lab_utils.llm.residual import Product
 
 Part = Callable[[int], Callable[[], None]]  # of that many tokens of each sequence
@@ -64,14 +65,18 @@ def _attention_seconds(decoder: Decoder, prompt: int, output: int) -> float:
 
 
 def _products(model: OPT, batch: int, tokens: int) -> Callable[[], None]:
-    """All products with the four matrices of all layers, and what kernels of theirs add."""
+    """All products with the four matrices of all layers, and the biases that they add themselves.
+
+    On several ranks, those of sums over the ranks are added later.
+    """
+    waiting = BY_COLUMNS if model.ranks.world > 1 else ()
     widths = {name: model.layers[0].get_submodule(name).in_features for name in MATRICES}
     x = {name: _random(model, batch, tokens, width) for name, width in widths.items()}
 
     def run() -> None:
         for layer in model.layers:
             for name in MATRICES:
-                layer.multiply(layer.get_submodule(name), x[name])
+                layer.multiply(layer.get_submodule(name), x[name], name in waiting)
 
     return run
 
