@@ -1,6 +1,7 @@
 """What tests run in several processes: a file of its own, since each process imports it anew."""
 
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ LONG_S = 100.0  # processes start one after the other on a busy machine
 POST_NORM = {"norm_first": False, "final_norm": False, "embed": 24}  # like OPT-350M
 CHANCE = {"temperature": 1.0, "top_p": 0.95}
 FORMATS = {"float16": "tca_bme", "bfloat16": "tiled_csl"}
+SIGNALS = {"is stopped": signal.SIGSTOP, "is killed": signal.SIGKILL}
 
 
 def start(
@@ -68,23 +70,24 @@ def compute(ranks: Ranks, folder: Path, device: str = "cpu") -> None:
     torch.save(found, folder / f"{ranks.rank}.pt")
 
 
-def leave_rank_0_alone(ranks: Ranks, folder: Path, how: str, device: str = "cpu") -> None:
-    """Rank 1 fails, or stays away; rank 0 waits for it."""
-    (folder / f"{ranks.rank}").touch()
-    if ranks.rank == 1 and how == "fails":
-        raise RuntimeError("this rank fails")
-    if ranks.rank == 1:
-        time.sleep(600)
-    ranks.sum(torch.ones(4, device=device)).tolist()
-
-
-def fail_amid_decoding(ranks: Ranks, folder: Path) -> None:
-    """Rank 1 fails when both have graphs with sums over ranks; rank 0 replays them."""
-    model = share(random_model(), ranks).cuda()
+def decode_alone(
+    ranks: Ranks, folder: Path, away: int, how: str, seconds: float = 600, device: str = "cpu"
+) -> None:
+    """Rank `away` goes away amid a generation, which the others go on with."""
+    model = share(random_model(), ranks).to(device)
     asked = Prompts.of(prompts(), model.config, 30, model.device)
     decoder = Decoder(model, 3, 40)
     decoder.rehearse(asked, 30)
     (folder / f"{ranks.rank}").touch()
-    if ranks.rank == 1:
-        raise RuntimeError("this rank fails")
+    decoder.run(asked, 5).tolist()
+    if ranks.rank == away:
+        go_away(how, seconds)
     decoder.run(asked, 30).tolist()
+
+
+def go_away(how: str, seconds: float) -> None:
+    if how == "fails":
+        raise RuntimeError("this rank fails")
+    if how in SIGNALS:
+        os.kill(os.getpid(), SIGNALS[how])
+    time.sleep(seconds)

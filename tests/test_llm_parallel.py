@@ -12,9 +12,9 @@ import torch
 from opt_models import config, prompts, random_model, share
 from opt_ranks import (
     LONG_S,
+    SIGNALS,
     compute,
-    fail_amid_decoding,
-    leave_rank_0_alone,
+    decode_alone,
     models,
     start,
 )
@@ -23,6 +23,7 @@ from lab_utils.llm import OPT, OPTConfig, generate
 from lab_utils.llm.parallel import Ranks, cut, running
 
 FP32 = {"rtol": 1e-4, "atol": 1e-4}
+LIMIT_S = 3.0  # that a rank may be behind
 
 
 @pytest.fixture(scope="module")
@@ -81,24 +82,52 @@ def check(found: dict[str, torch.Tensor], alone: dict[str, torch.Tensor], name: 
     assert error < 4 * torch.finfo(found["logits"].dtype).eps, name
 
 
-@pytest.mark.parametrize(("how", "timeout_s"), [("fails", LONG_S), ("stays away", 15.0)])
-def test_no_rank_waits_for_ever(how: str, timeout_s: float, tmp_path) -> None:
-    processes = start(2, leave_rank_0_alone, config(), tmp_path, how, timeout_s=timeout_s)
-    with under_way(processes, tmp_path):
-        processes[0].join(LONG_S / 2)
-        assert processes[0].exitcode == 1
+@pytest.mark.parametrize(
+    ("away", "how", "told"),
+    [
+        (1, "fails", "RuntimeError: this rank fails"),
+        (1, "sleeps", "rank 1 is behind: no further for"),
+        (1, "is stopped", "rank 1 has died or hangs: silent for"),
+        (0, "is stopped", "rank 0 or torchrun, which keeps the store of the ranks, has died or"),
+        (1, "is killed", "RuntimeError: "),  # gloo sees it before the watch does
+    ],
+)
+def test_no_rank_waits_for_ever(away: int, how: str, told: str, tmp_path, capfd) -> None:
+    processes = start(2, decode_alone, config(), tmp_path, away, how, timeout_s=LIMIT_S)
+    check_ended(processes, tmp_path, [1 - away] if how in SIGNALS else [0, 1])
+    assert told in capfd.readouterr().err
 
 
 @pytest.mark.gpu
-def test_a_gpu_that_fails_leaves_at_once(two_gpus, tmp_path) -> None:
-    """Though graphs hold sums that NCCL would wait for; `torchrun` then ends the others."""
-    processes = start(2, fail_amid_decoding, config(), tmp_path, device="cuda")
-    with under_way(processes, tmp_path):
-        processes[1].join(LONG_S / 2)
-        assert processes[1].exitcode == 1
-        processes[0].terminate()
-        processes[0].join(LONG_S / 2)
-        assert processes[0].exitcode not in (None, 0)
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("fails", "RuntimeError: this rank fails"),
+        ("sleeps", "rank 1 is behind: no further for"),
+        ("is stopped", "rank 1 has died or hangs: silent for"),
+        ("is killed", "rank 1 has died or hangs: silent for"),
+    ],
+)
+def test_no_gpu_waits_for_ever(two_gpus, how: str, told: str, tmp_path, capfd) -> None:
+    """Though NCCL would: its sums are in graphs."""
+    job = (decode_alone, config(), tmp_path, 1, how, 600, "cuda")
+    processes = start(2, *job, device="cuda", timeout_s=4 * LIMIT_S)
+    check_ended(processes, tmp_path, [0] if how in SIGNALS else [0, 1])
+    assert told in capfd.readouterr().err
+
+
+def check_ended(processes: list, folder: Path, ranks: list[int]) -> None:
+    """These ranks end themselves, with an error."""
+    with under_way(processes, folder):
+        for rank in ranks:
+            processes[rank].join(LONG_S / 2)
+            assert processes[rank].exitcode == 1, rank
+
+
+def test_a_slow_rank_is_waited_for(tmp_path, capfd) -> None:
+    """Longer than it could be silent, not as long as it may be behind."""
+    joined(start(2, decode_alone, config(), tmp_path, 1, "sleeps", 2.0, timeout_s=LIMIT_S))
+    assert "ends" not in capfd.readouterr().err
 
 
 def test_a_process_that_nccl_does_not_let_go_ends() -> None:

@@ -131,6 +131,7 @@ class Decoder:
     @torch.inference_mode()
     def step(self) -> None:
         """Put `token` into the cache and choose the next ones, without waiting for the device."""
+        self.model.ranks.passes()
         self._draw()
         self.filled += 1
         slots = slots_read(self.filled, self.cache.slots)

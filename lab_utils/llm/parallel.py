@@ -14,7 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import torch
@@ -22,10 +22,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from lab_utils.llm.config import OPTConfig
+from lab_utils.llm.watch import Watch
 
 BY_ROWS = ("qkv", "fc1")
 BY_COLUMNS = ("out", "fc2")
-TIMEOUT_S = 120.0  # of one collective: the slowest rank may be that much behind
+TIMEOUT_S = 120.0  # that a rank may be behind, or late at the start
 LEAVE_S = 10.0  # that a rank which fails gives NCCL to end
 
 
@@ -35,20 +36,28 @@ class Ranks:
 
     rank: int = 0
     world: int = 1
+    watch: Watch | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
             raise ValueError(f"rank={self.rank}; allowed: 0 to world - 1 = {self.world - 1}")
 
+    def passes(self) -> None:
+        """Tell the watch that this rank has come to where ranks wait for one another."""
+        if self.watch:
+            self.watch.passed += 1
+
     def sum(self, x: Tensor) -> Tensor:
         """The sum of x over all ranks, in place, on each of them."""
         if self.world > 1:
+            self.passes()
             dist.all_reduce(x)
         return x
 
     def first(self, x: Tensor) -> Tensor:
         """x as it is on rank 0, in place, on each rank."""
         if self.world > 1:
+            self.passes()
             dist.broadcast(x, 0)
         return x
 
@@ -97,12 +106,11 @@ def running(
 
     Raises ValueError, before any rank waits for another, where there are fewer GPUs than ranks, or
     the ranks do not divide the heads and the MLP of the model.
-    A rank that fails leaves the group: with gloo the others' next collective fails, with NCCL
-    `torchrun` ends them; where NCCL does not let it go for LEAVE_S, its process ends there. One
-    that only stays away makes the others' collective fail after `timeout_s` with gloo; with NCCL
-    they may wait for longer (on H200s torch's watchdog had ended none of them 100 s after a limit
-    of 15 s), and in a CUDA graph for ever. NCCL ends a group only when no graph is left that holds
-    a collective of it: let go of decoders inside.
+    A rank whose peer is behind for more than `timeout_s`, or whose peer's process is gone, ends its
+    own process with a message (see `Watch`). One that fails leaves the group: with gloo the others'
+    next collective fails, with NCCL `torchrun` ends them, or their watch; where NCCL does not let
+    it go for LEAVE_S, its process ends there. NCCL ends a group only when no graph is left that
+    holds a collective of it: let go of decoders inside. All leave together.
     """
     world = int(os.environ.get("WORLD_SIZE", "1"))
     config.share(world)
@@ -113,10 +121,14 @@ def running(
     place = _own_gpu(int(os.environ["LOCAL_RANK"])) if cuda else None
     # Or else NCCL registers what graphs sum, as if it were no part of an expandable segment.
     os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
-    limit = timedelta(seconds=timeout_s)
-    dist.init_process_group("nccl" if cuda else "gloo", timeout=limit, device_id=place)
+    store, rank, _ = next(dist.rendezvous("env://", timeout=timedelta(seconds=TIMEOUT_S)))
+    limit = timedelta(seconds=2 * timeout_s)  # so that the watch, which says more, comes first
+    group = {"store": store, "rank": rank, "world_size": world, "timeout": limit}
+    dist.init_process_group("nccl" if cuda else "gloo", device_id=place, **group)
     try:
-        yield Ranks(dist.get_rank(), world)
+        with Watch(store, rank, world, timeout_s) as watch:
+            yield (ranks := Ranks(rank, world, watch))
+            ranks.all_of(0.0, torch.device(device))
     except BaseException as error:
         if cuda:
             _let_go(error)
