@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab_utils import catalog
+from lab_utils import catalog, results
 from lab_utils.analysis import compression as c
 from lab_utils.analysis import memory as m
+from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.formats import encode
 from lab_utils.llm import OPT, OPTConfig, cache
 from lab_utils.patterns import random_sparse
@@ -147,6 +148,26 @@ def test_published_sizes_of_dense_weights() -> None:
         assert m.fewest_gpus(work, A100, most=16) == row.fewest_gpus
 
 
+# --- against rows of ours
+
+
+def test_measured_peaks() -> None:
+    """Within 1 %, on one GPU and on two, dense and sparse."""
+    rows = results.latest(results.measured("opt"), results.OPT_CASE).dropna(subset="peak_gb")
+    rows = rows[rows.device.eq("h200") & rows.format.ne("transformers")]
+    assert {(1, "dense"), (2, "dense"), (2, "zero_row_24_strips"), (1, "tca_bme")} <= {
+        (row.gpus, row.format) for row in rows.itertuples()
+    }
+    for row in rows.itertuples():
+        how = (row.format, row.sparsity, row.batch, row.prompt, row.output, row.gpus)
+        planned = m.total(m.Workload(catalog.model(row.model), *how)) / 1e9
+        assert planned == pytest.approx(row.peak_gb, rel=0.01), row
+
+
+def test_the_planner_knows_which_products_add_their_bias() -> None:
+    assert m.ADDS_BIAS == WITH_EPILOGUE
+
+
 # --- answers
 
 
@@ -159,7 +180,7 @@ def test_largest_batch_is_the_last_that_fits() -> None:
 
 
 def test_gpus_are_powers_of_two_that_divide_the_heads() -> None:
-    work = m.Workload(catalog.model("OPT-125M"))  # 12 heads
+    work = m.Workload(catalog.model("OPT-125M"), batch=512)  # 12 heads
     for gpus in (1, 2, 4):
         needed = m.total(replace(work, gpus=gpus))
         assert m.fewest_gpus(work, needed) == gpus

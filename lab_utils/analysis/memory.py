@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
+from lab_utils.analysis.kernel_scratch import scratch_bytes
 from lab_utils.analysis.zero_row_24 import PAIRS_FROM
 from lab_utils.catalog import Device, Model, layer_shapes
 
@@ -18,23 +19,19 @@ TERMS = {
     "tables": "embeddings, positions, biases and norms, whole on every GPU",
     "cache": "keys and values of every position of every sequence",
     "activations": "tensors of the prompt phase that live at the same time",
-    "workspace": "partial sums, rows decoded for the prompt phase, buffers of libraries",
+    "workspace": "scratch memory of kernels, rows decoded for the prompt phase, cuBLAS's buffer",
     "graphs": "private memory of captured decode steps",
-    "context": "the driver, and the kernels' code",
+    "context": "the driver, the kernels' code, and NCCL's buffers on several GPUs",
 }
 USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
 CONTEXT_BYTES = 0.89e9  # what dense OPT-30B took on one H200 beyond the other terms (CUDA 13.0)
+NCCL_BYTES = 1.05e9  # and on each of two that add up their products
 LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90, for each stream; less elsewhere
 # With more tokens a product may decode a matrix first, so much of it at a time (backends.decoded).
 ONE_PASS, PIECE_BYTES = 64, 256 << 20
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = {"zero_row_24": 0.015, "zero_row_24_strips": 0.045}  # of bytes, to avoid bank conflicts
-# Partial sums in fp32 that a product adds, for each column: two rows of 64 of each of the workers
-# that share A's tiles, eight for each of an H200's 132 SMs. backends.shares chooses fewer for
-# Tiled-CSL, and up to three times as many for TCA-BME: 10 MB more at 8 columns.
-SUMS = 2 * 64 * 8 * 132
-# When torch.compile chooses among kernels of a sparse step, it flushes the L2 cache with this much.
-COMPILER_BYTES = 60 << 20
+ADDS_BIAS = ("zero_row_24",)  # formats whose products add fc1's bias, and take the maximum
 
 
 def no_matrix(name: str) -> bool:
@@ -107,7 +104,7 @@ def needs(work: Workload) -> dict[str, float]:
         "activations": _activations(work),
         "workspace": _workspace(work),
         "graphs": _graphs(work),
-        "context": CONTEXT_BYTES,
+        "context": CONTEXT_BYTES + NCCL_BYTES * (work.gpus > 1),
     }
 
 
@@ -210,39 +207,43 @@ def _activations(work: Workload) -> float:
     """Of the feed-forward half, the wider one: x, before attention and after it, its norm, fc1's
     and fc2's output.
 
-    A sparse layer adds its bias in a second copy of its output. Logits are of the last position
-    alone.
+    A sparse layer adds its bias in a second copy of its output, unless the product does. Logits are
+    of the last position alone.
     """
-    m, tokens = work.model, work.batch * work.prompt
-    widths = 4 * m.hidden + m.ffn / work.gpus
-    if work.format != "dense":
-        widths += max(m.ffn / work.gpus - m.hidden, m.hidden)
+    m, tokens, ffn = work.model, work.batch * work.prompt, work.model.ffn / work.gpus
+    widths = 4 * m.hidden + ffn
+    if work.format in ADDS_BIAS:
+        widths += m.hidden
+    elif work.format != "dense":
+        widths += max(ffn - m.hidden, m.hidden)
     return VALUE_BYTES * (tokens * widths + work.batch * m.vocab)
 
 
 def _workspace(work: Workload) -> float:
-    """cuBLAS's buffer; for sparse weights a step's sums, decoded rows, and the compiler's."""
+    """cuBLAS's buffer; for sparse weights the scratch memory of kernels, and the piece of a matrix
+    that the prompt phase decodes: pieces are as large as each other, but for whole blocks of rows.
+    """
     if work.format == "dense":
         return LIBRARY_BYTES
-    shapes = layer_shapes(work.model, work.gpus).values()
-    decoded = min(PIECE_BYTES, max(VALUE_BYTES * M * K for M, K in shapes))
-    decoded *= work.batch * work.prompt > ONE_PASS
-    return _sums(work) + decoded + COMPILER_BYTES + LIBRARY_BYTES
+    sizes = [VALUE_BYTES * M * K for M, K in layer_shapes(work.model, work.gpus).values()]
+    piece = max(size / -(-size // PIECE_BYTES) for size in sizes)
+    return _scratch(work) + piece * (work.batch * work.prompt > ONE_PASS) + LIBRARY_BYTES
 
 
 def _graphs(work: Workload) -> float:
     """What one decode step computes: its activations are those of a prompt of one token.
 
     Steps are captured on a stream of their own, for which cuBLAS has another workspace, and with
-    memory of their own for sums.
+    scratch memory of their own.
     """
     activations = _activations(replace(work, prompt=1, output=work.positions - 1))
-    return activations + _sums(work) * (work.format != "dense") + LIBRARY_BYTES
+    return activations + _scratch(work) + LIBRARY_BYTES
 
 
-def _sums(work: Workload) -> float:
-    """Partial sums of a sparse product of one decode step."""
-    return 4 * SUMS * work.batch
+def _scratch(work: Workload) -> int:
+    """Of the largest product of a decode step."""
+    shapes = layer_shapes(work.model, work.gpus).values()
+    return max(scratch_bytes(work.format, M, K, work.batch) for M, K in shapes)
 
 
 def _divides(gpus: int, model: Model) -> bool:

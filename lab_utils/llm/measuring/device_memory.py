@@ -12,7 +12,10 @@ from lab_utils.analysis.memory import CONTEXT_BYTES
 
 
 def capacity(device: torch.device | str) -> float:
-    """Bytes that a model can have: of a GPU, those that no tensor has; of the host, all."""
+    """Bytes that a model can have: of a GPU, those that no tensor has; of the host, all.
+
+    Of several GPUs, NCCL may have taken already what the planner will count again.
+    """
     device = torch.device(device)
     if device.type != "cuda":
         return machine.memory_bytes()

@@ -1,0 +1,57 @@
+"""Scratch memory of a sparse product on an H200: the most that its kernel needs, by shape alone.
+
+Several workers have parts of the same rows of C. What each has is a partial sum, in fp32, and a
+second kernel adds them up. A launch looks at the mask as well (`lab_utils.backends`): these are
+bounds for any mask, held by tests to the launches and to measured rows.
+"""
+
+from lab_utils.analysis.zero_row_24 import MULTIPROCESSORS, ROWS, slice_columns
+from lab_utils.analysis.zero_row_24_strips import rounds
+
+# Of kernels/spmm/tiled_csl.cu and tca_bme.cu, by the widest block of so few columns: its rows, and
+# the most workers for each multiprocessor that rows of .5 to .9 have (`backends.shares` chooses).
+WORKERS = {
+    "tiled_csl": {16: (128, 4), 32: (128, 4), 64: (128, 3), 128: (128, 2)},
+    "tca_bme": {16: (64, 27), 32: (128, 10), 64: (128, 6), 128: (128, 2)},
+}
+TILE_K = 64  # columns of A that a worker of theirs has at least
+WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
+STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
+TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, with rows of zeros
+
+
+def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
+    """The most bytes that A [M, K] · B [K, N] takes beside A, B and C, unless A is decoded first.
+
+    A is encoded as `format` chooses by itself; 0 for formats without a kernel.
+    """
+    if format in WORKERS:
+        return 4 * _of_tiles(format, M, K, N)
+    words = {"zero_row_24": _of_chunks, "zero_row_24_strips": _of_strips}.get(format)
+    return 4 * words(M, K, N) if words else 0
+
+
+def _of_tiles(format: str, M: int, K: int, N: int) -> int:
+    """Sums of the two row blocks that each worker's share of the tiles begins and ends in."""
+    width = next((width for width in WORKERS[format] if width >= N), max(WORKERS[format]))
+    rows, each = WORKERS[format][width]
+    tiles = -(-M // rows) * -(-K // TILE_K)
+    return min(each * MULTIPROCESSORS, tiles) * 2 * N * rows
+
+
+def _of_chunks(M: int, K: int, N: int) -> int:
+    """Sums of 64 rows of a slice of K, of each warp that has some of their chunks."""
+    slices = -(-K // slice_columns(K))
+    segments = MOST_WARPS * max(MULTIPROCESSORS, slices) + slices * -(-M // ROWS)
+    return segments * ROWS * _whole(N, WIDTHS)
+
+
+def _of_strips(M: int, K: int, N: int) -> int:
+    """Sums of two row blocks of each thread block; and B, two elements in a word."""
+    sums = 2 * MULTIPROCESSORS * ROW_BLOCK * _whole(N, STRIP_WIDTHS)
+    return sums + rounds(K, 1) * TILE_ROWS * _whole(N, TILE_WIDTHS) // 2
+
+
+def _whole(N: int, widths: tuple[int, ...]) -> int:
+    """Columns of all passes: of the narrowest that is wide enough, or of several of the widest."""
+    return next((width for width in widths if width >= N), -(-N // widths[-1]) * widths[-1])

@@ -1,0 +1,61 @@
+"""Scratch memory by shape alone: no launch has more, and none that was measured had."""
+
+import itertools
+import math
+
+import pytest
+
+from lab_utils import encode, results
+from lab_utils.analysis.kernel_scratch import WORKERS, scratch_bytes
+from lab_utils.analysis.zero_row_24 import MULTIPROCESSORS
+from lab_utils.backends.kernels import KERNELS
+from lab_utils.formats import FORMATS
+from lab_utils.patterns import random_sparse
+
+BATCHES = (1, 8, 9, 16, 24, 32, 50, 64, 65, 96, 128, 129, 300)
+
+
+def launched_bytes(A, N: int) -> int:
+    """Of a launch on an H200."""
+    kernel = KERNELS[A.name]
+    launch = kernel.launch_of(A, N, kernel.layout_of(A, N, MULTIPROCESSORS, None))
+    return 4 * sum(math.prod(shape) for shape in (launch.sums, *launch.more.values()))
+
+
+@pytest.mark.parametrize("format", KERNELS)
+def test_no_launch_has_more(format: str) -> None:
+    shapes, sparsities = [(70, 90), (64, 5000), (3000, 500), (500, 1000)], [0.0, 0.5, 0.9]
+    for (M, K), sparsity in itertools.product(shapes, sparsities):
+        A = encode(random_sparse(M, K, sparsity), format)
+        for N in BATCHES:
+            assert launched_bytes(A, N) <= scratch_bytes(format, M, K, N), (M, K, sparsity, N)
+
+
+@pytest.mark.parametrize("format", ["zero_row_24", "zero_row_24_strips"])
+def test_large_launches_have_about_as_much(format: str) -> None:
+    M, K = 3072, 7168
+    A = encode(random_sparse(M, K, 0.8), format)
+    for N in (8, 16, 64):
+        assert scratch_bytes(format, M, K, N) < 2.5 * launched_bytes(A, N)
+
+
+@pytest.mark.parametrize("format", WORKERS)
+def test_measured_launches_had_at_most_as_much(format: str) -> None:
+    """And one for each width of block did."""
+    rows = results.measured("spmm")
+    rows = rows[rows.kernel.eq(f"{format}_mma") & rows.device.eq("h200")]
+    shares = []
+    for row in rows.itertuples():
+        width = min(128, next(width for width in (16, 32, 64, 512) if width >= row.N))
+        block_m, _ = WORKERS[format][width]
+        workers = round(row.split_k * -(-row.M // block_m))
+        used = 4 * workers * 2 * row.N * block_m
+        shares.append((width, used / scratch_bytes(format, row.M, row.K, row.N)))
+    most = {width: max(share for w, share in shares if w == width) for width, _ in shares}
+    assert most == dict.fromkeys(WORKERS[format], pytest.approx(1.0, abs=0.02))
+
+
+def test_formats_without_kernels_have_none() -> None:
+    assert [scratch_bytes(f, 512, 512, 8) for f in FORMATS if f not in KERNELS] == [0] * (
+        len(FORMATS) - len(KERNELS)
+    )
