@@ -97,10 +97,11 @@ class SparseLinear(nn.Module):
 
     def extra_repr(self) -> str:
         A = self.weight
+        zeros = "no values" if A.device.type == "meta" else f"{A.sparsity:.1%} zeros"
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}, {A.name}, {str(A.dtype).removeprefix('torch.')}, "
-            f"{A.sparsity:.1%} zeros, {A.nbytes:,} bytes"
+            f"{zeros}, {A.nbytes:,} bytes"
         )
 
     # --- where arrays come from: each way ends in _hold ----------------------------------------
@@ -181,10 +182,15 @@ def sparsify(
     `select(name, linear)` says which; by default those whose encoding is expected to be smaller and
     whose weight no other module shares, as tied embeddings do.
     Only layers of the very class `torch.nn.Linear` are asked for: others may do something else.
-    Raises ValueError, and replaces nothing, where a layer is not fp16 or bf16.
+    Raises ValueError, and replaces nothing, where a layer is not fp16 or bf16. One whose weights do
+    not fit the format is named; those before it are replaced by then.
     """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model is a {type(model).__name__}; allowed: torch.nn.Module")
     if format not in FORMATS:
         raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+    if select is not None and not callable(select):
+        raise ValueError(f"select={select!r}; allowed: None, or a function of name and linear")
     linears = [m for m in model.modules() if type(m) is nn.Linear]
     for linear in linears:
         _recompute(linear)
@@ -204,7 +210,10 @@ def sparsify(
 def _replace(model: nn.Module, name: str, format: str, options: dict) -> SparseLinear:
     """Put a sparse layer wherever `model` has the linear one, which can be in several places."""
     linear = model.get_submodule(name)
-    sparse = SparseLinear.from_linear(linear, format, **options)
+    try:
+        sparse = SparseLinear.from_linear(linear, format, **options)
+    except ValueError as error:
+        raise ValueError(f"layer {name!r}: {error}") from error
     for parent in model.modules():
         for own_name, child in parent._modules.items():
             if child is linear:

@@ -39,6 +39,7 @@ def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> 
 
 def has_epilogue(A: SparseMatrix) -> bool:
     """Whether `sparse_relu` takes A: so far zero_row_24 on a GPU."""
+    _check_encoded(A)
     return A.name in WITH_EPILOGUE and backends.for_device(A.device) is backends.cuda
 
 
@@ -48,7 +49,6 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
     Where A is decoded first, cuBLAS adds the bias, and another kernel takes the maximum.
     Raises ValueError for operands that do not fit, RuntimeError unless A `has_epilogue`.
     """
-    _check_encoded(A)
     check_bias(bias, A)
     if not has_epilogue(A):
         raise RuntimeError(f"no kernel for {A.name} on {A.device} takes the maximum")
@@ -133,6 +133,7 @@ def _check_x(x: Tensor, A: SparseMatrix) -> None:
 
 def check_bias(bias: Tensor, A: SparseMatrix) -> None:
     """Raise ValueError unless `bias` is [M], of any stride, of A's dtype and on its device."""
+    _check_encoded(A)
     (M, _), strided = A.shape, isinstance(bias, Tensor) and bias.layout == torch.strided
     if not strided or (bias.shape, bias.dtype, bias.device) != ((M,), A.dtype, A.device):
         allowed = f"strided {A.dtype} [{M}] on {A.device}, as the weights"

@@ -12,7 +12,7 @@ from torch import Tensor
 from lab_utils import SparseLinear, backends, encode
 from lab_utils.backends import cuda, decoded, hopper
 from lab_utils.backends.launch import Epilogue
-from lab_utils.ops import sparse_relu
+from lab_utils.ops import has_epilogue, sparse_relu
 from lab_utils.patterns import random_sparse
 
 DTYPES = [torch.float16, torch.bfloat16]
@@ -46,6 +46,8 @@ def test_a_bias_must_fit(bias) -> None:
 def test_what_is_refused_is_named() -> None:
     with pytest.raises(ValueError, match="A is a torch.float16 tensor.*encode"):
         sparse_relu(X, torch.zeros(M, K).half(), torch.zeros(M).half())
+    with pytest.raises(ValueError, match="A is a NoneType"):
+        has_epilogue(None)
     layer = SparseLinear.from_linear(linear(0.7), "zero_row_24")
     with pytest.raises(RuntimeError, match="x requires a gradient"):
         layer.relu(X.clone().requires_grad_())

@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import opt_models
 import pandas as pd
@@ -199,6 +200,14 @@ def test_transformers_is_measured_as_we_are(tmp_path) -> None:
     results.append("opt", [row], tmp_path)
     assert (row["format"], row["weights"], row["matmul_s"]) == ("transformers", "random", None)
     assert row["tokens_per_gpu_second"] == pytest.approx(12 / row["seconds"], rel=1e-3)
+
+
+def test_transformers_has_no_ranks() -> None:
+    pytest.importorskip("transformers")
+    ranks = SimpleNamespace(world=2, all_of=lambda *_: [1])
+    sweep = Sweep(Random(opt_models.config()), ranks=ranks)
+    with pytest.raises(ValueError, match="format='transformers' on 2 ranks; allowed: one rank"):
+        next(sweep.rows(["transformers"], [1]))
 
 
 def test_transformers_generates_what_we_do(tmp_path) -> None:

@@ -201,14 +201,21 @@ def test_answers_of_the_issue() -> None:
 # --- refusals
 
 
+def test_no_answers_to_no_question() -> None:
+    with pytest.raises(ValueError, match="1 workloads, 0 devices; allowed: 1 or more of each"):
+        next(m.answers([m.Workload(OPT_30B)], []))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"format": "coo"}, "format='coo' is unknown; allowed: dense, csr"),
         ({"sparsity": 1.5}, "sparsity=1.5 must lie between 0 and 1"),
-        ({"batch": 0}, "batch=0 must be at least 1"),
-        ({"prompt": 0}, "prompt=0 must be at least 1"),
-        ({"output": -1}, "output=-1 must be at least 1"),
+        ({"batch": 0}, "batch=0 must be a whole number of at least 1"),
+        ({"batch": 1.5}, "batch=1.5 must be a whole number"),
+        ({"prompt": 0}, "prompt=0 must be a whole number of at least 1"),
+        ({"output": -1}, "output=-1 must be a whole number of at least 1"),
+        ({"gpus": 0}, "gpus=0 must be a whole number of at least 1"),
         ({"output": 2000}, "prompt=64 and output=2000 are 2064 positions; OPT-30B has 2048"),
         ({"gpus": 3}, "gpus=3 must divide heads=56 of OPT-30B"),
         ({"model": catalog.model("Llama-2-7B")}, "'Llama-2-7B' is a llama; allowed: OPT models"),

@@ -76,6 +76,7 @@ def test_weights_that_a_mask_multiplied_are_zeros(dense: nn.Linear) -> None:
 def test_says_what_it_is(sparse: SparseLinear) -> None:
     assert f"in_features={K}, out_features={M}, bias=True, tca_bme, float16" in repr(sparse)
     assert f"60.0% zeros, {sparse.weight.nbytes:,} bytes" in repr(sparse)
+    assert f"no values, {sparse.weight.nbytes:,} bytes" in repr(sparse.to("meta"))
 
 
 @pytest.mark.parametrize(
@@ -180,12 +181,20 @@ def test_sparsify_replaces_what_is_selected() -> None:
         (nn.Sequential(linear(), nn.Linear(8, 8)), "tca_bme", "layer '1' is torch.float32"),
         (linear(), "tca_bme", "model is itself a torch.nn.Linear"),
         (nn.Sequential(linear()), "coo", "format='coo': unknown"),
+        (nn.Sequential(linear(0.3)), "2:4", "layer '0': dense has more than two non-zeros"),
     ],
 )
 def test_sparsify_replaces_all_or_nothing(model: nn.Module, format: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         sparsify(model, format, select=lambda name, layer: True)
     assert not any(isinstance(module, SparseLinear) for module in model.modules())
+
+
+def test_sparsify_names_what_it_cannot_ask() -> None:
+    with pytest.raises(ValueError, match="model is a list; allowed: torch.nn.Module"):
+        sparsify([linear()])
+    with pytest.raises(ValueError, match="select=5; allowed: None, or a function"):
+        sparsify(nn.Sequential(linear()), select=5)
 
 
 # --- on a GPU -----------------------------------------------------------------------------------

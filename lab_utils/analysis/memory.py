@@ -6,6 +6,7 @@ the decoder of `lab_utils.llm` keeps beside them. Nothing is allocated.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
@@ -146,9 +147,12 @@ def answers(works: Iterable[Workload], devices: Iterable[Device]) -> Iterator[di
     """Rows that say for each workload and device what it needs, and what fits.
 
     GB are 1e9 bytes. `batch` is the largest that fits on the workload's GPUs, `fewest_gpus` is for
-    the workload's own batch.
+    the workload's own batch. Raises ValueError where there is no workload, or no device.
     """
-    devices = list(devices)
+    works, devices = list(works), list(devices)
+    if not (works and devices):
+        found = f"{len(works)} workloads, {len(devices)} devices"
+        raise ValueError(f"{found}; allowed: 1 or more of each")
     for work in works:
         for device in devices:
             capacity = usable_bytes(device)
@@ -257,9 +261,9 @@ def _check(work: Workload) -> None:
         raise ValueError(f"format={work.format!r} is unknown; allowed: {', '.join(FORMULAS)}")
     if not 0 <= work.sparsity <= 1:
         raise ValueError(f"sparsity={work.sparsity!r} must lie between 0 and 1")
-    for name in ("batch", "prompt", "output"):
-        if getattr(work, name) < 1:
-            raise ValueError(f"{name}={getattr(work, name)!r} must be at least 1")
+    for name in ("batch", "prompt", "output", "gpus"):
+        if not isinstance(value := getattr(work, name), Integral) or value < 1:
+            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
     if work.positions > work.model.max_positions:
         raise ValueError(
             f"prompt={work.prompt} and output={work.output} are {work.positions} positions; "

@@ -116,11 +116,11 @@ class Sweep:
                 self._recipe(format).check(self.source.config, self.dtype, None, self.ranks)
         if format == TRANSFORMERS:
             transformers()
-        if format == TRANSFORMERS and (self._is_stored or self.ranks.world > 1):
-            raise ValueError(
-                f"format={format!r} of a stored model, or on {self.ranks.world} ranks; allowed: "
-                "one rank, and a model by name or of Hugging Face's"
-            )
+        if format == TRANSFORMERS and self._is_stored:
+            allowed = "a model by name, or a checkpoint of Hugging Face's"
+            raise ValueError(f"format={format!r} of a stored sparse model; allowed: {allowed}")
+        if format == TRANSFORMERS and self.ranks.world > 1:
+            raise ValueError(f"format={format!r} on {self.ranks.world} ranks; allowed: one rank")
 
     def _model(self, format: str) -> OPT | Transformers:
         place = {"device": self.device, "dtype": self.dtype}
