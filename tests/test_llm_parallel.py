@@ -121,7 +121,7 @@ def check_ended(processes: list, folder: Path, ranks: list[int]) -> None:
     with under_way(processes, folder):
         for rank in ranks:
             processes[rank].join(LONG_S / 2)
-            assert processes[rank].exitcode == 1, rank
+            assert processes[rank].exitcode not in (None, 0), rank
 
 
 def test_a_slow_rank_is_waited_for(tmp_path, capfd) -> None:

@@ -1,5 +1,6 @@
 """The watch ends a process whose peer is behind or silent for too long, and no other."""
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from queue import Queue
 
+import pytest
 import torch.distributed as dist
 
 from lab_utils.llm.watch import News, Peer, Watch
@@ -53,13 +55,18 @@ def test_ranks_at_the_same_point_wait_for_none_of_them() -> None:
     assert ended.empty()
 
 
-def test_a_silent_rank_is_named_sooner() -> None:
+@pytest.mark.parametrize(("passed", "sooner"), [(0, True), (9, False)])
+def test_a_silent_rank_is_named(passed: int, sooner: bool) -> None:
+    """Sooner than one that is behind, unless it is ahead, where it may wait for this one."""
     with ranks(2) as (watches, ended):
-        watches[0].passed = 3
+        watches[1].passed = passed
+        time.sleep(LIMIT_S / 3)
         watches[1].__exit__()
-        message = ended.get(timeout=10 * LIMIT_S)
-    assert message.splitlines()[1].startswith("rank 1 has died or hangs: silent for 1.")
-    assert "at point 0, in " in message.splitlines()[1]
+        message = ended.get(timeout=10 * LIMIT_S).splitlines()[1]
+    start, seconds, end = re.split(r"([\d.]+) s, since \d\d:\d\d:\d\d", message)
+    assert start == "rank 1 has died or hangs: silent for "
+    assert (float(seconds) < LIMIT_S) == sooner
+    assert end.startswith(f", at point {passed}, in ")
 
 
 def test_nothing_is_left_after_the_context() -> None:

@@ -32,7 +32,10 @@ LEAVE_S = 10.0  # that a rank which fails gives NCCL to end
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among `world`; its collectives need `running` (or torch.distributed) around."""
+    """This process among `world`; its collectives need `running` (or torch.distributed) around.
+
+    `watch`: who counts the points that this process passes.
+    """
 
     rank: int = 0
     world: int = 1
@@ -43,7 +46,7 @@ class Ranks:
             raise ValueError(f"rank={self.rank}; allowed: 0 to world - 1 = {self.world - 1}")
 
     def passes(self) -> None:
-        """Tell the watch that this rank has come to where ranks wait for one another."""
+        """Come to a point where ranks wait for one another: count it, if there is a watch."""
         if self.watch:
             self.watch.passed += 1
 
@@ -105,12 +108,13 @@ def running(
     """The ranks that `torchrun` started, joined by NCCL (cuda) or gloo (cpu); else this process.
 
     Raises ValueError, before any rank waits for another, where there are fewer GPUs than ranks, or
-    the ranks do not divide the heads and the MLP of the model.
-    A rank whose peer is behind for more than `timeout_s`, or whose peer's process is gone, ends its
-    own process with a message (see `Watch`). One that fails leaves the group: with gloo the others'
-    next collective fails, with NCCL `torchrun` ends them, or their watch; where NCCL does not let
-    it go for LEAVE_S, its process ends there. NCCL ends a group only when no graph is left that
-    holds a collective of it: let go of decoders inside. All leave together.
+    the ranks do not divide the heads and the MLP of the model; DistError where a rank does not come
+    within TIMEOUT_S. All leave the context together.
+    Where another rank stays behind for more than `timeout_s`, or its process dies or is stopped,
+    this process ends with a message (see `Watch`). A rank that fails leaves the group: with gloo
+    the others' next collective fails, with NCCL `torchrun` ends them, or their watch; where NCCL
+    does not let it go for LEAVE_S, its process ends there. NCCL ends a group only when no graph is
+    left that holds a collective of it: let go of decoders inside.
     """
     world = int(os.environ.get("WORLD_SIZE", "1"))
     config.share(world)

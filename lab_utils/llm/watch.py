@@ -25,7 +25,7 @@ from typing import NamedTuple
 import torch.distributed as dist
 
 BEAT_S = 1.0  # between two looks, of which a limit has ten or more
-SILENT_S = 20.0  # without news: no library should keep Python from its threads for so long
+SILENT_S = 20.0  # without news of one that waits for nobody
 FRAMES = 6  # of Python's stack, the innermost first, that say where a rank is
 STORE = "rank 0 or torchrun, which keeps the store of the ranks,"
 
@@ -76,9 +76,10 @@ def end_process(message: str) -> None:
 class Watch:
     """Watches, within its context, over the `world` ranks that share `store`.
 
-    A rank may be behind for `timeout_s` seconds, and silent for half of them, at most SILENT_S.
-    Then `end` hears, once, which rank it is, since when, and where it and this one are: in which
-    functions the thread is that entered the context. `passed` is to be counted up at each point.
+    A rank may be behind for `timeout_s` seconds, and silent for as long; where it is among the
+    last, and so waits for nobody, silent for half of them and SILENT_S at most. Then `end` hears,
+    once, which rank it is, since when, and where it and this one are: in which functions the thread
+    is that entered the context. `passed` is to be counted up at each point.
     Raises DistStoreError where a rank does not enter within the time that the store allows.
     """
 
@@ -132,14 +133,16 @@ class Watch:
 
     def _away(self, peers: list[Peer]) -> str:
         """What is to be said of ranks that are away for too long; nothing where none is."""
-        limit, me = min(SILENT_S, self.timeout_s / 2), peers[self.rank]
-        if me.silent_s >= limit:
+        soon, me = min(SILENT_S, self.timeout_s / 2), peers[self.rank]
+        if me.silent_s >= soon:
             return f"{STORE} has died or hangs: silent {_for(me.silent_s)}"
-        silent = [one.gone for one in peers if one.silent_s >= limit + 2 * self._beat_s]
-        last = min(one.news.passed for one in peers)  # those between wait for it, too
-        late = [one for one in peers if one.behind_s >= self.timeout_s]
-        behind = [one.late for one in late if one.news.passed == last]
-        return "\n".join(silent or behind)
+        fewest = min(one.news.passed for one in peers)
+        last = [one for one in peers if one.news.passed == fewest]
+        # The others may wait for these in a kernel's launch, which keeps Python from its threads.
+        silent = [one for one in last if one.silent_s >= soon + 2 * self._beat_s]
+        silent += [one for one in peers if one.silent_s >= self.timeout_s and one not in silent]
+        late = [one.late for one in last if one.behind_s >= self.timeout_s]
+        return "\n".join([one.gone for one in silent] or late)
 
 
 def _for(seconds: float) -> str:
