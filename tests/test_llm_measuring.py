@@ -202,6 +202,13 @@ def test_transformers_is_measured_as_we_are(tmp_path) -> None:
     assert row["tokens_per_gpu_second"] == pytest.approx(12 / row["seconds"], rel=1e-3)
 
 
+def test_a_sweep_is_of_a_source_and_a_target() -> None:
+    with pytest.raises(ValueError, match=r"source='OPT-125M'; allowed: checkpoint.opened\("):
+        Sweep("OPT-125M")
+    with pytest.raises(ValueError, match=r"target=0.5; allowed: None, or pruning.Target\("):
+        Sweep(Random(opt_models.config()), 0.5)
+
+
 def test_transformers_has_no_ranks() -> None:
     pytest.importorskip("transformers")
     ranks = SimpleNamespace(world=2, all_of=lambda *_: [1])

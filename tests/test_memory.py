@@ -211,6 +211,8 @@ def test_no_answers_to_no_question() -> None:
     [
         ({"format": "coo"}, "format='coo' is unknown; allowed: dense, csr"),
         ({"sparsity": 1.5}, "sparsity=1.5 must lie between 0 and 1"),
+        ({"sparsity": None}, "sparsity=None must lie between 0 and 1"),
+        ({"model": "OPT-30B"}, r"model='OPT-30B'; allowed: catalog.model\(name\)"),
         ({"batch": 0}, "batch=0 must be a whole number of at least 1"),
         ({"batch": 1.5}, "batch=1.5 must be a whole number"),
         ({"prompt": 0}, "prompt=0 must be a whole number of at least 1"),

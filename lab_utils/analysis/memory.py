@@ -6,7 +6,7 @@ the decoder of `lab_utils.llm` keeps beside them. Nothing is allocated.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
@@ -255,11 +255,13 @@ def _divides(gpus: int, model: Model) -> bool:
 
 
 def _check(work: Workload) -> None:
+    if not isinstance(work.model, Model):
+        raise ValueError(f"model={work.model!r}; allowed: catalog.model(name)")
     if work.model.family != "opt":
         raise ValueError(f"model={work.model.name!r} is a {work.model.family}; allowed: OPT models")
     if work.format not in FORMULAS:
         raise ValueError(f"format={work.format!r} is unknown; allowed: {', '.join(FORMULAS)}")
-    if not 0 <= work.sparsity <= 1:
+    if not isinstance(work.sparsity, Real) or not 0 <= work.sparsity <= 1:
         raise ValueError(f"sparsity={work.sparsity!r} must lie between 0 and 1")
     for name in ("batch", "prompt", "output", "gpus"):
         if not isinstance(value := getattr(work, name), Integral) or value < 1:

@@ -54,6 +54,12 @@ class Sweep:
     dtype: torch.dtype = torch.float16
     tell: Callable[[str], object] = str
 
+    def __post_init__(self) -> None:
+        if not hasattr(self.source, "config"):
+            raise ValueError(f"source={self.source!r}; allowed: checkpoint.opened(size or folder)")
+        if not isinstance(self.target, Target | None):
+            raise ValueError(f"target={self.target!r}; allowed: None, or pruning.Target(sparsity)")
+
     def rows(
         self,
         formats: Sequence[str],
