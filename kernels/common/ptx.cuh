@@ -156,14 +156,22 @@ __device__ inline uint32_t ld_shared_halves(Address from) {
     return pair;
 }
 
-// Adds 1 to a counter, and says what it was. Relaxed: what a thread has loaded before is in its registers,
+// Whether this lane is the one that was chosen; all 32 ask. Other than of `lane == 0`, the compiler knows
+// of it that it is alone, and writes no loop over lanes around what takes uniform registers.
+__device__ inline bool elect() {
+    uint32_t chosen;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 %0, 1, 0, p; }" : "=r"(chosen));
+    return chosen;
+}
+
+// Adds 1 to a counter, whose last value is followed by 0, and says what it was. Relaxed: what a thread has loaded before is in its registers,
 // so that whoever counts later may have that memory overwritten. Nobody's stores can be relied on;
 // acq_rel would wait for all that the thread has under way (MEMBAR).
-__device__ inline uint32_t count_shared(Address at) {
+__device__ inline uint32_t count_shared(Address at, uint32_t last) {
     uint32_t before;
-    asm volatile("atom.relaxed.cta.shared::cta.add.u32 %0, [%1], 1;"
+    asm volatile("atom.relaxed.cta.shared::cta.inc.u32 %0, [%1], %2;"
                  : "=r"(before)
-                 : "r"(at)
+                 : "r"(at), "r"(last)
                  : "memory");
     return before;
 }

@@ -54,8 +54,8 @@ struct WarpRing {
     __device__ void refill(Address stage, Address barrier, int chunk) {
         __syncwarp();
         int copied = chunk + (p.stages - 1) * COPY;
-        if (lane == 0 && copied < last) {
-            ld_sparse(stage, barrier, next_start, next_end);
+        if (copied < last) {
+            if (elect()) ld_sparse(stage, barrier, next_start, next_end);
             next_start = next_end;
             next_end = __ldg(p.chunk_start() + min(copied + 2 * COPY, last));
         }

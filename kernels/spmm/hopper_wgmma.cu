@@ -31,88 +31,94 @@ namespace {
 template <class T, int BLOCK_N>
 struct WgmmaKernel {
     using Tile = DenseTile<BLOCK_N>;
-    // Whether there are registers for sums of entries that no product has to be waited for.
-    static constexpr bool APART = BLOCK_N <= 32;
     using Sums = float[BLOCK_N / 8][4];
     static constexpr int WARPS = wgmma_warps(BLOCK_N), ROWS = row_block(BLOCK_N);
 
     const WgmmaProblem& p;
-    int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
     DenseRing<BLOCK_N> dense;
     SparseRing<WARPS> sparse;
     uint32_t masks[4];  // rank_mask of each half of each step
-    Sums sum = {}, of_entries = {};
+    Sums sum;
     uint32_t a[TILES][4];  // A registers of a step
 
     __device__ WgmmaKernel(const WgmmaProblem& p, Address memory)
-        : p(p), dense(p, memory), sparse(p, memory, Tile::BYTES) {
+        : p(p), dense(p, memory, strip, lane), sparse(p, memory, Tile::BYTES, strip, lane) {
         for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q, lane));
     }
 
     // --- a chunk ---
 
-    // smem2tc: a step of two tiles. Where no chunk was before, in this segment, sums begin: `adds` is 0.
-    __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], int step, int pair,
-                                            uint32_t adds) {
-        Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
+    // smem2tc: a step of all tiles.
+    __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], Address rows, int step) {
         wgmma_fence();
 #pragma unroll
-        for (int tile = 2 * pair; tile < 2 * pair + 2; tile++) {
+        for (int tile = 0; tile < TILES; tile++) {
             uint64_t b = Tile::descriptor(rows, (tile * 2 + step) * 32);
             if (left_out(Stage::smem2tc)) continue;
-            if (step == 0)
-                wgmma_sp_m64k32<T, BLOCK_N, 0>(sum, a[tile], b, metadata[tile], tile ? 1 : adds);
+            if (step == 0) wgmma_sp_m64k32<T, BLOCK_N, 0>(sum, a[tile], b, metadata[tile], 1);
             else wgmma_sp_m64k32<T, BLOCK_N, 1>(sum, a[tile], b, metadata[tile], 1);
         }
         wgmma_commit();
     }
 
-    // A chunk, whose metadata goes to `x`, in four parts: a step of two tiles each. The values of a part
-    // are gathered while the tensor core works on the part before. `before` is the metadata of the chunk
-    // before, which it may still read; that chunk's tile is left when it no longer does.
+    // A chunk, whose metadata goes to `x`, in two steps: addresses and entries of a step come while the
+    // tensor core works on the step before, values when it has read its registers. If the chunk `follows`
+    // another, products of that one may still read `before`, its metadata, and its tile of B', which is left
+    // when they no longer do.
     __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
-                                          uint32_t adds) {
+                                          bool follows) {
+        Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
         StripHeader h = strip_header(at, lane, x);
+        EntryStep<T, BLOCK_N> entries;  // the first ones
         uint32_t left_before = 0;
 #pragma unroll
-        for (int part = 0; part < 4; part++) {
-            int step = part / 2, pair = part % 2;
+        for (int step = 0; step < 2; step++) {
             uint32_t address[2][4];
-            locate(address, h, masks, step, pair);
-            wgmma_wait<1>();  // the part before the last one has read its registers
-            if (part == 1) {
+            locate(address, h, masks, step, 0);
+            if (step && h.steps) entries.load(at + ENTRIES, dense.tile(), lane);
+            wgmma_wait<0>();  // for all four warps: sums are registers again, whichever has entries
+            extract(a, address, 0);
+            locate(address, h, masks, step, 1);
+            extract(a, address, 1);
+            if (step == 0) {
                 wgmma_used(before);
-                if (adds) left_before = dense.leave(dense.slot_before());
-            }
-            extract(a, address, pair);
-            if (part == 0) dense.wait();
-            if (part == 3 && !left_out(Stage::smem2tc)) {
-                // The sums are registers again: for all four warps, whichever of them has entries.
-                if (!APART) wgmma_wait<0>();
-                if (h.steps)
-                    add_entries<T, BLOCK_N>(APART ? of_entries : sum, at + ENTRIES, h.steps,
-                                            dense.tile(), lane);
-            }
-            smem2tc(x, step, pair, adds);
+                if (follows) left_before = dense.leave(dense.slot_before());
+                dense.wait();
+            } else if (!left_out(Stage::smem2tc)) add_entries(entries, at + ENTRIES, h.steps);
+            smem2tc(x, rows, step);
+            if (step == 0) dense.refill(dense.slot_before(), left_before);
         }
-        if (adds) dense.refill(dense.slot_before(), left_before);
+    }
+
+    // Weights without a slot; the first ones are loaded, if there are any.
+    __device__ __forceinline__ void add_entries(EntryStep<T, BLOCK_N>& entries, Address at, uint32_t steps) {
+        if (steps) entries.add_to(sum);
+#pragma unroll 1
+        while (steps > 1) {
+            steps--;
+            entries.load(at += STEP_BYTES, dense.tile(), lane);
+            entries.add_to(sum);
+        }
     }
 
     // In a build without `decode`: the copies alone.
-    __device__ void only_copies(uint32_t adds) {
+    __device__ void only_copies(bool follows) {
         dense.wait();
-        if (adds) dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+        if (follows) dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
     }
 
     // --- a segment ---
 
     __device__ void multiply(int rounds) {
-        uint32_t x[2][4] = {}, adds = 0;
+        uint32_t x[2][4] = {};
+        bool follows = false;
+        begin_sums();
         auto next = [&](uint32_t (&x)[4], uint32_t (&before)[4]) {
             sparse.wait();
-            if (left_out(Stage::decode)) only_copies(adds);
-            else chunk(sparse.chunk(), x, before, adds);
-            adds = 1;
+            if (left_out(Stage::decode)) only_copies(follows);
+            else chunk(sparse.chunk(), x, before, follows);
+            follows = true;
             dense.advance();
             sparse.refill();
             return --rounds == 0;
@@ -121,15 +127,14 @@ struct WgmmaKernel {
         while (!next(x[0], x[1]) && !next(x[1], x[0])) {}
         wgmma_wait<0>();
         wgmma_used(x[0]), wgmma_used(x[1]);
-        if (APART) add_sums_of_entries();
         dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
     }
 
-    __device__ void add_sums_of_entries() {
+    __device__ void begin_sums() {
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
 #pragma unroll
-            for (int r = 0; r < 4; r++) sum[i][r] += of_entries[i][r], of_entries[i][r] = 0;
+            for (int r = 0; r < 4; r++) sum[i][r] = 0;
     }
 
     __device__ void store(int row_block, int slot) const {

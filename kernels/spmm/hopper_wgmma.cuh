@@ -51,11 +51,12 @@ struct WgmmaProblem : Problem {
     }
 };
 
-// The tile of B' that a round meets, [k'][n]: as wide as a swizzle, or two such parts, one behind the
-// other. wgmma may use fewer columns.
+// The tile of B' that a round meets, [k'][n]: as wide as a swizzle of 32 or 64 columns, or several such
+// parts, one behind the other. wgmma may use fewer columns.
 template <int BLOCK_N, int ROWS = DENSE_ROWS>
 struct DenseTile {
-    static constexpr int PART = BLOCK_N <= 32 ? 32 : 64, WIDTH = BLOCK_N <= 64 ? PART : 2 * PART;
+    static constexpr int PART = BLOCK_N <= 32 || BLOCK_N == 96 ? 32 : 64;
+    static constexpr int WIDTH = round_up(BLOCK_N, PART);
     static constexpr int ROW_BYTES = PART * 2, PART_BYTES = ROWS * ROW_BYTES;
     static constexpr int BYTES = PART_BYTES * (WIDTH / PART), EIGHTS = WIDTH / 8;
     // Sixteen bytes of row k, columns 8 i to 8 i + 7 of a part, lie where number i ^ this would.

@@ -45,32 +45,35 @@ __device__ __forceinline__ void extract(uint32_t (&a)[TILES][4], const uint32_t 
                                          : gather<true>(at[half][i]);
 }
 
-// Weights that found no slot: A [16 x 8] holds one of them in each column, and B the rows of B' that
+// Weights that found no slot, eight of them: A [16 x 8] holds one in each column, and B the rows of B' that
 // they meet. The swizzle of entry i is that of row i.
 template <class T, int BLOCK_N>
-__device__ __forceinline__ void add_entries(float (&sum)[BLOCK_N / 8][4], Address entries, uint32_t steps,
-                                            Address tile, int lane) {
+struct EntryStep {
     using Tile = DenseTile<BLOCK_N>;
-    int g = lane / 4, place = lane % 8;
-    Address rows = tile + ((lane / 8 ^ Tile::swizzle(place)) << 4);
-    auto of_row = [](uint32_t entry, int row) { return int(entry >> 24) == row ? entry & 0xffff : 0; };
-#pragma unroll 1
-    for (; steps; steps--, entries += STEP_BYTES) {
+
+    uint32_t a[2];
+    Address row;  // of B', that the lane reads for ldmatrix
+
+    __device__ __forceinline__ void load(Address entries, Address tile, int lane) {
+        int g = lane / 4, place = lane % 8;
+        auto of_row = [](uint32_t entry, int row) { return int(entry >> 24) == row ? entry & 0xffff : 0; };
         uint2 two = ld_shared_v2(entries + lane % 4 * 8);
         uint32_t mine = ld_shared(entries + place * 4);
-        uint32_t a0 = of_row(two.x, g) | of_row(two.y, g) << 16;
-        uint32_t a1 = of_row(two.x, g + 8) | of_row(two.y, g + 8) << 16;
-        Address row = rows + (mine >> 16 & 255) * Tile::ROW_BYTES;
+        a[0] = of_row(two.x, g) | of_row(two.y, g) << 16;
+        a[1] = of_row(two.x, g + 8) | of_row(two.y, g + 8) << 16;
+        row = tile + ((lane / 8 ^ Tile::swizzle(place)) << 4) + (mine >> 16 & 255) * Tile::ROW_BYTES;
+    }
+    __device__ __forceinline__ void add_to(float (&sum)[BLOCK_N / 8][4]) const {
 #pragma unroll
         for (int n = 0; n < BLOCK_N; n += 32) {
             uint32_t b[4];
             ldmatrix_x4_trans(b, (row ^ n % Tile::PART * 2) + n / Tile::PART * Tile::PART_BYTES);
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                if (n + 8 * i < BLOCK_N) mma_m16n8k8<T>(sum[n / 8 + i], a0, a1, b[i]);
+                if (n + 8 * i < BLOCK_N) mma_m16n8k8<T>(sum[n / 8 + i], a[0], a[1], b[i]);
         }
     }
-}
+};
 
 }  // namespace
 }  // namespace lscd

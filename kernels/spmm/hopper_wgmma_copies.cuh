@@ -7,16 +7,17 @@
 namespace lscd {
 namespace {
 
-// Shared memory of a block: mbarriers of tiles, and how many warps have left each; the tile that comes
-// next, for each warp; mbarriers of rings, and behind each, IN_LINE further on, where in its stage the
-// chunk lies; tiles; rings.
-constexpr int LEFT = 64, NEXT_TILE = 128, RING_BARRIERS = 384, DENSE_TILES = 2048;
-constexpr int MOST_TILES = LEFT / 8, IN_LINE = MOST_STAGES * MOST_WARPS * 8;
-static_assert(RING_BARRIERS + 2 * IN_LINE <= DENSE_TILES);
+// Shared memory of a block: mbarriers of tiles, how many warps have left each, and which tile comes next
+// in its place; mbarriers of rings; tiles; rings.
+constexpr int LEFT = 64, NEXT_TILES = 128, RING_BARRIERS = 256, DENSE_TILES = 1024;
+constexpr int MOST_TILES = LEFT / 8;
+static_assert(NEXT_TILES + MOST_TILES * 16 <= RING_BARRIERS);
+static_assert(RING_BARRIERS + MOST_STAGES * MOST_WARPS * 8 <= DENSE_TILES);
 
 // One lane makes a warp's mbarriers, each for one arrival; then all of its lanes may use them.
 __device__ __forceinline__ void begin_mbarriers(Address first, int count, int lane) {
     if (lane == 0) {
+#pragma unroll 1
         for (int i = 0; i < count; i++) mbarrier_init(first + 8 * i, 1);
         mbarrier_init_fence();
     }
@@ -32,10 +33,11 @@ struct DenseRing {
 
     const WgmmaProblem& p;
     Address memory;  // of the block
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int warp, lane;
     uint32_t slot = 0, parity = 0;  // of the tile that is read next
 
-    __device__ DenseRing(const WgmmaProblem& p, Address memory) : p(p), memory(memory) {}
+    __device__ DenseRing(const WgmmaProblem& p, Address memory, int warp, int lane)
+        : p(p), memory(memory), warp(warp), lane(lane) {}
 
     __device__ Address tile() const { return memory + DENSE_TILES + slot * Tile::BYTES; }
 
@@ -43,29 +45,29 @@ struct DenseRing {
     __device__ void ld_dense(int slot, int round) const {
         auto* from = static_cast<const uint8_t*>(p.tiles) +
                      (int64_t(blockIdx.y) * p.rounds + round) * Tile::BYTES;
-        mbarrier_arrive_expect(memory + 8 * slot, Tile::BYTES);
         bulk_copy(memory + DENSE_TILES + slot * Tile::BYTES, from, Tile::BYTES, memory + 8 * slot,
                   evict_last());
     }
 
-    // The first tiles, each by a lane of the first warp; which comes then, every warp knows.
+    // The first tiles, each by a lane of the first warp.
     __device__ void fill() {
-        Tiles mine(p, 0);
-        mine.skip(p, 0, lane);
-        if (lane == p.tile_slots) store_next(mine);
         if (warp) return;
         begin_mbarriers(memory, p.tile_slots, lane);
         if (lane >= p.tile_slots) return;
         st_shared(memory + LEFT + 4 * lane, 0);
-        if (mine.more()) ld_dense(lane, mine.at);
+        Tiles mine(p, 0);
+        mine.skip(p, 0, lane);
+        ld_next(lane, mine);
     }
-    __device__ void store_next(const Tiles& tiles) const {
-        Address to = memory + NEXT_TILE + 16 * warp;
-        st_shared(to, tiles.segment), st_shared(to + 4, tiles.at), st_shared(to + 8, tiles.last);
-    }
-    __device__ Tiles load_next() const {
-        Address from = memory + NEXT_TILE + 16 * warp;
-        return Tiles(ld_shared(from), ld_shared(from + 4), ld_shared(from + 8));
+    // The tile, if there is one. What comes after it is stored before the mbarrier knows of the copy: for
+    // whoever will have waited for it.
+    __device__ void ld_next(int slot, const Tiles& tile) const {
+        if (tile.more()) ld_dense(slot, tile.at);
+        Address to = memory + NEXT_TILES + 16 * slot;
+        Tiles then = tile;
+        then.skip(p, 0, p.tile_slots);
+        st_shared(to, then.segment), st_shared(to + 4, then.at), st_shared(to + 8, then.last);
+        if (tile.more()) mbarrier_arrive_expect(memory + 8 * slot, Tile::BYTES);
     }
 
     __device__ void wait() const { mbarrier_wait(memory + 8 * slot, parity); }
@@ -76,16 +78,13 @@ struct DenseRing {
 
     // This warp has read the tile, and synchronised since. How many had before, lane 0 learns.
     __device__ uint32_t leave(int slot) const {
-        return lane ? 0 : count_shared(memory + LEFT + 4 * slot);
+        return lane ? 0 : count_shared(memory + LEFT + 4 * slot, WARPS - 1);
     }
     // The last one to leave fetches another tile, for all.
     __device__ void refill(int slot, uint32_t left_before) const {
-        if (lane) return;
-        Tiles tiles = load_next();
-        if (!tiles.more()) return;
-        if (left_before % WARPS == WARPS - 1) ld_dense(slot, tiles.at);
-        tiles.next(p, 0);
-        store_next(tiles);
+        if (left_before != WARPS - 1) return;
+        Address next = memory + NEXT_TILES + 16 * slot;
+        ld_next(slot, Tiles(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8)));
     }
     // Rounds of a row block that ends above this warp's strip.
     __device__ void pass(int rounds) {
@@ -103,53 +102,69 @@ struct SparseRing {
     using Chunks = Walk<WARPS>;
 
     const WgmmaProblem& p;
-    int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
-    Chunks chunks;         // to be copied, by lane 0,
-    int start = 0, end = 0;    // from here to there, in 16 bytes
-    Address stage, barrier;    // of the chunk that is read next
+    int strip, lane;
+    Chunks chunks;                // to be copied,
+    uint32_t start = 0, end = 0;  // from here to there, in 16 bytes
+    Address stage, barrier;       // of the chunk that is read next
     int stages_left = p.stages;
     uint32_t parity = 0;
+    // Where in their stages chunks lie that are under way, in 16 bytes: IN_LINE bits of each, from the one
+    // that is read next on.
+    uint32_t lines = 0;
+    static constexpr int IN_LINE = 3;
+    static_assert(LINE == 16 << IN_LINE && IN_LINE * MOST_STAGES <= 32);
 
-    __device__ SparseRing(const WgmmaProblem& p, Address memory, int tile_bytes)
-        : p(p), chunks(p, strip),
+    __device__ SparseRing(const WgmmaProblem& p, Address memory, int tile_bytes, int strip, int lane)
+        : p(p), strip(strip), lane(lane), chunks(p, strip),
           stage(memory + DENSE_TILES + p.tile_slots * tile_bytes + strip * p.stages * p.stage_bytes),
           barrier(memory + RING_BARRIERS + strip * p.stages * 8) {}
 
-    __device__ void locate(const Chunks& chunks, int& start, int& end) const {
+    __device__ void locate(const Chunks& chunks, uint32_t& start, uint32_t& end) const {
         if (!chunks.more()) return;
         start = __ldg(p.chunk_start() + chunks.at), end = __ldg(p.chunk_start() + chunks.at + 1);
     }
-    // ld_sparse: a bulk copy of a chunk. The largest ones may have no room to begin where they should.
-    __device__ void ld_sparse(Address stage, Address barrier, int start, int end) const {
-        uint32_t bytes = (end - start) * 16, in_line = min(start * 16 % LINE, p.stage_bytes - int(bytes));
-        st_shared(barrier + IN_LINE, in_line);
+    // How far into a stage a chunk lies, in 16 bytes: so that its lines of global memory stay lines, if the
+    // stage has room for that.
+    __device__ uint32_t into(Address stage, uint32_t start, uint32_t end) const {
+        return min((start - stage / 16) % (LINE / 16), uint32_t(p.stage_bytes) / 16 - (end - start));
+    }
+    // ld_sparse: a bulk copy of a chunk.
+    __device__ void ld_sparse(Address to, Address barrier, uint32_t start, uint32_t end) const {
+        uint32_t bytes = (end - start) * 16;
         mbarrier_arrive_expect(barrier, bytes);
-        bulk_copy(stage + in_line, p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
+        bulk_copy(to, p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
     }
 
     // Every stage by a lane of its own.
     __device__ void fill() {
-        Chunks mine = chunks;
-        mine.skip(p, strip, lane);
+        Chunks its = chunks;
+        its.skip(p, strip, lane);
         begin_mbarriers(barrier, p.stages, lane);
-        if (lane < p.stages) {
-            int start, end;
-            locate(mine, start, end);
-            if (mine.more()) ld_sparse(stage + lane * p.stage_bytes, barrier + 8 * lane, start, end);
+        if (lane < p.stages && its.more()) {
+            uint32_t start, end;
+            locate(its, start, end);
+            Address mine = stage + lane * p.stage_bytes;
+            lines = into(mine, start, end) << IN_LINE * lane;
+            ld_sparse(mine + (lines >> IN_LINE * lane) * 16, barrier + 8 * lane, start, end);
         }
+        for (int other = 4; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
+        lines = __shfl_sync(~0u, lines, 0);
         chunks.skip(p, strip, p.stages);
         locate(chunks, start, end);
     }
 
     // Until the chunk that is read next is there.
     __device__ void wait() const { mbarrier_wait(barrier, parity); }
-    __device__ Address chunk() const { return stage + ld_shared(barrier + IN_LINE); }
+    __device__ Address chunk() const { return stage + lines % (LINE / 16) * 16; }
 
     // All lanes have read the stage; the next copy takes its place.
     __device__ void refill() {
         __syncwarp();
-        if (lane == 0 && chunks.more()) {
-            ld_sparse(stage, barrier, start, end);
+        lines >>= IN_LINE;
+        if (chunks.more()) {
+            uint32_t line = into(stage, start, end);
+            lines |= line << IN_LINE * (p.stages - 1);
+            if (elect()) ld_sparse(stage + line * 16, barrier, start, end);
             chunks.next(p, strip);
             locate(chunks, start, end);
         }

@@ -24,9 +24,10 @@ WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster, or at .5 about as fast
 
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
-SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 2048
+SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of a tile of B'
-MOST_TILES, ENOUGH_STAGES, MOST_SHARING = 6, 2, 3
+MOST_TILES, ENOUGH_STAGES, MOST_SHARING = 6, 2, 4
+START_BYTES = 16  # chunks begin and end at multiples
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 
@@ -60,8 +61,8 @@ class Layout:
 
     @property
     def tile_columns(self) -> int:
-        """Of a tile of B': a swizzle's, or two."""
-        return next(columns for columns in (32, 64, 128) if self.block_n <= columns)
+        """Of a tile of B': a swizzle's of 32 or 64, or several."""
+        return next(columns for columns in (32, 64, 96, 128) if self.block_n <= columns)
 
     @property
     def warps(self) -> int:
@@ -77,9 +78,12 @@ class Layout:
     def tile_bytes(self) -> int:
         return DENSE_ROWS * self.tile_columns * 2
 
+    def room_beside(self, tiles: int) -> int:
+        """Bytes of each warp's ring, beside so many tiles of B'."""
+        return (SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes) // self.warps
+
     def _stages_beside(self, tiles: int) -> int:
-        room = SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes
-        return min(hopper.MOST_STAGES, room // (self.warps * self.stage_bytes))
+        return min(hopper.MOST_STAGES, self.room_beside(tiles) // self.stage_bytes)
 
     @property
     def stages(self) -> int:
@@ -118,7 +122,12 @@ def _layout(A: ZeroRow24Strips, N: int, widths: tuple[int, ...]) -> Layout:
     """Of one thread block, in as few passes as these widths allow."""
     passes = -(-N // widths[-1])
     block_n = next(width for width in widths if width * passes >= N)
-    return Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_chunk))
+    layout = Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_chunk))
+    # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
+    tight = layout.room_beside(2) // ENOUGH_STAGES // START_BYTES * START_BYTES
+    if layout.stages < ENOUGH_STAGES and tight >= A.largest_chunk:
+        return replace(layout, stage_bytes=tight)
+    return layout
 
 
 def split_k_of(A: ZeroRow24Strips, layout: Layout) -> float:

@@ -169,13 +169,21 @@ inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address addr
     simt::note({simt::Op::bulk_copy, site, {at, bytes}, {int64_t(from), bytes}});
 }
 
-inline uint32_t count_shared(Address address, simt::Site site = simt::here()) {
+inline bool elect(simt::Site site = simt::here()) {
+    int none = 0;
+    simt::meet(site, ~0u, &none, [](const simt::Party&) { return std::string(); });
+    return simt::Block::lane->lane == 0;
+}
+
+inline uint32_t count_shared(Address address, uint32_t last, simt::Site site = simt::here()) {
     auto* counter = simt::shared_at<uint32_t>(address);
     int64_t at = change_shared(counter, sizeof *counter, site);
     simt::Knowledge& given = simt::Block::current->states.of<simt::Counters>().given[at];
     simt::Block::lane->known.learn(given);
     simt::give(given);
-    return (*counter)++;
+    uint32_t before = *counter;
+    *counter = before < last ? before + 1 : 0;
+    return before;
 }
 
 }  // namespace lscd
