@@ -56,7 +56,8 @@ struct WarpRing {
         int copied = chunk + (p.stages - 1) * COPY;
         if (copied < last) {
             if (elect()) ld_sparse(stage, barrier, next_start, next_end);
-            next_start = next_end;
+            // Both anew: of a start that was the end before, the compiler would make a copy, and wait for it.
+            next_start = __ldg(p.chunk_start() + min(copied + COPY, last));
             next_end = __ldg(p.chunk_start() + min(copied + 2 * COPY, last));
         }
     }
