@@ -23,8 +23,9 @@ struct WarpRing {
     const HopperProblem& p;
     Address stages, barriers;
     int lane, last;  // behind the warp's last chunk
-    // Where the next copy begins and ends in the data: known one copy ahead.
-    int next_start, next_end;
+    // Where the next copy begins (lanes with even numbers) and ends in the data: loaded one copy ahead. A
+    // number for each lane, since one for all would go to a uniform register, and be waited for at once.
+    int next;
 
     // ld_sparse: a bulk copy of data from `start` to `end` into a stage.
     __device__ void ld_sparse(Address stage, Address barrier, int start, int end) {
@@ -46,7 +47,7 @@ struct WarpRing {
         int start = share[mine], end = share[mine + 1];
         if (lane >= from && lane < to && end > start)
             ld_sparse(stages + lane * p.stage_bytes, barriers + 8 * lane, start, end);
-        next_start = __shfl_sync(~0u, start, p.stages), next_end = __shfl_sync(~0u, end, p.stages);
+        next = share[WarpShare::STARTS + p.stages + lane % 2];
     }
 
     // All lanes have read the stage, and `chunk` is next; the copy after those under way takes its
@@ -55,10 +56,9 @@ struct WarpRing {
         __syncwarp();
         int copied = chunk + (p.stages - 1) * COPY;
         if (copied < last) {
-            if (elect()) ld_sparse(stage, barrier, next_start, next_end);
-            // Both anew: of a start that was the end before, the compiler would make a copy, and wait for it.
-            next_start = __ldg(p.chunk_start() + min(copied + COPY, last));
-            next_end = __ldg(p.chunk_start() + min(copied + 2 * COPY, last));
+            int start = __shfl_sync(~0u, next, 0), end = __shfl_sync(~0u, next, 1);
+            if (elect()) ld_sparse(stage, barrier, start, end);
+            next = __ldg(p.chunk_start() + min(copied + (1 + lane % 2) * COPY, last));
         }
     }
 };
