@@ -49,9 +49,16 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE
             if epilogue.bias is None:
                 torch.mm(piece, columns, out=C[part])
             else:
-                torch.addmm(epilogue.bias[part], columns.T, piece.T, out=C[part].T)
+                torch.addmm(epilogue.bias[part], _rows(columns), piece.T, out=_rows(C[part]))
     if epilogue.relu:
         C.relu_()
+
+
+def _rows(columns: Tensor) -> Tensor:
+    """`columns` [K, N] transposed. Of a single one, torch would hand cuBLASLt a stride of 1 as the length
+    of a row, which it refuses.
+    """
+    return columns[:, 0].unsqueeze(0) if columns.shape[1] == 1 else columns.T
 
 
 @contextmanager
