@@ -53,7 +53,7 @@ def test_rings_and_tiles_come_around() -> None:
 
 
 def test_stages_that_begin_anywhere_in_a_line() -> None:
-    """Where only they leave room for two chunks of a wide block's warps, the largest ones included."""
+    """Where only they leave room for two of the largest chunks in a wide block's rings."""
     W = random_sparse(250, 1000, 0.46, mean=0.5)
     A = ZeroRow24Strips.encode(W)
     layout = hopper_wgmma.layout_of(A, 100, 1, None)

@@ -28,7 +28,7 @@ FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does no
 
 
 class Cost(NamedTuple):
-    """Of a pass over A, in the time of reading so many bytes: a, b and c above; of its start, and of
+    """Of a pass over A: a, b and c above, in the time of reading so many bytes; its start; the
     partial sums of 64 columns.
     """
 

@@ -55,8 +55,8 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE
 
 
 def _rows(columns: Tensor) -> Tensor:
-    """`columns` [K, N] transposed. Of a single one, torch would hand cuBLASLt a stride of 1 as the length
-    of a row, which it refuses.
+    """`columns` [K, N] transposed. Of a single one, torch would hand cuBLASLt a stride of 1 as the
+    length of a row, which it refuses.
     """
     return columns[:, 0].unsqueeze(0) if columns.shape[1] == 1 else columns.T
 
