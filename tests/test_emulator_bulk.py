@@ -118,3 +118,15 @@ def test_lanes_tell_their_warp_of_a_phase(machine) -> None:
     A, C = operands()
     launch(machine, "told_by_the_warp", A, C)
     assert torch.equal(C[:32], A[:32])
+
+
+def test_one_lane_is_chosen_and_counters_begin_again(machine) -> None:
+    A, C = operands()
+    launch(machine, "chosen_and_counted", A, C, K=4)
+    assert C[:64].view(2, 32).sum(1).tolist() == [1, 1]
+    assert C[64:128].bincount().tolist() == [13, 13, 13, 13, 12]
+
+
+def test_all_lanes_ask_who_is_chosen(machine) -> None:
+    told = fault(machine, "chosen_among_some")
+    assert f"bulk.cu:{line('chosen_among_some')}" in told and "lanes 16-31" in told, told
