@@ -164,9 +164,9 @@ __device__ inline bool elect() {
     return chosen;
 }
 
-// Adds 1 to a counter, whose last value is followed by 0, and says what it was. Relaxed: what a thread has loaded before is in its registers,
-// so that whoever counts later may have that memory overwritten. Nobody's stores can be relied on;
-// acq_rel would wait for all that the thread has under way (MEMBAR).
+// Adds 1 to a counter, whose last value is followed by 0, and says what it was. Relaxed: what a thread
+// has loaded before is in its registers, so that whoever counts later may have that memory overwritten.
+// Nobody's stores can be relied on; acq_rel would wait for all that the thread has under way (MEMBAR).
 __device__ inline uint32_t count_shared(Address at, uint32_t last) {
     uint32_t before;
     asm volatile("atom.relaxed.cta.shared::cta.inc.u32 %0, [%1], %2;"
