@@ -165,7 +165,8 @@ def h200(monkeypatch) -> None:
 
 def test_the_plan_for_a_gpu_fills_it(h200) -> None:
     A = ZeroRow24Strips.encode(random_sparse(3000, 2304, 0.7))
-    plan = cuda.plan(A, activations(2304, 64))
+    with cuda.forced("fused"):
+        plan = cuda.plan(A, activations(2304, 64))
     assert plan.choices["blocks"].startswith("132 of 512 threads, ")
     assert plan.split_k == 132 / 12
     launch = hopper_wgmma.launch_of(A, 64, cuda._layout(A, 64, None))

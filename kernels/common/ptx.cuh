@@ -329,6 +329,13 @@ __device__ inline uint32_t keep(uint32_t value) {
     return __shfl_sync(~0u, value, threadIdx.x % 32);
 }
 
+// The opposite: a value that the compiler takes for another one. What follows from it is computed again,
+// instead of being kept in registers since before.
+__device__ inline int anew(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
 }  // namespace lscd
 
 #endif

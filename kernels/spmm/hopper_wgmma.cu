@@ -62,8 +62,8 @@ struct WgmmaKernel {
         wgmma_commit();
     }
 
-    // A chunk, whose metadata goes to `x`, in two steps: addresses and entries of a step come while the
-    // tensor core works on the step before, values when it has read its registers. If the chunk `follows`
+    // A chunk, whose metadata goes to `x`, in two steps: addresses of two tiles and entries of a step
+    // come while the tensor core works on the step before, values when it has read its registers. If the chunk `follows`
     // another, products of that one may still read `before`, its metadata, and its tile of B', which is left
     // when they no longer do.
     __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
@@ -139,6 +139,7 @@ struct WgmmaKernel {
 
     __device__ void store(int row_block, int slot) const {
         int64_t place = int64_t(blockIdx.y) * p.slots + slot;
+        int lane = anew(this->lane);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
 #pragma unroll
@@ -154,23 +155,28 @@ struct WgmmaKernel {
 
     __device__ void run() {
         sparse.fill();
-        wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
+        wait_for_previous_grid();  // weights can be read before; B and C are others' until now
         dense.fill();
         __syncthreads();
         const int32_t* mine = p.first_segment + blockIdx.x;
-        int segment = __ldg(mine);
-#pragma unroll 1
-        while (segment < __ldg(mine + 1)) {  // read anew: a register less in the loop over chunks
-            uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment++));
+        for (int segment = __ldg(mine); segment < __ldg(mine + 1); segment++) {
+            if (lane == 0) st_shared(kept(), segment);  // registers are for the loop over chunks
+            uint4 s = read(segment);
             if (int(s.x) * WARPS + strip >= p.strips) {
                 dense.pass(s.z - s.y);
                 continue;
             }
             multiply(s.z - s.y);
-            if (segment == __ldg(mine + 1)) let_next_grid_begin();
+            segment = __shfl_sync(~0u, lane ? 0 : ld_shared(kept()), 0);
+            if (segment + 1 == __ldg(mine + 1)) let_next_grid_begin();
+            s = read(segment);
             store(s.x, s.w);
         }
     }
+    __device__ uint4 read(int segment) const {
+        return __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
+    }
+    __device__ Address kept() const { return dense.memory + SEGMENTS + 4 * strip; }
 };
 
 template <class T, int BLOCK_N>

@@ -55,6 +55,7 @@ struct EntryStep {
     Address row;  // of B', that the lane reads for ldmatrix
 
     __device__ __forceinline__ void load(Address entries, Address tile, int lane) {
+        lane = anew(lane);
         int g = lane / 4, place = lane % 8;
         auto of_row = [](uint32_t entry, int row) { return int(entry >> 24) == row ? entry & 0xffff : 0; };
         uint2 two = ld_shared_v2(entries + lane % 4 * 8);

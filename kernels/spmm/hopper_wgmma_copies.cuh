@@ -8,11 +8,12 @@ namespace lscd {
 namespace {
 
 // Shared memory of a block: mbarriers of tiles, how many warps have left each, and which tile comes next
-// in its place; mbarriers of rings; tiles; rings.
-constexpr int LEFT = 64, NEXT_TILES = 128, RING_BARRIERS = 256, DENSE_TILES = 1024;
+// in its place; mbarriers of rings; each warp's segment; tiles; rings.
+constexpr int LEFT = 64, NEXT_TILES = 128, RING_BARRIERS = 256, SEGMENTS = 960, DENSE_TILES = 1024;
 constexpr int MOST_TILES = LEFT / 8;
 static_assert(NEXT_TILES + MOST_TILES * 16 <= RING_BARRIERS);
-static_assert(RING_BARRIERS + MOST_STAGES * MOST_WARPS * 8 <= DENSE_TILES);
+static_assert(RING_BARRIERS + MOST_STAGES * MOST_WARPS * 8 <= SEGMENTS);
+static_assert(SEGMENTS + MOST_WARPS * 4 <= DENSE_TILES);
 
 // One lane makes a warp's mbarriers, each for one arrival; then all of its lanes may use them.
 __device__ __forceinline__ void begin_mbarriers(Address first, int count, int lane) {
@@ -86,13 +87,11 @@ struct DenseRing {
         Address next = memory + NEXT_TILES + 16 * slot;
         ld_next(slot, Tiles(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8)));
     }
-    // Rounds of a row block that ends above this warp's strip.
+    // Rounds of a row block that ends above this warp's strip: lane 0 waits, for which all wait before they
+    // read a tile again.
     __device__ void pass(int rounds) {
-        for (; rounds; rounds--) {
-            wait();
-            refill(slot, leave(slot));
-            advance();
-        }
+        for (; rounds; rounds--, advance())
+            if (lane == 0) wait(), refill(slot, leave(slot));
     }
 };
 

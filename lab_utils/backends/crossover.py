@@ -9,7 +9,8 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
     dense product  STREAM · dense bytes, or its arithmetic at DENSE_PEAK, whatever takes longer
 
 and what it takes to start: each pass of a kernel, for the others each piece of A. n: columns of a
-pass / 64. Decoding is fitted to zero-row 2:4; that other formats take as long, is assumed.
+pass / 64; sums, in µs: what adding up 64 of them between thread blocks takes. Decoding is fitted to
+zero-row 2:4; that other formats take as long, is assumed.
 """
 
 import functools
