@@ -62,10 +62,10 @@ struct WgmmaKernel {
         wgmma_commit();
     }
 
-    // A chunk, whose metadata goes to `x`, in two steps: addresses of two tiles and entries of a step
-    // come while the tensor core works on the step before, values when it has read its registers. If the chunk `follows`
-    // another, products of that one may still read `before`, its metadata, and its tile of B', which is left
-    // when they no longer do.
+    // A chunk, whose metadata goes to `x`, in two steps: addresses of two tiles and entries of a step come
+    // while the tensor core works on the step before, values when it has read its registers. If the chunk
+    // `follows` another, products of that one may still read `before`, its metadata, and its tile of B',
+    // which is left when they no longer do.
     __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
                                           bool follows) {
         Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
@@ -155,7 +155,7 @@ struct WgmmaKernel {
 
     __device__ void run() {
         sparse.fill();
-        wait_for_previous_grid();  // weights can be read before; B and C are others' until now
+        wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
         dense.fill();
         __syncthreads();
         const int32_t* mine = p.first_segment + blockIdx.x;

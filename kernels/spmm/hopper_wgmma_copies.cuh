@@ -143,8 +143,9 @@ struct SparseRing {
             uint32_t start, end;
             locate(its, start, end);
             Address mine = stage + lane * p.stage_bytes;
-            lines = into(mine, start, end) << IN_LINE * lane;
-            ld_sparse(mine + (lines >> IN_LINE * lane) * 16, barrier + 8 * lane, start, end);
+            uint32_t line = into(mine, start, end);
+            lines = line << IN_LINE * lane;
+            ld_sparse(mine + line * 16, barrier + 8 * lane, start, end);
         }
         for (int other = 4; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
         lines = __shfl_sync(~0u, lines, 0);

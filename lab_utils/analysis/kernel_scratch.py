@@ -17,7 +17,7 @@ WORKERS = {
 TILE_K = 64  # columns of A that a worker of theirs has at least
 WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
-TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, with rows of zeros
+TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
 
 
 def scratch_bytes(format: str, M: int, K: int, N: int) -> int:

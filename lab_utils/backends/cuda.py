@@ -18,13 +18,7 @@ from torch import Tensor
 from lab_utils import build
 from lab_utils.backends import decoded
 from lab_utils.backends.crossover import Product, decodes_first, gpu_of
-from lab_utils.backends.kernels import (
-    ELSEWHERE,
-    KERNELS,
-    SELECTING,
-    check_weights,
-    name_of,
-)
+from lab_utils.backends.kernels import ELSEWHERE, KERNELS, SELECTING, check_weights, name_of
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.published import HOPPER

@@ -170,8 +170,7 @@ inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address addr
 }
 
 inline bool elect(simt::Site site = simt::here()) {
-    int none = 0;
-    simt::meet(site, ~0u, &none, [](const simt::Party&) { return std::string(); });
+    simt::meet(site, ~0u, nullptr, [](const simt::Party&) { return std::string(); });
     return simt::Block::lane->lane == 0;
 }
 
