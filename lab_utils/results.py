@@ -79,12 +79,24 @@ def append(table: str, rows: Iterable[Mapping], folder: Path | None = None) -> l
     return paths
 
 
-def check_writable(folder: Path | None = None) -> None:
-    """Raise RuntimeError where `append` to `folder` would fail, before what takes long."""
-    wanted = (folder or MEASURED).absolute()
-    there = next(path for path in (wanted, *wanted.parents) if path.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        raise RuntimeError(f"folder={str(folder or MEASURED)!r}: {there} cannot be written to")
+def check_writable(
+    table: str, device: str, folder: Path | None = None, argument: str = "folder"
+) -> None:
+    """Raise what `append` to `folder` would for rows of `device`, before what takes long.
+
+    RuntimeError, which calls the folder `argument`, where its file cannot be written; ValueError
+    where it is not such a table.
+    """
+    columns = _columns(table)
+    path = (folder or MEASURED).absolute() / device / f"{table}.csv"
+    there = next(place for place in (path, *path.parents) if os.path.lexists(place))
+    needs = os.R_OK | os.W_OK | (0 if there == path else os.X_OK)
+    if not (os.access(there, needs) and there.is_file() == (there == path)):
+        raise RuntimeError(
+            f"{argument}={str(folder or MEASURED)!r}: {there} cannot be written to; allowed: a "
+            f"folder in which {device}/{table}.csv can be written"
+        )
+    _check_file(path, columns)
 
 
 def measured(table: str, folder: Path | None = None) -> pd.DataFrame:

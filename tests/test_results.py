@@ -4,6 +4,7 @@ import csv
 import errno
 import multiprocessing
 import os
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -129,6 +130,36 @@ def test_read_only_folder(tmp_path: Path, monkeypatch) -> None:
         results.append("spmm", [row()], tmp_path)
     monkeypatch.undo()
     assert list(tmp_path.rglob("*.csv")) == []
+
+
+@pytest.mark.parametrize("place", ["rows", "rows/cpu-a", "rows/cpu-a/spmm.csv"])
+def test_what_is_in_the_way_is_found_before(tmp_path: Path, place: str) -> None:
+    results.check_writable("spmm", "cpu-a", tmp_path / "rows")
+    assert list(tmp_path.iterdir()) == []
+    in_the_way = tmp_path / place
+    in_the_way.parent.mkdir(parents=True, exist_ok=True)
+    in_the_way.mkdir() if place.endswith(".csv") else in_the_way.touch()
+    message = re.escape(f"--output='{tmp_path / 'rows'}': {in_the_way} cannot be written to; ")
+    with pytest.raises(RuntimeError, match=message + r"allowed: a folder in which cpu-a/spmm\.csv"):
+        results.check_writable("spmm", "cpu-a", tmp_path / "rows", "--output")
+
+
+def test_what_is_read_only_is_found_before(tmp_path: Path, monkeypatch) -> None:
+    (file,) = results.append("spmm", [row()], tmp_path)
+    results.check_writable("spmm", "cpu-a", tmp_path)
+    may = os.access  # root, in a container, may write everywhere
+    for closed, device in ((file, "cpu-a"), (tmp_path, "cpu-b")):
+        monkeypatch.setattr(os, "access", lambda at, mode, closed=closed: (
+            may(at, mode) and not (at == closed and mode & os.W_OK)))  # fmt: skip
+        with pytest.raises(RuntimeError, match=rf"folder='{tmp_path}': {closed} cannot be written"):
+            results.check_writable("spmm", device, tmp_path)
+
+
+def test_another_table_is_found_before(tmp_path: Path) -> None:
+    (file,) = results.append("spmm", [row()], tmp_path)
+    file.rename(file.with_name("opt.csv"))
+    with pytest.raises(ValueError, match=r"opt\.csv: columns are date,commit"):
+        results.check_writable("opt", "cpu-a", tmp_path)
 
 
 def test_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch) -> None:

@@ -85,6 +85,15 @@ class _LeftOut:
         return 1 if self.failures else 0
 
 
+def _check_output(table: str, device: str, output: Path | None) -> None:
+    """Raise, before anything is measured, where the table of that device could not be written."""
+    from lab_utils import machine, results
+    from lab_utils.bench.measuring import checked_device
+
+    name = machine.device_name(checked_device(device))
+    results.check_writable(table, name, output, "--output")
+
+
 def _sweep(
     table: str,
     summary: Callable[..., str],
@@ -97,6 +106,8 @@ def _sweep(
     """Measure `what` in all cases, keep rows case by case, print a summary; exits on failures."""
     from lab_utils import bench, results
 
+    if save:
+        _check_output(table, options["device"], output)
     files: set[Path] = set()
     left_out = _LeftOut()
     rows = bench.sweep(
@@ -171,6 +182,8 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
     cases = list(bench.grid(bench.shapes(shapes), **grid))
     formats = formats or multiplied_formats()
     check(formats)  # before anything of that size is made
+    if counters and save:
+        _check_output("counters", "cuda", output)
     if stages:
         _sweep("stages", stage_summary, cases, formats, save, output, run=measure_stages,
                device="cuda")  # fmt: skip
@@ -232,6 +245,8 @@ def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
 
     cases, kernels = list(bench.grid(bench.shapes(shapes), **grid)), kernels or list(KERNELS)
     check(cases, kernels, splits)
+    if save:
+        _check_output("counts", "cuda", output)
     rows, files = [], set()
     for case in tqdm(cases, desc="counting", unit="case", leave=False, disable=None):
         found = measure_counts([case], kernels, splits=splits)

@@ -201,7 +201,7 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
     Dense weights are the model's own; sparse ones are pruned by magnitude. What does not fit is
     left out and named.
     """
-    from lab_utils import results
+    from lab_utils import machine, results
     from lab_utils.llm.checkpoint import opened
     from lab_utils.llm.measuring import Sweep
     from lab_utils.llm.parallel import running
@@ -209,10 +209,11 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
     place = _placed(device, dtype)
     source = opened(model, **place)
     recipe = _recipe(source, None, sparsity, within, outer_fc1_dense)
-    if save:
-        results.check_writable(folder)
     with running(source.config, place["device"]) as ranks:
         first = ranks.rank == 0
+        if save:  # each rank asks, so that none waits for one that has failed
+            name = machine.device_name(place["device"])
+            results.check_writable("opt", name, folder, "--folder")
         tell = partial(click.echo, err=True) if first else str
         options |= {"tell": _after(tell), "ranks": ranks}
         sweep = Sweep(source, recipe.target, recipe.dense, **options, **place)

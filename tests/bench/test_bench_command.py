@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lab_utils import ops, results
+from lab_utils import bench, ops, results
 from lab_utils.cli import main
 
 SMALL = ["bench", "--shape", "64x64", "--N", "1,2", "--sparsity", "0.5", "--repeats", "2"]
@@ -84,6 +84,23 @@ def test_lab_bench_goes_on_without_what_is_wrong(tmp_path: Path, monkeypatch) ->
     assert "is wrong: 128 of 128 elements" in output and "1 measurements failed" in output
     formats = results.measured("spmm", tmp_path).groupby("N").kernel.agg(" ".join)
     assert "csr_" in formats[1] and "csr_" not in formats[2] and "tca_bme_" in formats[2]
+
+
+@pytest.mark.parametrize("table", ["spmm", "encode"])
+def test_lab_bench_measures_nothing_that_it_could_not_write(
+    table: str, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(bench, "sweep", lambda *_, **__: pytest.fail("measured"))
+    monkeypatch.setattr(results, "MEASURED", tmp_path / "file")
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "rows"
+    encode = ["--encode"] * (table == "encode")
+    code, output = lab(*TINY, *encode, "--output", str(folder))
+    assert code == 1 and f"--output='{folder}': {tmp_path / 'file'} cannot be written" in output
+    assert f"/{table}.csv can be written" in output and "Traceback" not in output
+    code, output = lab(*TINY, *encode)
+    assert code == 1 and f"--output='{tmp_path / 'file'}': " in output
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_lab_bench_measures_encoders(tmp_path: Path) -> None:
