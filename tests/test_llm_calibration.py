@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from click.testing import CliRunner
 from opt_models import config, prompts, random_model
 from opt_transformers import VARIANTS, ours, theirs
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 
 from lab_utils import SparseLinear
 from lab_utils.llm import OPT
+from lab_utils.llm.__main__ import main
 from lab_utils.llm.checkpoint import Random, load
 from lab_utils.llm.checkpoint.hugging_face import theirs as theirs_of
 from lab_utils.llm.model import MATRICES
@@ -163,6 +165,20 @@ def test_unfit_tokens_are_refused(change, said):
         prune_model(model, Recipe(None, TARGET, "wanda"), **change)
     before = random_model().state_dict()
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_command_names_its_option(method, monkeypatch, tmp_path):
+    monkeypatch.setattr("lab_utils.llm.checkpoint.convert", lambda *_, **__: pytest.fail("begun"))
+    text, needs = tmp_path / "text.txt", method in CALIBRATED
+    text.touch()
+    told = [] if needs else ["--calibration", str(text)]
+    asked = ["prune", "OPT-125M", str(tmp_path / "x"), "--sparsity", "0.5", "--method", method]
+    done = CliRunner().invoke(main, [*asked, *told])
+    given, allowed = ("", "a file of text") if needs else (text, "none")
+    message = f"--calibration='{given}' with --method={method}; allowed: {allowed}"
+    assert done.exit_code == 2 and message in done.output
+    assert [file.name for file in tmp_path.iterdir()] == ["text.txt"]
 
 
 def test_only_whole_dense_models_are_pruned():

@@ -171,6 +171,9 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
     if isinstance(opt, Stored):
         raise ValueError(f"{source} is pruned already; allowed: dense weights")
     recipe = _recipe(opt, format, sparsity, within, outer_fc1_dense, method)
+    if bool(recipe.statistic) != bool(calibration):
+        asked = f"--calibration={str(calibration or '')!r} with --method={method}"
+        raise ValueError(f"{asked}; allowed: {'a file of text' if recipe.statistic else 'none'}")
     tokens = Text.of(source).sequences(calibration, sequences, length) if calibration else None
     with ended_in_order():
         convert(opt, target, recipe, tokens=tokens, **place)
