@@ -135,6 +135,7 @@ def test_what_does_not_fit_is_named_and_left_out(monkeypatch, pruned, tmp_path) 
     monkeypatch.setattr("lab_utils.llm.measuring.device_memory.capacity", lambda device: 1000.0)
     done = run("measure", "--model", pruned, "--format", "dense", *SHORT, "--folder", tmp_path)
     assert "tiny as dense at sparsity 0 and batch=1 needs" in done.output
+    assert done.exit_code == 1 and "nothing was measured" in done.output
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,11 +9,13 @@ import opt_models
 import pandas as pd
 import pytest
 import torch
+from click.testing import CliRunner
 
 from lab_utils import catalog, results
 from lab_utils.analysis import memory
 from lab_utils.llm import OPT, OPTConfig, generate
-from lab_utils.llm.checkpoint import Random, load
+from lab_utils.llm.__main__ import main
+from lab_utils.llm.checkpoint import Random, convert, load
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring import Sweep, Transformers, fits, generations, measure, parts
 from lab_utils.llm.measuring.generations import format_of, sparsity_of
@@ -207,6 +209,20 @@ def test_a_sweep_is_of_a_source_and_a_target() -> None:
         Sweep("OPT-125M")
     with pytest.raises(ValueError, match=r"target=0.5; allowed: None, or pruning.Target\("):
         Sweep(Random(opt_models.config()), 0.5)
+
+
+def test_the_command_succeeds_where_something_fits(tmp_path, monkeypatch) -> None:
+    source = Random(opt_models.config(), dtype=torch.bfloat16)
+    convert(source, tmp_path / "m", Recipe("tca_bme", Target(0.5)), dtype=torch.bfloat16)
+    model = fits.as_catalog_model(source.config)
+    has = memory.total(memory.Workload(model, "dense", 0.0, batch=1, prompt=4, output=5))
+    monkeypatch.setattr("lab_utils.llm.measuring.device_memory.capacity", lambda device: has)
+    asked = ["measure", "--model", str(tmp_path / "m"), "--format", "dense", "--batch", "1,2",
+             "--prompt", "4", "--output", "5", "--folder", str(tmp_path / "rows")]  # fmt: skip
+    done = CliRunner().invoke(main, [*asked, "--device", "cpu"])
+    assert done.exit_code == 0 and "batch=2 needs" in done.output
+    assert "nothing was measured" not in done.output
+    assert results.measured("opt", tmp_path / "rows").batch.tolist() == [1]
 
 
 def test_transformers_has_no_ranks() -> None:

@@ -6,6 +6,7 @@ runs `generate` and `measure` on several GPUs. `lab_utils.console` says how comm
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -202,7 +203,7 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
     """Measure generations: tokens per GPU-second, peak memory, and where the time goes.
 
     Dense weights are the model's own; sparse ones are pruned by magnitude. What does not fit is
-    left out and named.
+    left out and named; the exit status is 1 where nothing fits.
     """
     from lab_utils import machine, results
     from lab_utils.llm.checkpoint import opened
@@ -220,11 +221,16 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
         tell = partial(click.echo, err=True) if first else str
         options |= {"tell": _after(tell), "ranks": ranks}
         sweep = Sweep(source, recipe.target, recipe.dense, **options, **place)
+        measured = False
         for row in sweep.rows(formats, batches, leave_out=tell):
+            measured = True
             if first:
                 click.echo(results.opt_line(row))
             if first and save:
                 results.append("opt", [row], folder)
+    if not measured:
+        tell("nothing was measured: nothing that was asked for fits")
+        sys.exit(1)
 
 
 def _after(tell: Callable[[str], object]) -> Callable[[str], object]:
