@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lab_utils import SparseLinear
 from lab_utils.analysis.memory import LIBRARY_BYTES
+from lab_utils.formats import FORMATS
 from lab_utils.llm.checkpoint import HuggingFace, Random, load
 from lab_utils.llm.checkpoint.build_pool import copied
 from lab_utils.llm.model import MATRICES
@@ -200,6 +201,7 @@ class Unread:
     [
         (Recipe("tca_bme"), {"dtype": torch.float32}, "dtype=torch.float32; allowed for tca_bme"),
         (Recipe(lambda name: "coo"), {}, "format='coo': unknown"),
+        (Recipe(lambda name: ["csr"]), {}, r"format=\['csr'\]: unknown; allowed: dense, csr"),
         (Recipe(target=Target.n_of_m("1:3")), {}, "needs rows of a multiple of 3, not K=64"),
         (Recipe(target=Target(0.5), method="wanda"), {}, "tokens=None; wanda needs a tensor"),
         (Recipe(), {"tokens": prompts()}, "tokens are given, but method='magnitude' needs none"),
@@ -224,10 +226,26 @@ def test_weights_that_are_not_finite_are_named(method):
         load(Spoiled(config()), Recipe("tca_bme", Target(0.5), method), tokens=tokens)
 
 
-@pytest.mark.parametrize("make", [lambda: Recipe("coo"), lambda: Recipe(method="lottery")])
-def test_recipes_know_formats_and_methods(make):
-    with pytest.raises(ValueError, match="format='coo': unknown|method='lottery': unknown"):
-        make()
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ({"format": "coo"}, "format='coo': unknown; allowed: dense, csr"),
+        ({"format": ["csr"]}, r"format=\['csr'\]: unknown; allowed: dense, csr"),
+        ({"format": FORMATS["csr"]}, "format=<class .*: unknown; allowed: dense, csr"),
+        ({"method": "lottery"}, "method='lottery': unknown; allowed: magnitude"),
+        ({"method": ["wanda"]}, r"method=\['wanda'\]: unknown; allowed: magnitude"),
+        ({"target": 0.5}, r"target=0.5; allowed: None, or Target\(sparsity\)"),
+        ({"dense": {FC1}}, "dense={'layers.1.fc1'}; allowed: a function of a matrix's name"),
+    ],
+)
+def test_recipes_know_what_they_are_made_of(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        Recipe(**{"format": "csr"} | arguments)
+
+
+def test_a_matrix_that_does_not_fit_its_format_is_named():
+    with pytest.raises(ValueError, match=r"^layers\.1\.fc1: dense has more than two non-zeros"):
+        load(Random(config()), Recipe({FC1: "2:4"}.get))
 
 
 @pytest.mark.gpu

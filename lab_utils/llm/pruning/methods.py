@@ -76,6 +76,6 @@ def prune(
 
 def method_of(name: str) -> Method:
     """The method of that name; raises ValueError listing the known."""
-    if name not in METHODS:
-        raise ValueError(f"method={name!r}: unknown; allowed: {', '.join(METHODS)}")
+    if not isinstance(name, str) or name not in METHODS:
+        raise ValueError(f"method={name!r:.60}: unknown; allowed: {', '.join(METHODS)}")
     return METHODS[name]

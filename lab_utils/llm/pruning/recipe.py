@@ -23,7 +23,7 @@ class Recipe:
 
     `format` may also be a function of the matrix's name, such as "layers.3.fc1", that returns a
     format's name or None. Matrices of which `dense(name)` is true are neither pruned nor encoded.
-    Raises ValueError for an unknown method or format.
+    Raises ValueError for an unknown method or format, and for arguments of another kind.
     """
 
     format: str | Callable[[str], str | None] | None = None
@@ -33,8 +33,12 @@ class Recipe:
 
     def __post_init__(self) -> None:
         method_of(self.method)
-        if isinstance(self.format, str):
+        if not (self.format is None or _is_function(self.format)):
             check_format(self.format)
+        if not isinstance(self.target, Target | None):
+            raise ValueError(f"target={self.target!r:.60}; allowed: None, or Target(sparsity)")
+        if not _is_function(self.dense):
+            raise ValueError(f"dense={self.dense!r:.60}; allowed: a function of a matrix's name")
 
     def prunes(self, name: str) -> bool:
         return self.target is not None and not self.dense(name)
@@ -58,17 +62,22 @@ class Recipe:
             raise type(error)(f"{name}: {error}") from error
 
     def encoded(self, name: str, linear: nn.Linear) -> nn.Module:
-        """That layer, or its sparse form if it is to have one."""
+        """That layer, or its sparse form if it is to have one; what is wrong with it is named."""
         format = self.format_of(name)
-        return linear if format is None else SparseLinear.from_linear(linear, format)
+        try:
+            return linear if format is None else SparseLinear.from_linear(linear, format)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
 
     def check(
         self, config: OPTConfig, dtype: torch.dtype, tokens: Tensor | None, ranks: Ranks
     ) -> None:
         """Raise ValueError for what would fail only in the middle of a model."""
-        formats = {self.format_of(name) for name in matrix_names(config)} - {None}
-        for format in formats:
-            check_format(format)
+        chosen = [self.format_of(name) for name in matrix_names(config)]
+        for format in chosen:
+            if format is not None:
+                check_format(format)
+        formats = set(chosen) - {None}
         if formats and dtype not in DTYPES.values():
             raise ValueError(f"dtype={dtype}; allowed for {', '.join(formats)}: float16, bfloat16")
         if self.target is not None:
@@ -107,6 +116,10 @@ def check_tokens(config: OPTConfig, tokens: Tensor | None, method: str) -> None:
 
 
 def check_format(format: str) -> None:
-    """Raise ValueError, listing the known, for a format of another name."""
-    if format not in FORMATS:
-        raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+    """Raise ValueError, listing the known, for anything but a format's name."""
+    if not isinstance(format, str) or format not in FORMATS:
+        raise ValueError(f"format={format!r:.60}: unknown; allowed: {', '.join(FORMATS)}")
+
+
+def _is_function(value: object) -> bool:
+    return callable(value) and not isinstance(value, type)  # as a format's class would be
