@@ -103,8 +103,10 @@ def test_the_limit_of_decoding_first_can_be_set() -> None:
     model.set_dense_above(None)
     assert model.layers[1].limit(torch.device("cpu")) == DENSE_ABOVE["cpu"]
     assert model.layers[1].limit(torch.device("cuda")) == math.inf
-    with pytest.raises(ValueError, match=r"tokens=-1; allowed: integers from 0, or None"):
-        model.set_dense_above(-1)
+    for wrong in (-1, "x", 7.0, True):
+        with pytest.raises(ValueError, match=f"tokens={wrong!r}; allowed: integers from 0, or Non"):
+            model.set_dense_above(wrong)
+    assert {layer.dense_above for layer in model.layers} == {None}
 
 
 def test_explains_its_products(monkeypatch) -> None:
@@ -124,6 +126,15 @@ def test_explains_its_products(monkeypatch) -> None:
     model.set_dense_above(None)
     with cpu.forced("portable"):
         assert "tca_bme, tca_bme_portable (8 tokens)" in model.explain(8)
+
+
+def test_explains_products_of_some_tokens_alone() -> None:
+    for model in (random_model(), sparse(pruned(random_model(torch.float16), 0.6))):
+        for wrong in (-5, 0, "x", 7.0, None):
+            with pytest.raises(ValueError, match=f"tokens={wrong!r}; allowed: integers from 1"):
+                model.explain(wrong)
+        with pytest.raises(ValueError, match="name='fc3'; allowed: qkv, out, fc1, fc2"):
+            model.layers[0].explain("fc3", 7)
 
 
 def test_on_meta_nothing_is_allocated() -> None:

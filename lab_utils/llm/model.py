@@ -11,6 +11,7 @@ one matrix, the rows of q first, then k, then v.
 import math
 from collections import Counter
 from collections.abc import Callable
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
@@ -142,7 +143,10 @@ class Layer(nn.Module):
         return by_device if self.dense_above is None else self.dense_above
 
     def explain(self, name: str, tokens: int) -> str:
-        """How matrix `name` is multiplied with so many tokens."""
+        """How matrix `name` is multiplied with so many tokens; ValueError for any other."""
+        if name not in MATRICES:
+            raise ValueError(f"name={name!r:.60}; allowed: {', '.join(MATRICES)}")
+        _check_count(tokens, 1)
         linear = getattr(self, name)
         shape = f"{name} [{linear.out_features}, {linear.in_features}]"
         if not isinstance(linear, SparseLinear):
@@ -205,9 +209,12 @@ class OPT(nn.Module):
             raise ValueError(f"model is one of world={world} shares; allowed: a whole one")
 
     def set_dense_above(self, tokens: int | None) -> None:
-        """Decode sparse matrices before products with more than so many tokens; None: by device."""
-        if tokens is not None and tokens < 0:
-            raise ValueError(f"tokens={tokens}; allowed: integers from 0, or None")
+        """Decode sparse matrices before products with more than so many tokens; None: by device.
+
+        Raises ValueError for anything else.
+        """
+        if tokens is not None:
+            _check_count(tokens, 0, ", or None")
         for layer in self.layers:
             layer.dense_above = tokens
 
@@ -215,7 +222,8 @@ class OPT(nn.Module):
         """How the matrices of all layers are multiplied with so many tokens, a line for each way,
         and how a step computes what lies between the products.
 
-        `tokens`: of all sequences together, so batch · prompt at first, then batch.
+        `tokens`: of all sequences together, so batch · prompt at first, then batch. Raises
+        ValueError unless there are any.
         """
         ways = Counter(layer.explain(name, tokens) for name in MATRICES for layer in self.layers)
         lines = [f"{count} × {way}" for way, count in ways.items()]
@@ -247,3 +255,9 @@ class OPT(nn.Module):
         """Logits [..., vocab] of what comes after the final norm, [..., hidden]."""
         x = x if self.project_out is None else self.project_out(x)
         return F.linear(x, (self.head or self.embedding).weight)
+
+
+def _check_count(tokens: int, least: int, more: str = "") -> None:
+    """Raise ValueError unless `tokens` is an integer from `least` on; `more` is allowed, too."""
+    if not isinstance(tokens, Integral) or isinstance(tokens, bool) or tokens < least:
+        raise ValueError(f"tokens={tokens!r:.60}; allowed: integers from {least}{more}")
