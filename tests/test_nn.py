@@ -11,6 +11,7 @@ from torch.nn.utils import prune
 
 from lab_utils import SparseLinear, accuracy, encode, load, sparsify
 from lab_utils.backends import cpu
+from lab_utils.formats import FORMATS
 
 ON_GPU = ["tiled_csl", "tca_bme"]  # formats with kernels there
 
@@ -77,6 +78,17 @@ def test_says_what_it_is(sparse: SparseLinear) -> None:
     assert f"in_features={K}, out_features={M}, bias=True, tca_bme, float16" in repr(sparse)
     assert f"60.0% zeros, {sparse.weight.nbytes:,} bytes" in repr(sparse)
     assert f"no values, {sparse.weight.nbytes:,} bytes" in repr(sparse.to("meta"))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_weights_without_values_say_what_they_are(format: str) -> None:
+    dense = nn.Linear(K, M, dtype=torch.float16)
+    dense.weight.data[:, 2::4] = dense.weight.data[:, 3::4] = 0  # as 2:4 has it, too
+    layer = SparseLinear.from_linear(dense, format)
+    told = [repr(layer.weight.to("meta")), repr(layer.to("meta").weight)]
+    A = layer.weight
+    size = f"{A.nbytes / 1e6:.2f} MB on meta>"
+    assert told == [f"<{type(A).__name__} {M}x{K} float16, no values, {size}"] * 2
 
 
 @pytest.mark.parametrize(

@@ -221,10 +221,9 @@ class SparseMatrix(ABC):
 
     def __repr__(self) -> str:
         M, K = self.shape
-        return (
-            f"<{type(self).__name__} {M}x{K} {_dtype_name(self.dtype)}, "
-            f"{self.sparsity:.1%} zeros, {self.nbytes / 1e6:.2f} MB on {self.device}>"
-        )
+        zeros = "no values" if self.device.type == "meta" else f"{self.sparsity:.1%} zeros"
+        what = f"{type(self).__name__} {M}x{K} {_dtype_name(self.dtype)}"
+        return f"<{what}, {zeros}, {self.nbytes / 1e6:.2f} MB on {self.device}>"
 
     # --- inside ----------------------------------------------------------------------------
 
