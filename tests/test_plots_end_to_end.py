@@ -3,6 +3,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from playwright.sync_api import sync_playwright
 
 from lab_utils import catalog, plots, results
 from lab_utils.analysis import memory as m
@@ -130,6 +131,25 @@ def test_no_breakdown_is_an_error(rows) -> None:
     for none in (rows.assign(matmul_s=None), rows.assign(model="OPT-66B")):
         with pytest.raises(ValueError, match="model='OPT-30B': no row with a breakdown"):
             plots.time_breakdown(none, "OPT-30B")
+
+
+@pytest.mark.ui
+@pytest.mark.parametrize("width", [800, 1400])
+@pytest.mark.parametrize("model", FIGURES)
+def test_titles_end_before_the_toolbar(model: str, width: int, browser: str, tmp_path) -> None:
+    long = [row(f, 64, 900, model=model, gpus=2, sparsity=0.8) for f in ("dense", "tca_bme")]
+    figures = [plots.time_breakdown(pd.DataFrame(long), model), drawn(NO_ROWS, model)]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = chromium.new_page(viewport={"width": width + 50, "height": 700})
+        for i, fig in enumerate(figures):
+            file = tmp_path / f"{i}.html"
+            fig.update_layout(width=width).write_html(file, config={"displayModeBar": True})
+            page.goto(file.as_uri())
+            bar, title = (page.locator(f".{name}") for name in ("modebar", "gtitle"))
+            right = title.bounding_box()["x"] + title.bounding_box()["width"]
+            assert 0 < right < bar.bounding_box()["x"] - 10
+        chromium.close()
 
 
 # --- the planner's

@@ -32,6 +32,7 @@ PARTS = {
 }
 GPUS = [("solid", "circle"), ("dash", "triangle-up"), ("dot", "star")]  # lines of 1, 2, and more
 BEST = "best"  # beside the batches: each side at its own best one
+LEFT = {"x": 0.02, "xref": "container"}  # of the figure; long names of bars lie beside the plot
 LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"}
 
 
@@ -58,7 +59,7 @@ def generation_throughput(
         if part.format.iloc[0] not in ("dense", TRANSFORMERS):
             _add_line(fig, name, part, _over_dense(rows, by_batch), col=2)
     _batch_axes(fig)
-    return titled(
+    return _titled(
         fig,
         _title(model, "generated tokens", 0),
         f"{_origin(rows, model)}; open: as published, A100",
@@ -93,9 +94,9 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
     unit = "seconds" if _on_cpu(rows) else "GPU-seconds"
     fig.update_xaxes(title=unit, range=[min(0, 1.15 * float(lowest)), 1.15 * float(ends.max())])
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
-    return titled(
+    return _titled(
         fig,
-        _title(model, "where the time goes", 1),
+        _title(model, "time by part", 1),
         _origin(rows, model) + ("" if _on_cpu(rows) else "; seconds of all GPUs added"),
         barmode="relative",
         height=190 + 34 * len(rows),
@@ -105,6 +106,11 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
 
 
 # --- what the figures share --------------------------------------------------------------------
+
+
+def _titled(fig: go.Figure, title: str, subtitle: str, **layout) -> go.Figure:
+    """As `titled`, from the figure's left end on: further right it would lie under the toolbar."""
+    return titled(fig, title, subtitle, **layout).update_layout(title=LEFT)
 
 
 def _title(model: str, what: str, which: int) -> str:
