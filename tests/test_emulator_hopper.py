@@ -161,7 +161,7 @@ def test_explain_names_slices_and_shares() -> None:
     assert plan.kernel == "zero_row_24_mma"
     assert plan.choices["slices"].startswith("2 of K, 240 columns each (as A was encoded)")
     assert plan.choices["columns"] == "2 x 64 of C; A is read 2 times"
-    assert "chunks each: equal bytes" in plan.choices["shares"]
+    assert "chunks each: equal costs" in plan.choices["shares"]
     assert "row of zeros" in plan.choices["values"]
 
 
@@ -195,8 +195,7 @@ def h200(monkeypatch) -> None:
 
 
 def test_the_plan_for_a_gpu_fills_it(h200) -> None:
-    A = ZeroRow24.encode(random_sparse(1000, 9216, 0.7))
-    assert A.slice_cols == 2304
+    A = ZeroRow24.encode(random_sparse(1000, 9216, 0.7), slice_cols=2304)
     plan = cuda.plan(A, activations(9216, 16))
     assert plan.choices["blocks"].startswith("132 of 512 threads, ")
     assert plan.choices["slices"].startswith("4 of K, 2304 columns each")

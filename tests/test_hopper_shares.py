@@ -1,26 +1,44 @@
 """Who multiplies which chunks in the Hopper kernel: equal shares, segments, teams that merge."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
 from lab_utils.backends import hopper
+from lab_utils.backends.chunk_shares import CHUNK_COST, EXTRA_COST
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import random_sparse
 
 
+def costs_of(A: ZeroRow24) -> list[int]:
+    """Of each chunk: its bytes and its instructions, of which extra ones have more."""
+    sizes, first = A.arrays["chunk_start"].diff().tolist(), A.arrays["first_chunk"].tolist()
+    found, rows = [], hopper.row_blocks_of(A)
+    for block, (start, end) in enumerate(pairwise(first)):
+        cols = min(A.slice_cols, A.shape[1] - block // rows * A.slice_cols)
+        fixed = -(-cols // 48) + A.levels * -(-cols // 144)
+        kinds = [CHUNK_COST + EXTRA_COST * (nth >= fixed) for nth in range(end - start)]
+        found += [16 * size + kind for size, kind in zip(sizes[start:end], kinds, strict=True)]
+    return found
+
+
 @pytest.mark.parametrize("workers", [1, 3, 16, 200])
-def test_shares_are_everything_once_and_equal(workers) -> None:
-    A = ZeroRow24.encode(random_sparse(1000, 900, 0.8), slice_cols=336)
+@pytest.mark.parametrize(("sparsity", "levels"), [(0.8, 0), (0.5, 1)])
+def test_shares_are_everything_once_and_equal(workers, sparsity, levels) -> None:
+    A = ZeroRow24.encode(random_sparse(1000, 900, sparsity), slice_cols=336, levels=levels)
+    costs = torch.tensor(costs_of(A))
+    before = torch.nn.functional.pad(costs.cumsum(0), (1, 0))
     shares, segments = hopper.share_out(A, workers, copy=2)
     first, last, block, segment, *edges = shares.long().T[:7]
     starts, of_block = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
     assert first[0] == 0 and last[-1] == starts.numel() - 1 and torch.equal(first[1:], last[:-1])
-    sizes = (starts[last] - starts[first]).view(-1, workers)
+    shared = (before[last] - before[first]).view(-1, workers)
     for i, edge in enumerate(edges):  # of the block and the next one
         assert torch.equal(edge, of_block[(block + i).clamp(max=of_block.numel() - 1)])
     copies = (first[:, None] + torch.arange(0, 16, 2)).minimum(last[:, None])
     assert torch.equal(shares[:, 8:].long(), starts[copies])
-    assert int((sizes - sizes.double().mean(1, keepdim=True)).abs().max()) <= starts.diff().max()
+    assert int((shared - shared.double().mean(1, keepdim=True)).abs().max()) <= costs.max()
     written = []  # (segment, block) of each sum that the kernel writes
     for low, high, z, number in zip(first, last, block, segment, strict=True):
         touched = torch.searchsorted(of_block, torch.arange(low, high), right=True) - 1

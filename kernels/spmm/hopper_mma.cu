@@ -1,7 +1,7 @@
 // SpMM on zero-row 2:4: any mask on the sparse tensor cores of sm_90.
 //
 //   a block has a slice of K, whose B stays in shared memory, and BLOCK_N columns of C; its warps have
-//   equal shares of the slice's bytes and never wait for each other after the start
+//   shares of equal costs of the slice and never wait for each other after the start
 //
 //          slice 0     slice 1
 //        +-----------+-----------+

@@ -7,7 +7,7 @@
 //   a row block           a round, 192 columns, and its tile of B' -->
 //   warpgroup 0  warp 0   [ chunk ][ chunk ]...   strip of 16 rows: its chunks lie behind each other
 //                warp 1   [ chunk ][ chunk ]...
-//                ...      shares of equal bytes: whole row blocks, then rounds of those that are left
+//                ...      shares of equal costs: whole row blocks, then rounds of those that are left
 //
 //   global   data, a strip a warp                          B', a tile a round
 //              | ld_sparse (bulk copies)                     | ld_dense (bulk copies)
@@ -137,20 +137,20 @@ struct WgmmaKernel {
             for (int r = 0; r < 4; r++) sum[i][r] = 0;
     }
 
+    // A segment's sums, to partial[slot] or, of rows that no other thread block has, to C.
     __device__ void store(int row_block, int slot) const {
-        int64_t place = int64_t(blockIdx.y) * p.slots + slot;
-        int lane = anew(this->lane);
+        if (slot < 0) return store_rounded(row_block);
+        float4* to = PartialSums<BLOCK_N>(p, blockIdx.y, slot).of_thread(strip * 32 + anew(lane));
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
+            st_global(to + i * PartialSums<BLOCK_N>::THREADS,
+                      float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+    }
+    __device__ void store_rounded(int row_block) const {
+        int lane = anew(this->lane), n = blockIdx.y * BLOCK_N + lane % 4 * 2;
+        RoundedSums<T> to(p, row_block * ROWS + strip * STRIP_ROWS + lane / 4, n);
 #pragma unroll
-            for (int r = 0; r < 4; r++) {
-                int row = strip * STRIP_ROWS + lane / 4 + r / 2 * 8, n = i * 8 + lane % 4 * 2 + r % 2;
-                int m = row_block * ROWS + row, column = blockIdx.y * BLOCK_N + n;
-                if (slot >= 0)
-                    st_global(p.partial + (place * BLOCK_N + n) * ROWS + row, sum[i][r]);
-                else if (m < p.M && column < p.N)
-                    round_to(static_cast<T*>(p.C) + column * p.ldc + m, sum[i][r]);
-            }
+        for (int i = 0; i < BLOCK_N / 8; i++) to.store(sum[i]), to.next_eight();
     }
 
     __device__ void run() {
@@ -209,7 +209,7 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     dim3 grid = of_all_passes(p.blocks), rows = of_all_passes(p.shared_rows * (BLOCK_N / 8));
     if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
     if (error || !p.shared_rows) return error;
-    return launch_grid(add_slots<T, BLOCK_N>, p, rows, row_block(BLOCK_N), 0, stream);
+    return launch_grid(add_slots<T, BLOCK_N>, p, rows, PartialSums<BLOCK_N>::THREADS, 0, stream);
 }
 
 template <class T>

@@ -26,8 +26,8 @@ struct __align__(16) SharedRows {
     int32_t row_block, first, last, unused;
 };
 
-// A: data, chunk_start (in 16 bytes); partial [passes][slots][BLOCK_N][row_block], where a
-// pass is BLOCK_N columns of C.
+// A: data, chunk_start (in 16 bytes); partial [passes][slots][BLOCK_N * row_block] (PartialSums), where
+// a pass is BLOCK_N columns of C.
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A
     int32_t block_n, blocks;         // thread blocks of a pass

@@ -1,4 +1,5 @@
-// The end of the wgmma kernel: C of row blocks that several thread blocks have parts of.
+// The end of the wgmma kernel: sums on their way to C, at once or as parts of a row block that several
+// thread blocks have; and C of the latter.
 #pragma once
 #include "../common/store.cuh"
 #include "hopper_wgmma.cuh"
@@ -6,36 +7,68 @@
 namespace lscd {
 namespace {
 
-// Sums in the order of their slots: the same bits in every run. A block has eight columns, a
-// thread a row.
+// partial[pass][slot], as its threads have it: of eight columns, four sums of each. Both who writes and
+// who reads them do so by 16 bytes a thread, side by side.
+template <int BLOCK_N>
+struct PartialSums {
+    static constexpr int ROWS = row_block(BLOCK_N), THREADS = ROWS * 2, EIGHTS = BLOCK_N / 8;
+    float4* first;
+
+    __device__ PartialSums(const WgmmaProblem& p, int pass, int slot)
+        : first(reinterpret_cast<float4*>(p.partial) +
+                (int64_t(pass) * p.slots + slot) * EIGHTS * THREADS) {}
+    __device__ float4* of_thread(int thread) const { return first + thread; }
+};
+
+// Where a lane's four sums of eight columns go in C: rows m and m + 8, columns n and n + 1.
+template <class T>
+struct RoundedSums {
+    const WgmmaProblem& p;
+    int n;
+    bool has[2];  // whether these rows are inside
+    T* to;
+
+    __device__ RoundedSums(const WgmmaProblem& p, int m, int n)
+        : p(p), n(n), has{m < p.M, m + 8 < p.M}, to(static_cast<T*>(p.C) + n * p.ldc + m) {}
+
+    __device__ void store(const float (&sum)[4]) const {
+#pragma unroll
+        for (int r = 0; r < 4; r++)
+            if (has[r / 2] && n + r % 2 < p.N) round_to(to + r % 2 * p.ldc + r / 2 * 8, sum[r]);
+    }
+    __device__ void next_eight() { n += 8, to += 8 * p.ldc; }
+};
+
+// Sums in the order of their slots: the same bits in every run. A block has eight columns of a row
+// block, as many threads as have written them.
 template <class T, int BLOCK_N>
 struct AddSlots {
-    static constexpr int ROWS = row_block(BLOCK_N);
+    using Partial = PartialSums<BLOCK_N>;
 
     const WgmmaProblem& p;
-    int shared = blockIdx.x / (BLOCK_N / 8), first_n = blockIdx.x % (BLOCK_N / 8) * 8;
-    int row = threadIdx.x, pass = blockIdx.y;
+    int shared = blockIdx.x / Partial::EIGHTS, eight = blockIdx.x % Partial::EIGHTS;
+    int strip = threadIdx.x / 32, lane = threadIdx.x % 32, pass = blockIdx.y;
 
     __device__ void run() const {
         uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
-        float sum[8] = {};
-        int m = rows.x * ROWS + row, n0 = pass * BLOCK_N + first_n;
+        int m = rows.x * Partial::ROWS + strip * STRIP_ROWS + lane / 4;
+        int n = pass * BLOCK_N + eight * 8 + lane % 4 * 2;
+        float sum[4] = {};
         wait_for_previous_grid();
         if (m >= p.M) return;  // strips that A does not have write no sums
-        for (int slot = rows.y; slot < int(rows.z); slot++)
-#pragma unroll
-            for (int n = 0; n < 8; n++) sum[n] += ld_global(partial(slot, first_n + n));
-#pragma unroll
-        for (int n = 0; n < 8; n++)
-            if (n0 + n < p.N) round_to(static_cast<T*>(p.C) + (n0 + n) * p.ldc + m, sum[n]);
-    }
-    __device__ const float* partial(int slot, int n) const {
-        return p.partial + ((int64_t(pass) * p.slots + slot) * BLOCK_N + n) * ROWS + row;
+#pragma unroll 4
+        for (int slot = rows.y; slot < int(rows.z); slot++) {
+            auto from = Partial(p, pass, slot).of_thread(threadIdx.x) + eight * Partial::THREADS;
+            float4 part = ld_global(from);
+            sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
+        }
+        RoundedSums<T>(p, m, n).store(sum);
     }
 };
 
 template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(row_block(BLOCK_N)) add_slots(const __grid_constant__ WgmmaProblem p) {
+__global__ void __launch_bounds__(PartialSums<BLOCK_N>::THREADS)
+    add_slots(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();
     AddSlots<T, BLOCK_N>{p}.run();

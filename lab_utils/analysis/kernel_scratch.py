@@ -41,7 +41,7 @@ def _of_tiles(format: str, M: int, K: int, N: int) -> int:
 
 def _of_chunks(M: int, K: int, N: int) -> int:
     """Sums of 64 rows of a slice of K, of each warp that has some of their chunks."""
-    slices = -(-K // slice_columns(K))
+    slices = -(-K // slice_columns(M, K))
     segments = MOST_WARPS * max(MULTIPROCESSORS, slices) + slices * -(-M // ROWS)
     return segments * ROWS * _whole(N, WIDTHS)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
 from lab_utils.analysis.kernel_scratch import scratch_bytes
-from lab_utils.analysis.zero_row_24 import PAIRS_FROM
+from lab_utils.analysis.zero_row_24 import pairs_pay
 from lab_utils.catalog import Device, Model, layer_shapes
 
 GIB = 1 << 30
@@ -186,7 +186,7 @@ def _weights(work: Workload) -> float:
 
 def encoded_bytes(format: str, M: int, K: int, sparsity: float) -> float:
     """Expected bytes of a matrix as `encode` lays it out by itself, for a random mask."""
-    options = {"pairs": sparsity >= PAIRS_FROM} if format == "zero_row_24" else {}
+    options = {"pairs": pairs_pay(M, K, sparsity)} if format == "zero_row_24" else {}
     nbytes = format_bytes(format, M, K, sparsity, **options) * (1 + SKIPPED.get(format, 0))
     return nbytes + stored_extra_bytes(format, M, K)
 

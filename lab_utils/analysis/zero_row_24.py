@@ -20,10 +20,16 @@ ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a chunk; rows of one of its four tiles
 LEVEL_COLS = 3 * COLS  # that a chunk of level 1 stands for
 ORDERS = 32  # groups of a stream: 16 of either row
 SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
-# Bytes that a chunk's time is worth, whatever it holds: on an H200, level 1 pays at .5 and not at
-# .6, so between 440 and 3100.
-CHUNK_COST = 1000
-PAIRS_FROM = 0.65  # sparsity from which streams are words of two values
+# A small matrix, of so many weights, has slices of fewer columns, if there are at most so many
+# slices: its warps wait for B before they begin, but partial sums of many slices cost more.
+SMALL, SLICE_COLS_IF_SMALL, FEW_SLICES = 1 << 26, 1850, 4
+# Bytes that a chunk's time is worth, whatever it holds, of packed streams and of words: on an H200,
+# level 1 pays packed at .6, where it saves 6 % with 16 columns, and not at .65, where it loses 3 %
+# with 8; with words at .5, but not at .6.
+CHUNK_COST = {False: 200, True: 1000}
+# Sparsity from which streams of matrices up to so many weights are words of two values: where
+# loads, and what a product takes however few its bytes are, bind more than bytes do.
+PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
 METADATA_BYTES = {False: 384, True: 512}  # with words: nibbles of mma.sp; else codes of 3 bits
@@ -35,15 +41,22 @@ ROUNDING_BYTES = {False: 15, True: 14}
 _normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
 
 
-def slice_columns(K: int, most: int = SLICE_COLS, multiprocessors: int = MULTIPROCESSORS) -> int:
-    """Columns of a slice: K in as few slices of about `most` columns as share the multiprocessors.
+def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int:
+    """Columns of a slice of A [M, K]: K in as few slices as allowed that share the multiprocessors.
 
     Each block of a kernel holds one slice of B in shared memory, and all slices get as many blocks;
     so their number divides that of the multiprocessors.
     """
+    small = M * K <= SMALL and K <= FEW_SLICES * SLICE_COLS_IF_SMALL
+    most = SLICE_COLS_IF_SMALL if small else SLICE_COLS
     counts = (n for n in range(1, multiprocessors + 1) if multiprocessors % n == 0)
     slices = next((n for n in counts if n * most >= K), -(-K // most))
     return whole_chunks(-(-K // slices))
+
+
+def pairs_pay(M: int, K: int, sparsity: float) -> bool:
+    """Whether streams of A [M, K] are words of two values, if nothing else is asked for."""
+    return sparsity >= next(least for most, least in PAIRS_FROM.items() if most >= M * K)
 
 
 def whole_chunks(cols: int) -> int:
@@ -79,7 +92,7 @@ def parts(
     chooses.
     """
     found = chunks(M, K, density, pairs, slice_cols, levels)
-    blocks = -(-K // (slice_cols or slice_columns(K))) * -(-M // ROWS)
+    blocks = -(-K // (slice_cols or slice_columns(M, K))) * -(-M // ROWS)
     values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * found.count
     tables = OFFSET_BYTES * (found.count + blocks + 2) + GEOMETRY_BYTES
     return {
@@ -92,7 +105,7 @@ def parts(
 def cost(count: np.ndarray, extra: np.ndarray, pairs: bool) -> np.ndarray:
     """What so many chunks, so many of them extra, take beside their values: in bytes."""
     own = header_bytes(pairs) + TAIL_BYTES + ROUNDING_BYTES[pairs] + OFFSET_BYTES
-    return (own + CHUNK_COST) * count + LIST_BYTES * extra
+    return (own + CHUNK_COST[pairs]) * count + LIST_BYTES * extra
 
 
 def chunks(
@@ -104,7 +117,7 @@ def chunks(
     levels: int | None = None,
 ) -> Chunks:
     """What A is cut into; `levels` None: by what has the smaller `cost`."""
-    slice_cols = slice_cols or slice_columns(K)
+    slice_cols = slice_cols or slice_columns(M, K)
     if levels is not None:
         return _chunks(M, K, density, pairs, slice_cols, levels)
     both = [_chunks(M, K, density, pairs, slice_cols, levels) for levels in (0, 1)]

@@ -1,4 +1,8 @@
-"""Who multiplies what of zero_row_24: equal bytes for all warps of the blocks that have a slice."""
+"""Who multiplies what of zero_row_24: equal costs for all warps of the blocks that have a slice.
+
+A warp takes its time for a chunk's bytes and, beside other warps, for its instructions, which are
+the same for chunks of all sizes.
+"""
 
 from typing import NamedTuple
 
@@ -7,8 +11,13 @@ from torch import Tensor
 
 from lab_utils.backends.remembered import remembered
 from lab_utils.formats import ZeroRow24
+from lab_utils.formats.zero_row_24_chunks import START_BYTES
+from lab_utils.formats.zero_row_24_slices import fixed_chunks
 
 CHUNK_ROWS = 64
+# Bytes that a chunk is worth, whatever it has, and what an extra one is beyond that: fitted on an
+# H200, where a warp with twice as many chunks in the same bytes ended up to 7 us after the others.
+CHUNK_COST, EXTRA_COST = 30_000, 10_000
 STARTS = 8  # of a share's first copies, which it says
 
 
@@ -31,7 +40,7 @@ class Shares(NamedTuple):
 
 
 def share_out(A: ZeroRow24, workers: int, copy: int = 1, merging: int = 1) -> Shares:
-    """The chunks of each slice in `workers` shares of equal bytes, as nearly as chunks allow.
+    """The chunks of each slice in `workers` shares of equal costs, as nearly as chunks allow.
 
     `copy`: chunks that a copy takes along. `merging`: so many workers, one after the other, merge
     the sums of a block that they end with.
@@ -42,10 +51,11 @@ def share_out(A: ZeroRow24, workers: int, copy: int = 1, merging: int = 1) -> Sh
 def _share_out(A: ZeroRow24, workers: int, copy: int, merging: int) -> Shares:
     starts, first = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
     rows, blocks = row_blocks_of(A), first.numel() - 1
-    ends = starts[first[::rows]]  # [slices + 1]
+    costs = _costs(A)
+    ends = costs[first[::rows]]  # [slices + 1]
     part = torch.arange(workers + 1, device=starts.device)
     aims = ends[:-1, None] + ends.diff()[:, None] * part // workers  # [slices, workers + 1]
-    bounds = torch.searchsorted(starts, aims)
+    bounds = torch.searchsorted(costs, aims)
     low, high = (side.contiguous().flatten() for side in (bounds[:, :-1], bounds[:, 1:]))
 
     def block_of(chunk: Tensor) -> Tensor:
@@ -65,6 +75,16 @@ def _share_out(A: ZeroRow24, workers: int, copy: int, merging: int) -> Shares:
     places = starts[copies.minimum(high[:, None])]
     shares = torch.cat([whose, edges, merge[:, None], places], 1)
     return Shares(shares.int().contiguous(), segments)
+
+
+def _costs(A: ZeroRow24) -> Tensor:
+    """What chunks before each one cost together, and at last all: int64 [chunks + 1]."""
+    starts, first = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
+    extra = first.diff() - fixed_chunks(*A.shape, A.slice_cols, A.levels, A.device)  # of each block
+    block = torch.arange(extra.numel(), device=A.device).repeat_interleave(first.diff())
+    is_extra = torch.arange(block.numel(), device=A.device) >= (first[1:] - extra)[block]
+    costs = START_BYTES * starts.diff() + CHUNK_COST + EXTRA_COST * is_extra
+    return torch.nn.functional.pad(costs.cumsum(0), (1, 0))
 
 
 def _merge(last: Tensor, has: Tensor, merging: int) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """Launches of kernels/spmm/hopper_mma.cu, which multiplies zero_row_24 on sm_90.
 
 A thread block holds a slice of B in shared memory beside a ring of bulk copies for each warp. The
-chunks of A's slice are cut into shares of equal bytes for all warps of the blocks that have it.
+chunks of A's slice are cut into shares of equal costs for all warps of the blocks that have it.
 """
 
 import ctypes
@@ -199,8 +199,8 @@ def choices(A: ZeroRow24, N: int, layout: Layout) -> dict[str, str]:
         "columns": f"{passes} x {layout.block_n} of C; A is read {passes} times"
         if passes > 1
         else f"{layout.block_n} of C at once",
-        "shares": f"{warps} warps, {chunks / warps:.1f} chunks each: equal bytes of "
-        f"{CHUNK_ROWS} x {CHUNK_COLS} weights a chunk",
+        "shares": f"{warps} warps, {chunks / warps:.1f} chunks each: equal costs; "
+        f"a chunk has {CHUNK_ROWS} x {CHUNK_COLS} weights",
         "ring": f"{layout.stages} copies of {layout.copy} chunks under way in each warp",
         "values": f"{streams}; a row of zeros for slots that are not in use"
         + "; only metadata that PTX promises to select" * layout.documented,

@@ -195,7 +195,7 @@ def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
         f"{layout.tile_slots} tiles of B, {layout.tile_bytes // 1024} KB each",
         "columns": columns,
         "shares": f"{rows} row blocks of {layout.row_block}, {A.rounds} rounds each: "
-        f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal bytes",
+        f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal costs",
         "ring": f"{layout.stages} chunks under way in each warp",
         "values": f"groups of three weights have two slots; what is left over: {levels}",
     }

@@ -1,8 +1,9 @@
-"""Who multiplies what of a matrix in strips: equal bytes for all thread blocks of hopper_wgmma.
+"""Who multiplies what of a matrix in strips: equal costs for all thread blocks of hopper_wgmma.
 
 A row block has a strip of 16 rows for each warp of a thread block, a round 192 columns of it.
 Thread blocks get whole row blocks first, then rounds of the row blocks that are left: their sums
-are added up in the end.
+are added up in the end. A round costs bytes and the time of its products, whose number is the same
+in all rounds.
 """
 
 from typing import NamedTuple
@@ -12,8 +13,12 @@ from torch import Tensor
 
 from lab_utils.backends.remembered import remembered
 from lab_utils.formats import ZeroRow24Strips
+from lab_utils.formats.zero_row_24_chunks import START_BYTES
 
 STRIP_ROWS = 16
+# Bytes that a chunk's products and instructions are worth, beside its own: fitted on an H200, where
+# rounds of level 1 have half the bytes of others, and take nearly as long.
+CHUNK_COST = 9000
 
 
 def row_blocks_of(A: ZeroRow24Strips, warps: int) -> int:
@@ -39,7 +44,7 @@ class Shares(NamedTuple):
 
 
 def share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> tuple[int, Shares]:
-    """The chunks of A in equal bytes for `blocks` of `warps` each; how many slots they need."""
+    """The chunks of A in equal costs for `blocks` of `warps` each; how many slots they need."""
 
     def find() -> tuple[int, Shares]:
         shares = _share_out(A, blocks, warps)
@@ -66,8 +71,9 @@ def _share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> Shares:
 
 
 def _costs(A: ZeroRow24Strips, warps: int) -> Tensor:
-    """Bytes, in units of 16, of each round of each row block [row blocks, rounds], on the host."""
-    sizes = A.arrays["chunk_start"].long().diff().view(A.strips, A.rounds)
+    """What each round of each row block costs, int64 [row blocks, rounds], on the host."""
+    starts = A.arrays["chunk_start"].long()
+    sizes = (START_BYTES * starts.diff() + CHUNK_COST).view(A.strips, A.rounds)
     padded = torch.nn.functional.pad(sizes, (0, 0, 0, -A.strips % warps))
     return padded.view(-1, warps, A.rounds).sum(1).cpu()
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
-from lab_utils.analysis.zero_row_24 import COLS, PAIRS_FROM, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, pairs_pay, whole_chunks
 from lab_utils.formats.checks import check_dense
 from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
 from lab_utils.formats.zero_row_24_encode import (
@@ -75,23 +75,24 @@ class ZeroRow24(ZeroRowChunks):
 
         `slice_cols`: columns of a slice of K, a multiple of 48; None: see `slice_columns`.
         `pairs`: streams of 4-byte words, which a lane loads at once, in 13 to 17 % more bytes;
-        None: from 65 % sparsity on, where loads bind more than bytes do. `reach`: how many bytes
-        may be skipped to put a stream where it meets fewer bank conflicts; -1: none, in plain
-        order. `levels`: 1 or 0, see above; None: 1 where chunks then cost less, as those of
-        random masks do up to about 55 % sparsity (`lab_utils.analysis.zero_row_24.cost`).
+        None: from 65 % sparsity on, where loads bind more than bytes do; from 55 % on if A has at
+        most 2²⁶ weights, from 48 % on if half as many. `reach`: how many bytes may be skipped to
+        put a stream where it meets fewer bank conflicts; -1: none, in plain order. `levels`: 1 or
+        0, see above; None: 1 where chunks then cost less, as packed ones of random masks do up to
+        about 62 % sparsity (`lab_utils.analysis.zero_row_24.cost`).
 
-        Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
+        Shared-memory wavefronts of a warp's load from the streams, packed up to 60 %, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
-            plain order  2.13  2.01  2.35  1.97  1.51  1.00
-            reach 8      1.67  1.58  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
+            plain order  2.13  1.87  2.35  1.97  1.51  1.00
+            reach 8      1.67  1.52  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
         """
         dense = check_dense(dense)
-        slice_cols = checked_slice(slice_cols, dense.shape[1])
+        slice_cols = checked_slice(slice_cols, *dense.shape)
         check_options(pairs, levels, reach)
         queues = Queues.of(dense, slice_cols, levels or 0)
         if pairs is None:
-            pairs = int(queues.nnz.sum()) <= (1 - PAIRS_FROM) * dense.numel()
+            pairs = pairs_pay(*dense.shape, 1 - int(queues.nnz.sum()) / dense.numel())
         if levels is None:
             levels, queues = cheaper(dense, slice_cols, pairs, queues)
         arrays, largest = pack(dense, slice_cols, levels, pairs, reach, queues)
@@ -106,7 +107,7 @@ class ZeroRow24(ZeroRowChunks):
         Streams and levels are those that `encode` chooses; placing streams for their banks skips
         1 to 2 % more.
         """
-        return float(format_bytes(cls.name, M, K, sparsity, pairs=sparsity >= PAIRS_FROM))
+        return float(format_bytes(cls.name, M, K, sparsity, pairs=pairs_pay(M, K, sparsity)))
 
     @property
     def slice_cols(self) -> int:

@@ -85,10 +85,10 @@ def pack(
     return arrays, START_BYTES * int(sizes.max())
 
 
-def checked_slice(slice_cols: int | None, K: int) -> int:
-    """Columns of a slice of K; raises ValueError where `slice_cols` are none."""
+def checked_slice(slice_cols: int | None, M: int, K: int) -> int:
+    """Columns of a slice of A [M, K]; raises ValueError where `slice_cols` are none."""
     if slice_cols is None:
-        return slice_columns(K)
+        return slice_columns(M, K)
     whole = isinstance(slice_cols, int) and slice_cols % COLS == 0
     if not whole or not 0 < slice_cols <= MOST_COLS:
         raise ValueError(
