@@ -85,6 +85,18 @@ def test_all_take_turns_until_they_have_had_theirs(monkeypatch) -> None:
     assert both[0].times_us == [500.0] * 3 and both[1].times_us == [1000.0] * 2
 
 
+@pytest.mark.parametrize(("late", "befores"), [(0, 1), (1, 1 + 4), (9, 1 + 4 + 16)])
+def test_what_python_is_late_for_is_timed_again(monkeypatch, late: int, befores: int) -> None:
+    """`late` launches reach a GPU that has waited for them."""
+    waited = iter([True] * late + [False] * 9)
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(FakeEvent, "query", lambda _: next(waited), raising=False)
+    monkeypatch.setattr(FakeEvent, "synchronize", lambda _: None, raising=False)
+    kept_busy: list[int] = []
+    assert graphs.timed(lambda: "C", lambda: kept_busy.append(1)) == ("C", 1000.0)
+    assert len(kept_busy) == befores
+
+
 def test_launches_rotate_over_the_copies() -> None:
     calls: list[int] = []
     functions = [lambda i=i: calls.append(i) for i in range(3)]
