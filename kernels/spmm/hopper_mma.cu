@@ -36,6 +36,8 @@ struct HopperKernel {
     static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8;
     using Dense = HopperDense<T, BLOCK_N, WARPS>;
 
+    static constexpr bool OVERLAPS = overlaps(BLOCK_N) && !DOCUMENTED;
+
     const HopperProblem& p;
     Address memory;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
@@ -146,6 +148,7 @@ struct HopperKernel {
     // does not wait for a whole ring of weights.
     __device__ void run() {
         constexpr int early = 1;
+        if (OVERLAPS) let_next_grid_begin();
         if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
         if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
         ring.begin();
@@ -184,7 +187,7 @@ struct HopperKernel {
                           ? ld_shared(at) & 0
                           : multiply_chunk(at, decoder, dense, b, nth, nth >= fixed);
                 if (chunk == last) {
-                    let_next_grid_begin();
+                    if (!OVERLAPS) let_next_grid_begin();
                     if (!merged.several()) store(segment);
                 } else if (chunk == end) {
                     store(segment++);
@@ -219,7 +222,7 @@ struct HopperKernel {
 };
 
 template <class T, int BLOCK_N, bool PAIRS, int COPY>
-__global__ void __launch_bounds__(warps_of(BLOCK_N) * 32, 1)
+__global__ void __launch_bounds__(threads_with_registers(BLOCK_N), 1)
     hopper_mma(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];

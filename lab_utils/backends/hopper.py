@@ -22,6 +22,9 @@ DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metad
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
+# Of these, what stays free for a block of add_segments, which waits beside one of the product, by
+# the columns of that.
+SUMS_BYTES = {8: 7 * 1024}
 MOST_STAGES = 5  # copies under way in a ring
 MERGES, MERGE_PITCH = 16, 68  # columns and fp32 of a column, if warps add sums in shared memory
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
@@ -73,7 +76,7 @@ class Layout:
     @property
     def stages(self) -> int:
         """Copies under way in a ring; 0 where not even one fits."""
-        room = SHARED_BYTES - HEAD_BYTES - self.dense_bytes
+        room = SHARED_BYTES - SUMS_BYTES.get(self.block_n, 0) - HEAD_BYTES - self.dense_bytes
         return max(0, min(MOST_STAGES, room // self.stage_bytes // self.warps))
 
     @property
