@@ -39,7 +39,7 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE
 
     cuBLAS adds the bias of `epilogue` before it rounds; the maximum is taken of what it wrote.
     """
-    rows, (M, K) = rows_of_piece(A), A.shape
+    rows, (M, K), N = rows_of_piece(A), A.shape, B.shape[1]
     scratch = torch.empty(rows, K, dtype=A.dtype, device=A.device)
     columns = B if 1 in B.stride() else B.contiguous()  # or else torch would copy it for each piece
     for first in range(0, M, rows):
@@ -48,17 +48,12 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE
         with exact_sums():
             if epilogue.bias is None:
                 torch.mm(piece, columns, out=C[part])
+            elif N == 1:  # torch may hand cuBLASLt a stride of 1 as the length of a row: not here
+                torch.addmv(epilogue.bias[part], piece, columns[:, 0], out=C[part, 0])
             else:
-                torch.addmm(epilogue.bias[part], _rows(columns), piece.T, out=_rows(C[part]))
+                torch.addmm(epilogue.bias[part], columns.T, piece.T, out=C[part].T)
     if epilogue.relu:
         C.relu_()
-
-
-def _rows(columns: Tensor) -> Tensor:
-    """`columns` [K, N] transposed. Of a single one, torch would hand cuBLASLt a stride of 1 as the
-    length of a row, which it refuses.
-    """
-    return columns[:, 0].unsqueeze(0) if columns.shape[1] == 1 else columns.T
 
 
 @contextmanager
