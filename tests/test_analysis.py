@@ -272,3 +272,20 @@ def test_h200_byte_limits_agree_with_the_table() -> None:
 def test_roofline_bad_input_is_named(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_words_of_two_values_pay_sooner_in_small_matrices():
+    least = {2048: 0.48, 4096: 0.48, 8192: 0.55, 8193: 0.65, 40000: 0.65}
+    for M, sparsity in least.items():
+        assert zero_row_24.pairs_pay(M, 8192, sparsity)
+        assert not zero_row_24.pairs_pay(M, 8192, sparsity - 0.01)
+
+
+def test_slices_share_the_multiprocessors():
+    large = [zero_row_24.slice_columns(36864, K) for K in (1, 48, 7168, 9216)]
+    assert large == [48, 48, 2400, 2304]
+    small = [zero_row_24.slice_columns(4096, K) for K in (48, 4096, 7168, 14336)]
+    assert small == [48, 1392, 1824, 2400]
+    for M in (1024, 36864):
+        for K in (7168, 12288, 28672, 36864, 49152):
+            assert 132 % -(-K // zero_row_24.slice_columns(M, K)) == 0

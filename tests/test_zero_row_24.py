@@ -148,23 +148,6 @@ def test_padding_of_streams_is_that_of_a_simulation():
         assert analysis.padding_of_stream(np.float64(density)) == pytest.approx(mean, abs=0.05)
 
 
-def test_words_of_two_values_pay_sooner_in_small_matrices():
-    least = {2048: 0.48, 4096: 0.48, 8192: 0.55, 8193: 0.65, 40000: 0.65}
-    for M, sparsity in least.items():
-        assert analysis.pairs_pay(M, 8192, sparsity)
-        assert not analysis.pairs_pay(M, 8192, sparsity - 0.01)
-
-
-def test_slices_share_the_multiprocessors():
-    large = [analysis.slice_columns(36864, K) for K in (1, 48, 7168, 9216)]
-    assert large == [48, 48, 2400, 2304]
-    small = [analysis.slice_columns(4096, K) for K in (48, 4096, 7168, 14336)]
-    assert small == [48, 1392, 1824, 2400]
-    for M in (1024, 36864):
-        for K in (7168, 12288, 28672, 36864, 49152):
-            assert 132 % -(-K // analysis.slice_columns(M, K)) == 0
-
-
 # --- bank conflicts
 
 

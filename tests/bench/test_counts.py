@@ -10,7 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from lab_utils import bench, ladder, results, spmm
+from lab_utils import bench, ladder, machine, results, spmm
 from lab_utils.analysis.agreement import COMPARED, SHARED, agreement, differences
 from lab_utils.backends import cuda, emulator
 from lab_utils.backends.kernel_trace import OPERATIONS, Counts
@@ -47,6 +47,7 @@ def profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NCU_ANSWERS", str(tmp_path / "answers.json"))
     monkeypatch.setattr(cuda, "problem", lambda: None)
     monkeypatch.setattr(counts, "stamp", lambda device: ORIGIN)
+    monkeypatch.setattr(machine, "device_name", lambda device: ORIGIN["device"])
     return lambda answers: (tmp_path / "answers.json").write_text(json.dumps(answers))
 
 
