@@ -34,7 +34,7 @@ def test_every_width_and_tail(pairs, dtype) -> None:
 def test_epilogues_come_before_rounding(relu, dtype) -> None:
     for N, (M, K) in itertools.product((1, 8, 16, 33, 70), ((65, 49), (130, 250))):
         W, B = random_sparse(M, K, 0.6, dtype=dtype, seed=N), activations(K, N, dtype)
-        bias, A = torch.randn(M).to(dtype), ZeroRow24.encode(W, slice_cols=144)
+        bias, A = torch.randn(M).to(dtype), ZeroRow24.encode(W, slice_cols=144, pairs=N > 8)
         C = torch.empty(N, M, dtype=dtype).T
         emulator.spmm(A, B, C, epilogue=Epilogue(bias, relu))
         exact = W.double() @ B.double() + bias.double()[:, None]
@@ -79,7 +79,18 @@ def test_middle_weights_in_level_1_and_in_lists(sparsity, levels) -> None:
 def test_middle_weights_of_clustered_masks(pattern, levels) -> None:
     W = random_sparse(130, 300, 0.5, pattern=pattern, mean=0.5)
     W[64:128, 48:200] = 1.5
-    product(ZeroRow24.encode(W, slice_cols=192, levels=levels), W, 8, split_k=3)
+    for pairs in (False, True):
+        A = ZeroRow24.encode(W, slice_cols=192, pairs=pairs, levels=levels)
+        product(A, W, 8, split_k=3)
+
+
+@pytest.mark.parametrize(("sparsity", "pairs"), [(0.1, False), (0.5, False), (0.8, True)])
+def test_a_block_of_add_segments_fits_beside_eight_columns(sparsity, pairs) -> None:
+    """On an SM: 228 KB, of which CUDA has 1 KB for each block; its sums, and its slices' bounds."""
+    A = ZeroRow24.encode(random_sparse(128, 4800, sparsity), slice_cols=2400, pairs=pairs)
+    of_sums = 2 * 8 * 64 * 4 + 8 * hopper.slices_of(A)
+    free = 226 * 1024 - hopper.layout_of(A, 8).shared_bytes
+    assert free >= of_sums > 226 * 1024 - hopper.SHARED_BYTES
 
 
 def test_copies_of_two_chunks() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lab_utils.backends import hopper
-from lab_utils.backends.chunk_shares import CHUNK_COST, EXTRA_COST
+from lab_utils.backends.chunk_shares import SHARE_OF_CHUNK, SHARE_OF_EXTRA
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import random_sparse
 
@@ -18,7 +18,7 @@ def costs_of(A: ZeroRow24) -> list[int]:
     for block, (start, end) in enumerate(pairwise(first)):
         cols = min(A.slice_cols, A.shape[1] - block // rows * A.slice_cols)
         fixed = -(-cols // 48) + A.levels * -(-cols // 144)
-        kinds = [CHUNK_COST + EXTRA_COST * (nth >= fixed) for nth in range(end - start)]
+        kinds = [SHARE_OF_CHUNK + SHARE_OF_EXTRA * (nth >= fixed) for nth in range(end - start)]
         found += [16 * size + kind for size, kind in zip(sizes[start:end], kinds, strict=True)]
     return found
 

@@ -5,8 +5,8 @@
 namespace lscd {
 
 // An early grid begins once all blocks of the one before it let it (let_next_grid_begin) or have ended.
-// It must wait for that one's end (wait_for_previous_grid) before it reads anything that grid may still
-// write, and before it writes.
+// It must wait for that one's end (wait_for_previous_grid) before it reads anything that grid, or any
+// before it, may still write, and before it writes: then all of them have ended, if all have waited.
 template <class P>
 cudaError_t launch_grid(void (*kernel)(P), const P& p, dim3 grid, int threads, int shared_bytes,
                         cudaStream_t stream, bool early = true) {

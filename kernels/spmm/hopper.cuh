@@ -68,7 +68,8 @@ __host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b)
 constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 ? 12 : 8; }
 
 // Whether add_segments begins as soon as the product does: where few sums leave registers for one of its
-// blocks beside a block of the product, and the backend leaves it shared memory. There it waits.
+// blocks beside a block of the product, and the backend leaves it shared memory (SUMS_BYTES of
+// backends/hopper.py). There it waits.
 constexpr bool overlaps(int block_n) { return block_n == 8; }
 // What registers are counted for: 96 each, where blocks of add_segments want theirs, else 128 and more.
 constexpr int threads_with_registers(int block_n) { return overlaps(block_n) ? 640 : 32 * warps_of(block_n); }

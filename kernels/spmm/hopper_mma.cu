@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(warps_of(DOCUMENTED_N) * 32, 1)
 }
 
 template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(SegmentSums<T, BLOCK_N>::THREADS, 1)
+__global__ void __launch_bounds__(SegmentSums<T, BLOCK_N>::THREADS, overlaps(BLOCK_N) ? 4 : 1)
     add_segments(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];

@@ -67,9 +67,9 @@ struct SegmentSums {
     __device__ SegmentSums(const HopperProblem& p, Shared<int> memory)
         : p(p), bounds(memory), sums((memory + bounds_bytes(p.slices) / 4).template as<float4>()) {}
 
-    // Which segments there are is known before the product has ended, not their sums; so is the bias.
+    // Which segments there are is known before the product has ended, not their sums. Nor is the bias:
+    // this grid may begin before those before the product have ended, and one of them may write it.
     __device__ void find() {
-        if (p.bias && m < p.M) bias = to_float(__ldg(static_cast<const T*>(p.bias) + m));
         for (int i = threadIdx.x; i < 2 * p.slices; i += THREADS)
             bounds.store(i, __ldg(p.segments + i / 2 * p.row_blocks + blockIdx.x + i % 2));
     }
@@ -95,6 +95,7 @@ struct SegmentSums {
     }
 
     __device__ void add() {
+        if (p.bias && m < p.M) bias = to_float(ld_global(static_cast<const T*>(p.bias) + m));
         float4 sum = {};
         int each = ceil_div(p.slices, PARTS), first = part * each;
         Walk walk(bounds, first, n0 + column < p.N ? min(p.slices, first + each) : first);

@@ -17,7 +17,7 @@ from lab_utils.formats.zero_row_24_slices import fixed_chunks
 CHUNK_ROWS = 64
 # Bytes that a chunk is worth, whatever it has, and what an extra one is beyond that: fitted on an
 # H200, where a warp with twice as many chunks in the same bytes ended up to 7 us after the others.
-CHUNK_COST, EXTRA_COST = 30_000, 10_000
+SHARE_OF_CHUNK, SHARE_OF_EXTRA = 30_000, 10_000
 STARTS = 8  # of a share's first copies, which it says
 
 
@@ -83,7 +83,7 @@ def _costs(A: ZeroRow24) -> Tensor:
     extra = first.diff() - fixed_chunks(*A.shape, A.slice_cols, A.levels, A.device)  # of each block
     block = torch.arange(extra.numel(), device=A.device).repeat_interleave(first.diff())
     is_extra = torch.arange(block.numel(), device=A.device) >= (first[1:] - extra)[block]
-    costs = START_BYTES * starts.diff() + CHUNK_COST + EXTRA_COST * is_extra
+    costs = START_BYTES * starts.diff() + SHARE_OF_CHUNK + SHARE_OF_EXTRA * is_extra
     return torch.nn.functional.pad(costs.cumsum(0), (1, 0))
 
 

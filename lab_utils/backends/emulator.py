@@ -118,7 +118,7 @@ def spmm(
         read=launch.arrays | {"B": columns},
         written={"C": result, **scratch},
         watch=now.watch,
-        awaited=("B",),
+        awaited=("B", "bias"),
     )  # fmt: skip
     now.traces.append(trace)
     C.copy_(result.T)

@@ -21,7 +21,7 @@ READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
-NARROW = 16  # columns, which hopper.py's kernel multiplies faster, or at .5 about as fast
+NARROW = 16  # columns, which hopper.py's kernel multiplies faster
 
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
@@ -136,7 +136,7 @@ def split_k_of(A: ZeroRow24Strips, layout: Layout) -> float:
 
 
 def sums_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
-    """Shape of a launch's partial sums."""
+    """As many fp32 as a launch has partial sums: of passes, slots, columns and rows."""
     slots, _ = share_out(A, layout.blocks, layout.warps)
     return layout.passes, slots, layout.block_n, layout.row_block
 

@@ -18,7 +18,7 @@ from lab_utils.formats.zero_row_24_chunks import START_BYTES
 STRIP_ROWS = 16
 # Bytes that a chunk's products and instructions are worth, beside its own: fitted on an H200, where
 # rounds of level 1 have half the bytes of others, and take nearly as long.
-CHUNK_COST = 9000
+SHARE_OF_CHUNK = 9000
 
 
 def row_blocks_of(A: ZeroRow24Strips, warps: int) -> int:
@@ -73,7 +73,7 @@ def _share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> Shares:
 def _costs(A: ZeroRow24Strips, warps: int) -> Tensor:
     """What each round of each row block costs, int64 [row blocks, rounds], on the host."""
     starts = A.arrays["chunk_start"].long()
-    sizes = (START_BYTES * starts.diff() + CHUNK_COST).view(A.strips, A.rounds)
+    sizes = (START_BYTES * starts.diff() + SHARE_OF_CHUNK).view(A.strips, A.rounds)
     padded = torch.nn.functional.pad(sizes, (0, 0, 0, -A.strips % warps))
     return padded.view(-1, warps, A.rounds).sum(1).cpu()
 
@@ -100,7 +100,7 @@ def _split(costs: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rounds, rows = costs.shape[1], costs.shape[0]
     line = torch.nn.functional.pad(costs.flatten().cumsum(0), (1, 0)).double()
     aims = free.clamp(min=0).cumsum(0)
-    cuts = torch.searchsorted(line, aims / aims[-1].clamp(min=1e-9) * line[-1] - 1e-6)
+    cuts = torch.searchsorted(line, aims / aims[-1].clamp(min=1e-9) * line[-1] - 1)
     cuts[-1] = rows * rounds
     edges = torch.cat([cuts, torch.arange(rows + 1) * rounds]).unique()
     first, last = edges[:-1], edges[1:]
