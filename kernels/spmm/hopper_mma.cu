@@ -34,9 +34,8 @@ namespace {
 template <class T, int BLOCK_N, bool PAIRS, int COPY, bool DOCUMENTED = false>
 struct HopperKernel {
     static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8;
-    using Dense = HopperDense<T, BLOCK_N, WARPS>;
-
     static constexpr bool OVERLAPS = overlaps(BLOCK_N) && !DOCUMENTED;
+    using Dense = HopperDense<T, BLOCK_N, WARPS>;
 
     const HopperProblem& p;
     Address memory;

@@ -140,11 +140,11 @@ struct WgmmaKernel {
     // A segment's sums, to partial[slot] or, of rows that no other thread block has, to C.
     __device__ void store(int row_block, int slot) const {
         if (slot < 0) return store_rounded(row_block);
-        float4* to = PartialSums<BLOCK_N>(p, blockIdx.y, slot).of_thread(strip * 32 + anew(lane));
+        PartialSums<BLOCK_N> to(p, blockIdx.y, slot);
+        int thread = strip * 32 + anew(lane);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
-            st_global(to + i * PartialSums<BLOCK_N>::THREADS,
-                      float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+            st_global(to.at(i, thread), float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
     }
     __device__ void store_rounded(int row_block) const {
         int lane = anew(this->lane), n = blockIdx.y * BLOCK_N + lane % 4 * 2;

@@ -17,7 +17,7 @@ struct PartialSums {
     __device__ PartialSums(const WgmmaProblem& p, int pass, int slot)
         : first(reinterpret_cast<float4*>(p.partial) +
                 (int64_t(pass) * p.slots + slot) * EIGHTS * THREADS) {}
-    __device__ float4* of_thread(int thread) const { return first + thread; }
+    __device__ float4* at(int eight, int thread) const { return first + eight * THREADS + thread; }
 };
 
 // Where a lane's four sums of eight columns go in C: rows m and m + 8, columns n and n + 1.
@@ -58,8 +58,7 @@ struct AddSlots {
         if (m >= p.M) return;  // strips that A does not have write no sums
 #pragma unroll 4
         for (int slot = rows.y; slot < int(rows.z); slot++) {
-            auto from = Partial(p, pass, slot).of_thread(threadIdx.x) + eight * Partial::THREADS;
-            float4 part = ld_global(from);
+            float4 part = ld_global(Partial(p, pass, slot).at(eight, threadIdx.x));
             sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
         }
         RoundedSums<T>(p, m, n).store(sum);
