@@ -48,8 +48,9 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE
         with exact_sums():
             if epilogue.bias is None:
                 torch.mm(piece, columns, out=C[part])
-            elif N == 1:  # torch may hand cuBLASLt a stride of 1 as the length of a row: not here
-                torch.addmv(epilogue.bias[part], piece, columns[:, 0], out=C[part, 0])
+            elif N == 1:  # of one column torch rounds the product before it adds, or fails
+                two = torch.addmm(epilogue.bias[part], columns.T.repeat(2, 1), piece.T)
+                C[part, 0] = two[0]
             else:
                 torch.addmm(epilogue.bias[part], columns.T, piece.T, out=C[part].T)
     if epilogue.relu:
