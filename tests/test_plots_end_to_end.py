@@ -63,6 +63,15 @@ def test_marks_say_how_many_gpus(rows) -> None:
     assert marks == {"dense, 1 GPU": "circle", "dense, 2 GPUs": "triangle-up"}
 
 
+def test_speedups_are_per_gpu_over_the_dense_rows_of_a_batch() -> None:
+    """On however many GPUs those ran: the row with most tokens per GPU-second."""
+    found = [row("dense", 16, 100, gpus=8), row("dense", 16, 120, gpus=4),
+             row("dense", 64, 400, gpus=4), row("tca_bme", 16, 240, gpus=2)]  # fmt: skip
+    fig = drawn(pd.DataFrame(found))
+    assert points(fig, "TCA-BME 80 %, 2 GPUs", "x2") == {"16": 2, BEST: 0.6}
+    assert points(fig, "dense, 4 GPUs", "x")[BEST] == 400
+
+
 def test_at_best_one_format_stands_for_each_side(rows) -> None:
     one = row("tiled_csl", 8, 500, sparsity=0.8)
     fig = drawn(pd.concat([rows, pd.DataFrame([one])]))
@@ -116,6 +125,18 @@ def test_parts_are_seconds_of_all_gpus(rows) -> None:
     assert fig.layout.xaxis.title.text == "GPU-seconds"
     here = plots.time_breakdown(rows.assign(device="cpu-zen4"), "OPT-30B")
     assert here.layout.xaxis.title.text == "seconds" and here.data[0].y[0] == "dense, batch 8"
+
+
+def test_bars_of_one_batch_stand_together() -> None:
+    four = {"gpus": 4}
+    found = [row("tca_bme", 16, 300), row("dense", 64, 400, **four),
+             row("tca_bme", 8, 200), row("dense", 16, 100, **four)]  # fmt: skip
+    fig = plots.time_breakdown(pd.DataFrame(found), "OPT-30B")
+    names = ["TCA-BME 80 %, 1 GPU, batch 8", "dense, 4 GPUs, batch 16",
+             "TCA-BME 80 %, 1 GPU, batch 16", "dense, 4 GPUs, batch 64"]  # fmt: skip
+    assert list(fig.data[0].y) == names
+    matmul = [0.6 * 4096 / 200, 0.6 * 4 * 8192 / 100, 0.6 * 8192 / 300, 0.6 * 4 * 32768 / 400]
+    assert list(fig.data[0].x) == pytest.approx(matmul)
 
 
 def test_parts_that_exceed_the_whole_are_drawn_whole(rows) -> None:

@@ -41,10 +41,11 @@ def generation_throughput(
 ) -> go.Figure:
     """Figures 13, 15 and 16a: tokens per GPU-second by batch, and speed-up over dense.
 
-    Lines are measured; the speed-up is over our dense decoder at the same batch. At "best" stands
-    one mark for each sparsity: the best of all formats and batches. Open marks are published, on
-    A100s: tables flash_llm_throughput and flash_llm_end_to_end. Left, a mark without a known batch
-    lies at "best".
+    Lines are measured; the speed-up is over our dense decoder at the same batch, on the number of
+    GPUs where it has most tokens per GPU-second. At "best" stands one mark for each sparsity: the
+    best of all formats, batches and numbers of GPUs. Open marks are published, on A100s: tables
+    flash_llm_throughput and flash_llm_end_to_end. Left, a mark without a known batch lies at
+    "best".
     """
     rows = rows[rows.model.eq(model)]
     rows = rows.assign(best=_is_best(rows))
@@ -70,14 +71,16 @@ def generation_throughput(
 
 
 def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
-    """Figures 14 and 16b: GPU-seconds of a generation by part, a bar per format, GPUs and batch.
+    """Figures 14 and 16b: GPU-seconds of a generation by part, a bar per batch, format and GPUs.
 
-    The paper's figures have no printed values to put beside. Raises ValueError where no row of the
-    model has a breakdown.
+    Bars of one batch stand together: only those are of the same number of tokens. The paper's
+    figures have no printed values to put beside. Raises ValueError where no row of the model has a
+    breakdown.
     """
     rows = rows[rows.model.eq(model)].dropna(subset=list(PARTS))
     if rows.empty:
         raise ValueError(f"model={model!r}: no row with a breakdown")
+    rows = rows.sort_values(["batch", "sparsity", "format", "gpus"])
     names = [f"{name}, batch {row.batch}" for row, name in
              zip(rows.itertuples(), _names(rows), strict=True)]  # fmt: skip
     fig = go.Figure()

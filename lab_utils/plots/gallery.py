@@ -5,7 +5,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from lab_utils import catalog, results
-from lab_utils.plots import benchmark, peers, style
+from lab_utils.plots import benchmark, end_to_end, peers, style
 from lab_utils.plots.rows import with_all
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "gallery"
@@ -43,10 +43,22 @@ def _means_on_h200(kernels: list[str]) -> go.Figure:
     return peers.speedup_table(rows, catalog.published("h200_peers"), catalog.opt_matrices())
 
 
+def opt_175b() -> go.Figure:
+    """Tokens of OPT-175B on H200s, beside what the paper has on A100s."""
+    rows = results.latest(results.measured("opt"), results.OPT_CASE)
+    rows = rows[rows.device.eq("h200") & rows.model.eq("OPT-175B")]
+    if rows.empty:
+        what = "no stored rows of OPT-175B on an h200"
+        raise ValueError(f"{what}; run `python -m lab_utils.llm measure`")
+    tables = (catalog.published(f"flash_llm_{name}") for name in ("throughput", "end_to_end"))
+    return end_to_end.generation_throughput(rows, *tables, "OPT-175B").update_layout(width=1000)
+
+
 FIGURES = {
     "speedups": speedups,
     "hopper_kernels": hopper_kernels,
     "published_kernels": published_kernels,
+    "opt_175b": opt_175b,
 }
 
 
