@@ -90,7 +90,7 @@ def check_writable(
     columns = _columns(table)
     path = (folder or MEASURED).absolute() / device / f"{table}.csv"
     there = next(place for place in (path, *path.parents) if os.path.lexists(place))
-    needs = os.R_OK | os.W_OK | (0 if there == path else os.X_OK)
+    needs = os.W_OK | (os.R_OK if there == path else os.X_OK)
     if not (os.access(there, needs) and there.is_file() == (there == path)):
         raise RuntimeError(
             f"{argument}={str(folder or MEASURED)!r}: {there} cannot be written to; allowed: a "

@@ -1,6 +1,7 @@
 """Checkpoints that transformers wrote are read, pruned, cut, encoded and placed, or refused."""
 
 import copy
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from lab_utils.llm.checkpoint import HuggingFace, Random, load
 from lab_utils.llm.checkpoint.build_pool import copied
 from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks, cut
-from lab_utils.llm.pruning import METHODS, Recipe, Target, prune
+from lab_utils.llm.pruning import METHODS, Recipe, Target, prune, prune_model
 
 FC1 = "layers.1.fc1"
 
@@ -246,6 +247,15 @@ def test_recipes_know_what_they_are_made_of(arguments, said):
 def test_a_matrix_that_does_not_fit_its_format_is_named():
     with pytest.raises(ValueError, match=r"^layers\.1\.fc1: dense has more than two non-zeros"):
         load(Random(config()), Recipe({FC1: "2:4"}.get))
+
+
+@pytest.mark.parametrize("recipe", ["tca_bme", 0.8, ""])
+def test_a_recipe_is_one(recipe) -> None:
+    said = re.escape(f"recipe={recipe!r}; allowed: Recipe(")
+    with pytest.raises(ValueError, match=said):
+        load(Random(config()), recipe)
+    with pytest.raises(ValueError, match=said):
+        prune_model(load(Random(config())), recipe)
 
 
 @pytest.mark.gpu

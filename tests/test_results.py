@@ -155,6 +155,13 @@ def test_what_is_read_only_is_found_before(tmp_path: Path, monkeypatch) -> None:
             results.check_writable("spmm", device, tmp_path)
 
 
+def test_a_folder_that_cannot_be_listed_will_do(tmp_path: Path, monkeypatch) -> None:
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda at, mode: (
+        may(at, mode) and not (at == tmp_path and mode & os.R_OK)))  # fmt: skip
+    results.check_writable("spmm", "cpu-a", tmp_path)
+
+
 def test_another_table_is_found_before(tmp_path: Path) -> None:
     (file,) = results.append("spmm", [row()], tmp_path)
     file.rename(file.with_name("opt.csv"))

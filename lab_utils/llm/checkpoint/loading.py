@@ -17,7 +17,7 @@ from lab_utils.llm.model import MATRICES, OPT, Layer
 from lab_utils.llm.parallel import ALONE, Ranks, cut
 from lab_utils.llm.pruning.calibration import Calibration
 from lab_utils.llm.pruning.models import encode_layer, prune_layer, prune_model
-from lab_utils.llm.pruning.recipe import Recipe
+from lab_utils.llm.pruning.recipe import Recipe, check_recipe
 
 
 def load(
@@ -38,7 +38,8 @@ def load(
     from the model's end, and therefore the whole dense model in the memory of `device`.
     Raises ValueError for what does not fit, before a weight is read.
     """
-    recipe = recipe or Recipe()
+    recipe = Recipe() if recipe is None else recipe
+    check_recipe(recipe)
     recipe.check(source.config, dtype, tokens, ranks)
     if recipe.statistic == "gradient":
         return prune_model(load(source, device=device, dtype=dtype), recipe, tokens)

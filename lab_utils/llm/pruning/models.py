@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from lab_utils.llm.model import MATRICES, OPT, Layer, matrix_names
 from lab_utils.llm.pruning.calibration import Calibration
 from lab_utils.llm.pruning.checks import check_weight
-from lab_utils.llm.pruning.recipe import Recipe
+from lab_utils.llm.pruning.recipe import Recipe, check_recipe
 from lab_utils.nn import SparseLinear
 
 
@@ -35,6 +35,7 @@ def prune_model(model: OPT, recipe: Recipe, tokens: Tensor | None = None) -> OPT
     method needs `tokens` [sequences, length] that are missing, the model is cut into ranks, or a
     matrix is already encoded.
     """
+    check_recipe(recipe)
     recipe.check(model.config, model.dtype, tokens, model.ranks)
     model.check_whole()
     for name in matrix_names(model.config):

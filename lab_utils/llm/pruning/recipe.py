@@ -103,6 +103,12 @@ class Recipe:
         check_tokens(config, tokens, self.method)
 
 
+def check_recipe(recipe: Recipe) -> None:
+    """Raise ValueError unless it is one."""
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"recipe={recipe!r:.60}; allowed: Recipe(format, target, method, dense)")
+
+
 def check_tokens(config: OPTConfig, tokens: Tensor | None, method: str) -> None:
     """Raise ValueError unless `tokens` are integers [sequences, length] that the model knows."""
     if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.numel() == 0:
