@@ -43,6 +43,8 @@ FAULTS = {
 DEADLOCKS = {
     "bytes_that_nobody_copies": "; warp 0, lanes 0-31 wait for the mbarrier at shared address 0 at "
     "bulk.cu:{here} (phase 0: 1 of 1 arrivals, 32 bytes expected that nobody copies)",
+    "bytes_that_nobody_expects": "; warp 0, lanes 0-31 wait for the mbarrier at shared address 0 "
+    "at bulk.cu:{here} (phase 0: 1 of 1 arrivals, 32 bytes copied that nobody expects)",
     "too_few_arrivals": "; warp 1, lanes 0-31 wait for the mbarrier at shared address 0 at "
     "bulk.cu:{here} (phase 0: 2 of 3 arrivals, 0 bytes expected that nobody copies)",
 }

@@ -184,6 +184,14 @@ __global__ void bytes_that_nobody_copies(const __grid_constant__ Problem p) {
     mbarrier_wait(barrier, 0);  // here
 }
 
+__global__ void bytes_that_nobody_expects(const __grid_constant__ Problem p) {
+    BULK
+    make(barrier);
+    if (i == 0) bulk_copy(buffer, A, 32, barrier, evict_first());
+    if (i == 0) mbarrier_arrive(barrier);
+    mbarrier_wait(barrier, 0);  // here
+}
+
 __global__ void too_few_arrivals(const __grid_constant__ Problem p) {
     BULK
     make(barrier, 3);
@@ -311,6 +319,7 @@ BULK_PROBE(refilled_too_early)
 BULK_PROBE(filled_by_the_first)
 BULK_PROBE(read_after_arriving)
 BULK_PROBE(bytes_that_nobody_copies)
+BULK_PROBE(bytes_that_nobody_expects)
 BULK_PROBE(too_few_arrivals)
 BULK_PROBE(too_many_arrivals)
 BULK_PROBE(no_mbarrier)

@@ -1,6 +1,7 @@
 // mbarriers and the bulk copies that they count. Accesses to an mbarrier are atomic: they race with all
 // that is not one. What a lane has done before it arrives, it passes on to those who wait.
 #pragma once
+#include <cstdlib>
 #include <list>
 #include <map>
 
@@ -25,7 +26,7 @@ struct Mbarrier {
     int clock;                   // shows phases that are over, and one
     bool fenced = false;         // whether bulk copies may use it
     int missing = arrivals;      // arrivals of this phase
-    int64_t bytes = 0;           // that this phase expects, and nothing copies yet
+    int64_t bytes = 0;           // that this phase expects, and nothing copies yet; or the opposite, < 0
     int phase = 0;               // phases that are over
     std::vector<BulkCopy> copies = {};
     Knowledge given = {};        // by those who have arrived
@@ -49,7 +50,8 @@ struct Mbarrier {
     std::string lacks() const {
         std::string text = "phase " + std::to_string(phase) + ": " + std::to_string(arrivals - missing);
         text += " of " + std::to_string(arrivals) + " arrivals";
-        return text + ", " + std::to_string(bytes) + " bytes expected that nobody copies";
+        text += ", " + std::to_string(std::abs(bytes)) + " bytes ";
+        return text + (bytes < 0 ? "copied that nobody expects" : "expected that nobody copies");
     }
 };
 
