@@ -250,12 +250,14 @@ def test_a_matrix_that_does_not_fit_its_format_is_named():
 
 
 @pytest.mark.parametrize("recipe", ["tca_bme", 0.8, ""])
-def test_a_recipe_is_one(recipe) -> None:
+def test_a_recipe_is_one_and_a_source_too(recipe) -> None:
     said = re.escape(f"recipe={recipe!r}; allowed: Recipe(")
     with pytest.raises(ValueError, match=said):
         load(Random(config()), recipe)
     with pytest.raises(ValueError, match=said):
         prune_model(load(Random(config())), recipe)
+    with pytest.raises(ValueError, match=r"source='opt'; allowed: HuggingFace\(folder\)"):
+        load("opt")
 
 
 @pytest.mark.gpu

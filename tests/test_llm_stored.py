@@ -87,6 +87,11 @@ def test_converting_holds_neither_the_dense_nor_the_sparse_model(tmp_path):
     assert live.peak < 0.5 * stored and stored > 0.5 * layers * 2 * 12 * H * H
 
 
+def test_only_recipes_convert(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="recipe='tca_bme'; allowed: Recipe"):
+        convert(Random(config()), tmp_path / "a", "tca_bme")
+
+
 # --- other shapes and formats ---------------------------------------------------------------------
 
 

@@ -42,17 +42,18 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE
     rows, (M, K), N = rows_of_piece(A), A.shape, B.shape[1]
     scratch = torch.empty(rows, K, dtype=A.dtype, device=A.device)
     columns = B if 1 in B.stride() else B.contiguous()  # or else torch would copy it for each piece
+    # Of a single token torch's GPU products round before they add a bias, or fail: it goes twice.
+    tokens = columns.T if N > 1 or epilogue.bias is None else columns.T.repeat(2, 1)
     for first in range(0, M, rows):
         piece = A.decode_rows(first, scratch[: M - first])
         part = slice(first, first + rows)
         with exact_sums():
             if epilogue.bias is None:
                 torch.mm(piece, columns, out=C[part])
-            elif N == 1:  # of one column torch rounds the product before it adds, or fails
-                two = torch.addmm(epilogue.bias[part], columns.T.repeat(2, 1), piece.T)
-                C[part, 0] = two[0]
+            elif N == 1:
+                C[part, 0] = torch.addmm(epilogue.bias[part], tokens, piece.T)[0]
             else:
-                torch.addmm(epilogue.bias[part], columns.T, piece.T, out=C[part].T)
+                torch.addmm(epilogue.bias[part], tokens, piece.T, out=C[part].T)
     if epilogue.relu:
         C.relu_()
 

@@ -24,14 +24,18 @@ Option = Callable[[Callable], Callable]
 
 
 def _list_of(kind: type) -> Callable:
-    """Reads "8,16" as [8, 16]."""
+    """Reads "8,16" as [8, 16]; an empty text only where that is the default."""
+    wanted = {int: "whole numbers", float: "numbers", str: "names"}[kind]
 
     def read(ctx: click.Context, option: click.Parameter, text: str) -> list:
         try:
-            return [kind(part) for part in text.split(",") if part]
-        except ValueError as error:
-            raise click.BadParameter(f"{text!r}; allowed: {kind.__name__}s, commas between them",
-                                     ctx, option) from error  # fmt: skip
+            found = [kind(part) for part in text.split(",") if part]
+        except ValueError:
+            found = None
+        if found is None or not (found or text == option.default):
+            allowed = f"{text!r}; allowed: {wanted}, commas between them"
+            raise click.BadParameter(allowed, ctx, option)
+        return found
 
     return read
 

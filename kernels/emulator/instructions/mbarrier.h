@@ -26,7 +26,7 @@ struct Mbarrier {
     int clock;                   // shows phases that are over, and one
     bool fenced = false;         // whether bulk copies may use it
     int missing = arrivals;      // arrivals of this phase
-    int64_t bytes = 0;           // that this phase expects, and nothing copies yet; or the opposite, < 0
+    int64_t bytes = 0;           // that this phase expects, and nothing copies yet; < 0: copied too early
     int phase = 0;               // phases that are over
     std::vector<BulkCopy> copies = {};
     Knowledge given = {};        // by those who have arrived

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lab_utils.llm.checkpoint.build_pool import BuildPool
 from lab_utils.llm.checkpoint.skeleton import linear_of, own_copy, set_parameter, skeleton
-from lab_utils.llm.checkpoint.sources import Source
+from lab_utils.llm.checkpoint.sources import Source, check_source
 from lab_utils.llm.model import MATRICES, OPT, Layer
 from lab_utils.llm.parallel import ALONE, Ranks, cut
 from lab_utils.llm.pruning.calibration import Calibration
@@ -39,7 +39,10 @@ def load(
     Raises ValueError for what does not fit, before a weight is read.
     """
     recipe = Recipe() if recipe is None else recipe
+    check_source(source)
     check_recipe(recipe)
+    if not isinstance(ranks, Ranks):
+        raise ValueError(f"ranks={ranks!r:.60}; allowed: Ranks(rank, world)")
     recipe.check(source.config, dtype, tokens, ranks)
     if recipe.statistic == "gradient":
         return prune_model(load(source, device=device, dtype=dtype), recipe, tokens)

@@ -12,7 +12,7 @@ from lab_utils.llm.checkpoint.stored import Stored
 from lab_utils.llm.config import OPTConfig, family, read_object
 from lab_utils.llm.model import OPT
 from lab_utils.llm.parallel import ALONE, Ranks
-from lab_utils.llm.pruning.recipe import Recipe
+from lab_utils.llm.pruning.recipe import Recipe, check_recipe
 
 
 def opened(
@@ -48,6 +48,7 @@ def model_of(
     A stored model is pruned already and has its dtype: of the recipe it takes the format alone, and
     without one stays as it was stored. Raises ValueError where the recipe would prune it.
     """
+    check_recipe(recipe)
     if not isinstance(source, Stored):
         return load(source, recipe, ranks=ranks, device=device, dtype=dtype, tokens=tokens)
     if recipe.target is not None:

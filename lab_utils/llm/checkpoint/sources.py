@@ -22,6 +22,12 @@ class Source(Protocol):
         """The whole tensor of that name, of any float dtype, on any device."""
 
 
+def check_source(source: Source) -> None:
+    """Raise ValueError unless it is one."""
+    if not hasattr(source, "config"):
+        raise ValueError(f"source={source!r:.60}; allowed: HuggingFace(folder), Random(config)")
+
+
 class Random:
     """Weights for timing: normal(0, 0.02) on `device`, biases 0, norms 1; the same for each `seed`.
 

@@ -74,9 +74,10 @@ class Sweep:
         Raises ValueError for impossible arguments before anything is loaded.
         """
         here = torch.device(self.device)
-        if not formats or self.repeats < 1:
-            raise ValueError(
-                f"formats={list(formats)}, repeats={self.repeats}; allowed: 1 or more of each"
+        if not formats:
+            raise ValueError(f"formats={list(formats)}; allowed: one or more")
+        if self.repeats < 1:
+            raise ValueError(f"repeats={self.repeats}; allowed: 1 or more"
             )
         has = min(self.ranks.all_of(device_memory.capacity(here), here))
         fitting = partial(_fitting, wanted=batches, has=has, leave_out=leave_out)

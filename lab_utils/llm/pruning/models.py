@@ -36,6 +36,8 @@ def prune_model(model: OPT, recipe: Recipe, tokens: Tensor | None = None) -> OPT
     matrix is already encoded.
     """
     check_recipe(recipe)
+    if not isinstance(model, OPT):
+        raise ValueError(f"model={model!r:.60}; allowed: OPT, as load(source) gives it")
     recipe.check(model.config, model.dtype, tokens, model.ranks)
     model.check_whole()
     for name in matrix_names(model.config):

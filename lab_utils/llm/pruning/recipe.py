@@ -106,7 +106,7 @@ class Recipe:
 def check_recipe(recipe: Recipe) -> None:
     """Raise ValueError unless it is one."""
     if not isinstance(recipe, Recipe):
-        raise ValueError(f"recipe={recipe!r:.60}; allowed: Recipe(format, target, method, dense)")
+        raise ValueError(f"recipe={recipe!r:.60}; allowed: Recipe(format, target, …)")
 
 
 def check_tokens(config: OPTConfig, tokens: Tensor | None, method: str) -> None:
