@@ -209,7 +209,10 @@ def test_ctrl_c_leaves_a_true_index(fixtures, tmp_path):
         shutil.copy(fixtures / "sleeps.ipynb", notebook)
     command = [sys.executable, "-m", "lab_utils.cli", "run", *notebooks, "--profile", "laptop",
                "-p", f"sign={sign}", "--output", str(tmp_path / "out")]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # Where a shell has put the tests into the background, they and their children ignore Ctrl-C.
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(command, **pipes, **heeding)
     deadline = time.monotonic() + 60
     while not sign.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
