@@ -186,13 +186,13 @@ def _add_published(fig: go.Figure, throughput: pd.DataFrame, speedup: pd.DataFra
         dot = "-dot" if gpus > flash_llm else ""
         marker = {"symbol": f"{symbol}-open{dot}", "size": 11, "color": colour, "line_width": 2}
         name = f"{system}, {gpus} A100" + "s" * (gpus > 1)
-        if of_system.col.eq(2).all():
-            name = f"Flash-LLM over {name}"
+        ratio = f"Flash-LLM over {name}"
+        shown = ratio if of_system.col.eq(2).all() else name
         for number, (col, part) in enumerate(of_system.groupby("col")):
-            fig.add_scatter(x=_places(part), y=part.y, mode="markers", marker=marker, name=name,
-                            legendgroup=name, showlegend=not number, row=1, col=col)  # fmt: skip
-            over = "Flash-LLM over " if col == 2 and "over" not in name else ""
-            fig.data[-1].hovertemplate = f"{over}{name}, batch %{{x}}: %{{y:.4g}}<extra></extra>"
+            fig.add_scatter(x=_places(part), y=part.y, mode="markers", marker=marker, name=shown,
+                            legendgroup=shown, showlegend=not number, row=1, col=col)  # fmt: skip
+            said = name if col == 1 else ratio
+            fig.data[-1].hovertemplate = f"{said}, batch %{{x}}: %{{y:.4g}}<extra></extra>"
 
 
 def _places(rows: pd.DataFrame) -> list[str]:

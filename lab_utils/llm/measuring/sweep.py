@@ -77,8 +77,7 @@ class Sweep:
         if not formats:
             raise ValueError(f"formats={list(formats)}; allowed: one or more")
         if self.repeats < 1:
-            raise ValueError(f"repeats={self.repeats}; allowed: 1 or more"
-            )
+            raise ValueError(f"repeats={self.repeats}; allowed: 1 or more")
         has = min(self.ranks.all_of(device_memory.capacity(here), here))
         fitting = partial(_fitting, wanted=batches, has=has, leave_out=leave_out)
         for format, work in [(format, self._planned(format)) for format in formats]:
