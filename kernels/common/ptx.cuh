@@ -156,22 +156,16 @@ __device__ inline uint32_t ld_shared_halves(Address from) {
     return pair;
 }
 
-// Whether this lane is the one that was chosen; all 32 ask. Other than of `lane == 0`, the compiler knows
-// of it that it is alone, and writes no loop over lanes around what takes uniform registers.
-__device__ inline bool elect() {
-    uint32_t chosen;
-    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 %0, 1, 0, p; }" : "=r"(chosen));
-    return chosen;
-}
-
-// Adds 1 to a counter, whose last value is followed by 0, and says what it was. Relaxed: what a thread
-// has loaded before is in its registers, so that whoever counts later may have that memory overwritten.
-// Nobody's stores can be relied on; acq_rel would wait for all that the thread has under way (MEMBAR).
-__device__ inline uint32_t count_shared(Address at, uint32_t last) {
-    uint32_t before;
-    asm volatile("atom.relaxed.cta.shared::cta.inc.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "r"(at), "r"(last)
+// Adds 1 to a counter, whose last value is followed by 0, and says what it was; 0 where it `counts` not.
+// By a predicate: a branch costs a warp 30 clocks. Relaxed: what a thread has loaded before is in its
+// registers, so that whoever counts later may have that memory overwritten. Nobody's stores can be relied
+// on; acq_rel would wait for all that the thread has under way (MEMBAR).
+__device__ inline uint32_t count_shared(bool counts, Address at, uint32_t last) {
+    uint32_t before = 0;
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0;"
+                 " @p atom.relaxed.cta.shared::cta.inc.u32 %0, [%1], %2; }"
+                 : "+r"(before)
+                 : "r"(at), "r"(last), "r"(uint32_t(counts))
                  : "memory");
     return before;
 }
@@ -239,6 +233,27 @@ __device__ inline void bulk_copy(Address to, const void* from, uint32_t bytes, A
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
         "[%0], [%1], %2, [%3], %4;" ::"r"(to),
+        "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+        : "memory");
+}
+
+// A copy for which its barrier's phase waits, and which is its arrival.
+__device__ inline void lane_bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
+                                      uint64_t policy) {
+    mbarrier_arrive_expect(barrier, bytes);
+    bulk_copy(to, from, bytes, barrier, policy);
+}
+
+// The same of a warp: all 32 lanes ask, one that is elected does it. In one piece, without a branch. And of
+// `lane == 0` the compiler does not know that it is alone: it writes a loop over lanes around what takes
+// uniform registers.
+__device__ inline void warp_bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
+                                      uint64_t policy) {
+    asm volatile(
+        "{ .reg .pred p; elect.sync _|p, 0xffffffff;"
+        " @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%3], %2;"
+        " @p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1], %2, [%3], %4; }" ::"r"(to),
         "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
         : "memory");
 }

@@ -27,11 +27,14 @@ struct WarpRing {
     // number for each lane, since one for all would go to a uniform register, and be waited for at once.
     int next;
 
-    // ld_sparse: a bulk copy of data from `start` to `end` into a stage.
-    __device__ void ld_sparse(Address stage, Address barrier, int start, int end) {
+    // ld_sparse: a bulk copy of data from `start` to `end` into a stage, by this lane or, where all ask, by
+    // one of them.
+    __device__ void ld_sparse(Address stage, Address barrier, int start, int end, bool all) const {
+        Address to = stage + in_line(start);
+        auto* from = p.data() + int64_t(start) * 16;
         uint32_t bytes = (end - start) * 16;
-        mbarrier_arrive_expect(barrier, bytes);
-        bulk_copy(stage + in_line(start), p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
+        if (all) warp_bulk_copy(to, from, bytes, barrier, evict_first());
+        else lane_bulk_copy(to, from, bytes, barrier, evict_first());
     }
 
     __device__ static int in_line(int start) { return start * 16 % LINE; }
@@ -46,7 +49,7 @@ struct WarpRing {
         int mine = WarpShare::STARTS + min(lane, p.stages);
         int start = share[mine], end = share[mine + 1];
         if (lane >= from && lane < to && end > start)
-            ld_sparse(stages + lane * p.stage_bytes, barriers + 8 * lane, start, end);
+            ld_sparse(stages + lane * p.stage_bytes, barriers + 8 * lane, start, end, false);
         next = share[WarpShare::STARTS + p.stages + lane % 2];
     }
 
@@ -57,7 +60,7 @@ struct WarpRing {
         int copied = chunk + (p.stages - 1) * COPY;
         if (copied < last) {
             int start = __shfl_sync(~0u, next, 0), end = __shfl_sync(~0u, next, 1);
-            if (elect()) ld_sparse(stage, barrier, start, end);
+            ld_sparse(stage, barrier, start, end, true);
             next = __ldg(p.chunk_start() + min(copied + (1 + lane % 2) * COPY, last));
         }
     }

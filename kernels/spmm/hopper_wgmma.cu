@@ -153,10 +153,24 @@ struct WgmmaKernel {
         for (int i = 0; i < BLOCK_N / 8; i++) to.store(sum[i]), to.next_eight();
     }
 
+    // One lane makes its warp's; then all may use them.
+    __device__ void begin_mbarriers() const {
+        if (lane == 0) {
+            sparse.make_barriers(), dense.make_barrier();
+            mbarrier_init_fence();
+        }
+        __syncwarp();
+    }
+
     __device__ void run() {
-        sparse.fill();
+        begin_mbarriers();
+        sparse.begin();
+        sparse.fill(0, 1);
+        auto first = dense.first();
         wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
-        dense.fill();
+        dense.fill(first);
+        sparse.fill(1, p.stages);
+        sparse.filled();
         __syncthreads();
         const int32_t* mine = p.first_segment + blockIdx.x;
         for (int segment = __ldg(mine); segment < __ldg(mine + 1); segment++) {

@@ -60,7 +60,8 @@ struct DenseTile {
     static constexpr int ROW_BYTES = PART * 2, PART_BYTES = ROWS * ROW_BYTES;
     static constexpr int BYTES = PART_BYTES * (WIDTH / PART), EIGHTS = WIDTH / 8;
     // Sixteen bytes of row k, columns 8 i to 8 i + 7 of a part, lie where number i ^ this would.
-    __host__ __device__ static constexpr int swizzle(int k) { return PART == 64 ? k % 8 : k / 2 % 4; }
+    template <class Int>
+    __host__ __device__ static constexpr Int swizzle(Int k) { return PART == 64 ? k % 8 : k / 2 % 4; }
     // Of row k, columns 8 i to 8 i + 7.
     __host__ __device__ static constexpr int offset(int k, int i) {
         constexpr int IN_PART = PART / 8;

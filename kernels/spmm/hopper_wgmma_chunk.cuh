@@ -55,14 +55,13 @@ struct EntryStep {
     Address row;  // of B', that the lane reads for ldmatrix
 
     __device__ __forceinline__ void load(Address entries, Address tile, int lane) {
-        lane = anew(lane);
-        int g = lane / 4, place = lane % 8;
-        auto of_row = [](uint32_t entry, int row) { return int(entry >> 24) == row ? entry & 0xffff : 0; };
-        uint2 two = ld_shared_v2(entries + lane % 4 * 8);
+        uint32_t own = anew(lane), g = own / 4, place = own % 8;  // signed / and % take three instructions
+        auto of_row = [](uint32_t entry, uint32_t row) { return entry >> 24 == row ? entry & 0xffff : 0; };
+        uint2 two = ld_shared_v2(entries + own % 4 * 8);
         uint32_t mine = ld_shared(entries + place * 4);
         a[0] = of_row(two.x, g) | of_row(two.y, g) << 16;
         a[1] = of_row(two.x, g + 8) | of_row(two.y, g + 8) << 16;
-        row = tile + ((lane / 8 ^ Tile::swizzle(place)) << 4) + (mine >> 16 & 255) * Tile::ROW_BYTES;
+        row = tile + ((own / 8 ^ Tile::swizzle(place)) << 4) + (mine >> 16 & 255) * Tile::ROW_BYTES;
     }
     __device__ __forceinline__ void add_to(float (&sum)[BLOCK_N / 8][4]) const {
 #pragma unroll

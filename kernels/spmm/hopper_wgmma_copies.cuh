@@ -15,16 +15,6 @@ static_assert(NEXT_TILES + MOST_TILES * 16 <= RING_BARRIERS);
 static_assert(RING_BARRIERS + MOST_STAGES * MOST_WARPS * 8 <= SEGMENTS);
 static_assert(SEGMENTS + MOST_WARPS * 4 <= DENSE_TILES);
 
-// One lane makes a warp's mbarriers, each for one arrival; then all of its lanes may use them.
-__device__ __forceinline__ void begin_mbarriers(Address first, int count, int lane) {
-    if (lane == 0) {
-#pragma unroll 1
-        for (int i = 0; i < count; i++) mbarrier_init(first + 8 * i, 1);
-        mbarrier_init_fence();
-    }
-    __syncwarp();
-}
-
 // The tiles of B', as one warp sees them.
 template <int BLOCK_N>
 struct DenseRing {
@@ -50,15 +40,20 @@ struct DenseRing {
                   evict_last());
     }
 
-    // The first tiles, each by a lane of the first warp.
-    __device__ void fill() {
-        if (warp) return;
-        begin_mbarriers(memory, p.tile_slots, lane);
-        if (lane >= p.tile_slots) return;
-        st_shared(memory + LEFT + 4 * lane, 0);
+    // One lane of each of the first warps begins with a tile, and knows which before B' can be read.
+    __device__ bool begins() const { return lane == 0 && warp < p.tile_slots; }
+    __device__ void make_barrier() const {
+        if (!begins()) return;
+        mbarrier_init(memory + 8 * warp, 1);
+        st_shared(memory + LEFT + 4 * warp, 0);
+    }
+    __device__ Tiles first() const {
         Tiles mine(p, 0);
-        mine.skip(p, 0, lane);
-        ld_next(lane, mine);
+        mine.skip(p, 0, min(warp, p.tile_slots));
+        return mine;
+    }
+    __device__ void fill(const Tiles& first) const {
+        if (begins()) ld_next(warp, first);
     }
     // The tile, if there is one. What comes after it is stored before the mbarrier knows of the copy: for
     // whoever will have waited for it.
@@ -79,7 +74,7 @@ struct DenseRing {
 
     // This warp has read the tile, and synchronised since. How many had before, lane 0 learns.
     __device__ uint32_t leave(int slot) const {
-        return lane ? 0 : count_shared(memory + LEFT + 4 * slot, WARPS - 1);
+        return count_shared(lane == 0, memory + LEFT + 4 * slot, WARPS - 1);
     }
     // The last one to leave fetches another tile, for all.
     __device__ void refill(int slot, uint32_t left_before) const {
@@ -122,36 +117,49 @@ struct SparseRing {
         if (!chunks.more()) return;
         start = __ldg(p.chunk_start() + chunks.at), end = __ldg(p.chunk_start() + chunks.at + 1);
     }
+    // The chunk after that: of the same segment it begins where the one before ends.
+    __device__ void next() {
+        if (++chunks.at == chunks.last) chunks.open_next(p, strip), locate(chunks, start, end);
+        else start = end, end = __ldg(p.chunk_start() + chunks.at + 1);
+    }
     // How far into a stage a chunk lies, in 16 bytes: so that its lines of global memory stay lines, if the
     // stage has room for that.
     __device__ uint32_t into(Address stage, uint32_t start, uint32_t end) const {
         return min((start - stage / 16) % (LINE / 16), uint32_t(p.stage_bytes) / 16 - (end - start));
     }
-    // ld_sparse: a bulk copy of a chunk.
-    __device__ void ld_sparse(Address to, Address barrier, uint32_t start, uint32_t end) const {
+    // ld_sparse: a bulk copy of a chunk, by this lane or, where all ask, by one of them.
+    __device__ void ld_sparse(Address to, Address barrier, uint32_t start, uint32_t end, bool all) const {
+        auto* from = p.data() + int64_t(start) * 16;
         uint32_t bytes = (end - start) * 16;
-        mbarrier_arrive_expect(barrier, bytes);
-        bulk_copy(to, p.data() + int64_t(start) * 16, bytes, barrier, evict_first());
+        if (all) warp_bulk_copy(to, from, bytes, barrier, evict_first());
+        else lane_bulk_copy(to, from, bytes, barrier, evict_first());
     }
 
-    // Every stage by a lane of its own.
-    __device__ void fill() {
+    __device__ void make_barriers() const {
+#pragma unroll 1
+        for (int i = 0; i < p.stages; i++) mbarrier_init(barrier + 8 * i, 1);
+    }
+    // Every stage's first copy is a lane's: where it begins and ends, then copies `from` to `to`, then what
+    // comes behind them. Copies of whole rings at once would be in the way of what others begin with.
+    __device__ void begin() {
         Chunks its = chunks;
-        its.skip(p, strip, lane);
-        begin_mbarriers(barrier, p.stages, lane);
-        if (lane < p.stages && its.more()) {
-            uint32_t start, end;
-            locate(its, start, end);
-            Address mine = stage + lane * p.stage_bytes;
-            uint32_t line = into(mine, start, end);
-            lines = line << IN_LINE * lane;
-            ld_sparse(mine + line * 16, barrier + 8 * lane, start, end);
-        }
+        its.skip(p, strip, min(lane, p.stages));
+        if (lane < p.stages) locate(its, start, end);
+        if (has_copy()) lines = into(stage_of(lane), start, end) << IN_LINE * lane;
         for (int other = 4; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
         lines = __shfl_sync(~0u, lines, 0);
+    }
+    __device__ void fill(int from, int to) const {
+        if (!has_copy() || lane < from || lane >= to) return;
+        Address to_stage = stage_of(lane) + into(stage_of(lane), start, end) * 16;
+        ld_sparse(to_stage, barrier + 8 * lane, start, end, false);
+    }
+    __device__ void filled() {
         chunks.skip(p, strip, p.stages);
         locate(chunks, start, end);
     }
+    __device__ bool has_copy() const { return start < end; }
+    __device__ Address stage_of(int i) const { return stage + i * p.stage_bytes; }
 
     // Until the chunk that is read next is there.
     __device__ void wait() const { mbarrier_wait(barrier, parity); }
@@ -164,9 +172,8 @@ struct SparseRing {
         if (chunks.more()) {
             uint32_t line = into(stage, start, end);
             lines |= line << IN_LINE * (p.stages - 1);
-            if (elect()) ld_sparse(stage + line * 16, barrier, start, end);
-            chunks.next(p, strip);
-            locate(chunks, start, end);
+            ld_sparse(stage + line * 16, barrier, start, end, true);
+            next();
         }
         stage += p.stage_bytes, barrier += 8;
         if (--stages_left) return;

@@ -30,9 +30,10 @@ struct Walk {
             return;
         }
     }
+    __device__ void open_next(const WgmmaProblem& p, int strip) { segment++, open(p, strip); }
     __device__ void next(const WgmmaProblem& p, int strip, int step = 1) {
         at = min(at + step, last);
-        if (at == last) segment++, open(p, strip);
+        if (at == last) open_next(p, strip);
     }
     __device__ void skip(const WgmmaProblem& p, int strip, int times) {
         while (times > 0 && more()) {

@@ -171,12 +171,20 @@ inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address addr
     simt::note({simt::Op::bulk_copy, site, {at, bytes}, {int64_t(from), bytes}});
 }
 
-inline bool elect(simt::Site site = simt::here()) {
+inline void lane_bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
+                           uint64_t policy, simt::Site site = simt::here()) {
+    mbarrier_arrive_expect(barrier, bytes, site);
+    bulk_copy(to, from, bytes, barrier, policy, site);
+}
+inline void warp_bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
+                           uint64_t policy, simt::Site site = simt::here()) {
     simt::meet(site, ~0u, nullptr, [](const simt::Party&) { return std::string(); });
-    return simt::Block::lane->lane == 0;
+    if (simt::Block::lane->lane == 0) lane_bulk_copy(to, from, bytes, barrier, policy, site);
 }
 
-inline uint32_t count_shared(Address address, uint32_t last, simt::Site site = simt::here()) {
+inline uint32_t count_shared(bool counts, Address address, uint32_t last,
+                             simt::Site site = simt::here()) {
+    if (!counts) return 0;
     auto* counter = simt::shared_at<uint32_t>(address);
     int64_t at = change_shared(counter, sizeof *counter, site);
     simt::Knowledge& given = simt::Block::current->states.of<simt::Counters>().given[at];
