@@ -50,10 +50,10 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE
         with exact_sums():
             if epilogue.bias is None:
                 torch.mm(piece, columns, out=C[part])
-            elif N == 1:
-                C[part, 0] = torch.addmm(epilogue.bias[part], tokens, piece.T)[0]
-            else:
+            elif C[part].T.is_contiguous() and N > 1:
                 torch.addmm(epilogue.bias[part], tokens, piece.T, out=C[part].T)
+            else:  # into rows of a larger C cuBLAS adds to a bias that was copied there, and rounds twice
+                C[part].T.copy_(torch.addmm(epilogue.bias[part], tokens, piece.T)[:N])
     if epilogue.relu:
         C.relu_()
 
