@@ -11,7 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from lab_utils.llm.checkpoint.build_pool import BuildPool
-from lab_utils.llm.checkpoint.skeleton import linear_of, own_copy, set_parameter, skeleton
+from lab_utils.llm.checkpoint.skeleton import (
+    check_place,
+    linear_of,
+    own_copy,
+    set_parameter,
+    skeleton,
+)
 from lab_utils.llm.checkpoint.sources import Source, check_source
 from lab_utils.llm.model import MATRICES, OPT, Layer
 from lab_utils.llm.parallel import ALONE, Ranks, cut
@@ -40,6 +46,7 @@ def load(
     """
     recipe = Recipe() if recipe is None else recipe
     check_source(source)
+    check_place(device, dtype)
     check_recipe(recipe)
     if not isinstance(ranks, Ranks):
         raise ValueError(f"ranks={ranks!r:.60}; allowed: Ranks(rank, world)")

@@ -14,6 +14,20 @@ DTYPES = {  # of weights in files
 }
 
 
+def check_place(device: torch.device | str, dtype: torch.dtype) -> None:
+    """Raise ValueError unless weights can be on `device`, and of `dtype`."""
+    if dtype not in DTYPES.values():
+        raise ValueError(f"dtype={dtype!r:.60}; allowed: {', '.join(map(str, DTYPES.values()))}")
+    places = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    try:
+        place = torch.device(device)
+    except (RuntimeError, TypeError):  # torch knows no such device
+        place = torch.device("meta")
+    name = f"cuda:{place.index or 0}" if place.type == "cuda" else place.type
+    if name not in places:
+        raise ValueError(f"device={str(device)!r:.60}; allowed here: {', '.join(places)}")
+
+
 def skeleton(config: OPTConfig, origin: str, ranks: Ranks, dtype: torch.dtype) -> OPT:
     """The model without memory (device "meta") for its weights, which come from `origin`."""
     model = OPT(config, ranks, device="meta", dtype=dtype).eval().requires_grad_(False)

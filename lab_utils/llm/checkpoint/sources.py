@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from lab_utils.llm.checkpoint.skeleton import shapes
+from lab_utils.llm.checkpoint.skeleton import check_place, shapes
 from lab_utils.llm.config import OPTConfig
 
 DEVIATION = 0.02  # of random weights, as OPT was initialised
@@ -24,7 +24,7 @@ class Source(Protocol):
 
 def check_source(source: Source) -> None:
     """Raise ValueError unless it is one."""
-    if not hasattr(source, "config"):
+    if not (hasattr(source, "config") and hasattr(source, "read")):
         raise ValueError(f"source={source!r:.60}; allowed: HuggingFace(folder), Random(config)")
 
 
@@ -44,6 +44,7 @@ class Random:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float16,
     ):
+        check_place(device, dtype)
         self.config, self.seed = config, seed
         self._place, self._shapes = {"device": device, "dtype": dtype}, shapes(config)
 

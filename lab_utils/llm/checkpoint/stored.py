@@ -7,7 +7,14 @@ from torch import Tensor, nn
 
 from lab_utils.formats import FORMATS, encode, storage
 from lab_utils.llm.checkpoint.layout import FORMAT, TOP, VERSION, Index, expected, file_of
-from lab_utils.llm.checkpoint.skeleton import DTYPES, linear_of, own_copy, set_parameter, skeleton
+from lab_utils.llm.checkpoint.skeleton import (
+    DTYPES,
+    check_place,
+    linear_of,
+    own_copy,
+    set_parameter,
+    skeleton,
+)
 from lab_utils.llm.config import OPTConfig, read_object
 from lab_utils.llm.model import OPT
 from lab_utils.llm.parallel import ALONE, Ranks, cut
@@ -57,6 +64,7 @@ class Stored:
         encoded each for itself; so is the whole where `format` is not the one it was stored in.
         Raises ValueError for a damaged file, and for an unknown `format`.
         """
+        check_place(device, self.dtype)
         if format is not None:
             check_format(format)
         model = skeleton(self.config, self.origin, ranks, self.dtype)
