@@ -20,6 +20,7 @@ FAULTS = {
     "read_after_arriving": "warp 1, lane 0: store of 4 bytes at shared address 1024: "
     "a race: read by warp 0, lane 0 at bulk.cu:",
     "filled_by_the_first": f"warp 1, lane 0: load of 4 bytes at shared address 1152: {COPY}",
+    "asked_for_several": "warp 0: lane 16 asks for another copy than lane 0",
     "too_many_arrivals": "warp 0, lane 1: arrives at the mbarrier at shared address 0 once more "
     "than the 1 arrivals of a phase",
     "no_mbarrier": "warp 0, lane 0: no mbarrier has been made at shared address 8",
@@ -122,13 +123,18 @@ def test_lanes_tell_their_warp_of_a_phase(machine) -> None:
     assert torch.equal(C[:32], A[:32])
 
 
-def test_one_lane_is_chosen_and_counters_begin_again(machine) -> None:
+def test_counters_begin_again_and_count_who_counts(machine) -> None:
     A, C = operands()
-    launch(machine, "chosen_and_counted", A, C, K=4)
-    assert C[:64].view(2, 32).sum(1).tolist() == [1, 1]
-    assert C[64:128].bincount().tolist() == [13, 13, 13, 13, 12]
+    launch(machine, "counted", A, C, K=4)
+    assert C[:64:2].bincount().tolist() == [7, 7, 6, 6, 6] and not C[1:64:2].any()
 
 
-def test_all_lanes_ask_who_is_chosen(machine) -> None:
-    told = fault(machine, "chosen_among_some")
-    assert f"bulk.cu:{line('chosen_among_some')}" in told and "lanes 16-31" in told, told
+def test_one_lane_copies_for_a_warp(machine) -> None:
+    A, C = operands()
+    launch(machine, "copied_by_a_warp", A, C)
+    assert torch.equal(C[:64], A[:64])
+
+
+def test_all_lanes_ask_for_their_warps_copy(machine) -> None:
+    told = fault(machine, "asked_by_some")
+    assert f"bulk.cu:{line('asked_by_some')}" in told and "lanes 16-31" in told, told

@@ -62,6 +62,17 @@ struct HopperProblem : Problem {
     __host__ __device__ const int32_t* first_chunk() const { return static_cast<const int32_t*>(A[2]); }
 };
 
+// ld_sparse: a bulk copy of A's bytes from `start` to `end`, numbers of 16, by this lane or, for a WARP that
+// asks, by one of its lanes.
+template <bool WARP>
+__device__ __forceinline__ void ld_sparse(Address to, const uint8_t* data, int start, int end,
+                                          Address barrier) {
+    const uint8_t* from = data + int64_t(start) * 16;
+    uint32_t bytes = (end - start) * 16;
+    if (WARP) warp_bulk_copy(to, from, bytes, barrier, evict_first());
+    else lane_bulk_copy(to, from, bytes, barrier, evict_first());
+}
+
 __host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b) * b; }
 
 // Warps of a block: as many as have registers for their sums.

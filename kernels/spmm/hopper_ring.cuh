@@ -27,16 +27,6 @@ struct WarpRing {
     // number for each lane, since one for all would go to a uniform register, and be waited for at once.
     int next;
 
-    // ld_sparse: a bulk copy of data from `start` to `end` into a stage, by this lane or, where all ask, by
-    // one of them.
-    __device__ void ld_sparse(Address stage, Address barrier, int start, int end, bool all) const {
-        Address to = stage + in_line(start);
-        auto* from = p.data() + int64_t(start) * 16;
-        uint32_t bytes = (end - start) * 16;
-        if (all) warp_bulk_copy(to, from, bytes, barrier, evict_first());
-        else lane_bulk_copy(to, from, bytes, barrier, evict_first());
-    }
-
     __device__ static int in_line(int start) { return start * 16 % LINE; }
 
     __device__ void begin() {
@@ -48,8 +38,10 @@ struct WarpRing {
     __device__ void fill(const ShareNumbers& share, int from, int to) {
         int mine = WarpShare::STARTS + min(lane, p.stages);
         int start = share[mine], end = share[mine + 1];
-        if (lane >= from && lane < to && end > start)
-            ld_sparse(stages + lane * p.stage_bytes, barriers + 8 * lane, start, end, false);
+        if (lane >= from && lane < to && end > start) {
+            Address stage = stages + lane * p.stage_bytes;
+            ld_sparse<false>(stage + in_line(start), p.data(), start, end, barriers + 8 * lane);
+        }
         next = share[WarpShare::STARTS + p.stages + lane % 2];
     }
 
@@ -60,7 +52,7 @@ struct WarpRing {
         int copied = chunk + (p.stages - 1) * COPY;
         if (copied < last) {
             int start = __shfl_sync(~0u, next, 0), end = __shfl_sync(~0u, next, 1);
-            ld_sparse(stage, barrier, start, end, true);
+            ld_sparse<true>(stage + in_line(start), p.data(), start, end, barrier);
             next = __ldg(p.chunk_start() + min(copied + (1 + lane % 2) * COPY, last));
         }
     }

@@ -45,11 +45,11 @@ struct DenseRing {
     __device__ void make_barrier() const {
         if (!begins()) return;
         mbarrier_init(memory + 8 * warp, 1);
-        st_shared(memory + LEFT + 4 * warp, 0);
+        st_shared(memory + LEFT + 4 * warp, 0);  // nobody has left it
     }
     __device__ Tiles first() const {
         Tiles mine(p, 0);
-        mine.skip(p, 0, min(warp, p.tile_slots));
+        mine.skip(p, 0, min(warp, p.tile_slots));  // of warps without one, nobody reads it
         return mine;
     }
     __device__ void fill(const Tiles& first) const {
@@ -127,14 +127,6 @@ struct SparseRing {
     __device__ uint32_t into(Address stage, uint32_t start, uint32_t end) const {
         return min((start - stage / 16) % (LINE / 16), uint32_t(p.stage_bytes) / 16 - (end - start));
     }
-    // ld_sparse: a bulk copy of a chunk, by this lane or, where all ask, by one of them.
-    __device__ void ld_sparse(Address to, Address barrier, uint32_t start, uint32_t end, bool all) const {
-        auto* from = p.data() + int64_t(start) * 16;
-        uint32_t bytes = (end - start) * 16;
-        if (all) warp_bulk_copy(to, from, bytes, barrier, evict_first());
-        else lane_bulk_copy(to, from, bytes, barrier, evict_first());
-    }
-
     __device__ void make_barriers() const {
 #pragma unroll 1
         for (int i = 0; i < p.stages; i++) mbarrier_init(barrier + 8 * i, 1);
@@ -152,12 +144,13 @@ struct SparseRing {
     __device__ void fill(int from, int to) const {
         if (!has_copy() || lane < from || lane >= to) return;
         Address to_stage = stage_of(lane) + into(stage_of(lane), start, end) * 16;
-        ld_sparse(to_stage, barrier + 8 * lane, start, end, false);
+        ld_sparse<false>(to_stage, p.data(), start, end, barrier + 8 * lane);
     }
     __device__ void filled() {
         chunks.skip(p, strip, p.stages);
         locate(chunks, start, end);
     }
+    // Until they are filled.
     __device__ bool has_copy() const { return start < end; }
     __device__ Address stage_of(int i) const { return stage + i * p.stage_bytes; }
 
@@ -172,7 +165,7 @@ struct SparseRing {
         if (chunks.more()) {
             uint32_t line = into(stage, start, end);
             lines |= line << IN_LINE * (p.stages - 1);
-            ld_sparse(stage + line * 16, barrier, start, end, true);
+            ld_sparse<true>(stage + line * 16, p.data(), start, end, barrier);
             next();
         }
         stage += p.stage_bytes, barrier += 8;

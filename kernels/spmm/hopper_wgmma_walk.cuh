@@ -31,14 +31,11 @@ struct Walk {
         }
     }
     __device__ void open_next(const WgmmaProblem& p, int strip) { segment++, open(p, strip); }
-    __device__ void next(const WgmmaProblem& p, int strip, int step = 1) {
-        at = min(at + step, last);
-        if (at == last) open_next(p, strip);
-    }
     __device__ void skip(const WgmmaProblem& p, int strip, int times) {
         while (times > 0 && more()) {
             int here = min(times, last - at);
-            times -= here, next(p, strip, here);
+            times -= here, at += here;
+            if (at == last) open_next(p, strip);
         }
     }
 };

@@ -80,27 +80,42 @@ __global__ void filled_by_the_last(const __grid_constant__ Problem p) {
         mbarrier_wait(barrier, turn % 2);
         sum += int(ld_shared(buffer + 4 * i));
         __syncwarp();
-        if (i % 32 == 0 && count_shared(barrier + 8, 1) == 1 && turn + 1 < p.M)
+        if (count_shared(i % 32 == 0, barrier + 8, 1) == 1 && turn + 1 < p.M)
             copy(buffer, A + 64 * (turn + 1), 256, barrier);
     }
     st_global(C + i, sum);
 }
 
-// C = whether a lane was chosen, and what it counted: up to K, and from 0 again.
-__global__ void chosen_and_counted(const __grid_constant__ Problem p) {
+// C = what threads counted: up to K, and from 0 again; those of odd numbers do not.
+__global__ void counted(const __grid_constant__ Problem p) {
     BULK
     if (i == 0) st_shared(barrier, 0);
     __syncthreads();
-    st_global(C + i, int(elect()));
-    st_global(C + 64 + i, int(count_shared(barrier, p.K)));
+    st_global(C + i, int(count_shared(i % 2 == 0, barrier, p.K)));
+}
+
+// All lanes of a warp ask for a copy, and one arrives and copies.
+__global__ void copied_by_a_warp(const __grid_constant__ Problem p) {
+    BULK
+    make(barrier, 2);
+    warp_bulk_copy(buffer + i / 32 * 128, A + i / 32 * 32, 128, barrier, evict_first());
+    mbarrier_wait(barrier, 0);
+    st_global(C + i, int(ld_shared(buffer + 4 * i)));
 }
 
 // --- wrong ---
 
-__global__ void chosen_among_some(const __grid_constant__ Problem p) {
+__global__ void asked_by_some(const __grid_constant__ Problem p) {
     BULK
-    if (i < 16) elect();  // here
+    make(barrier);
+    if (i < 16) warp_bulk_copy(buffer, A, 128, barrier, evict_first());  // here
     __syncthreads();
+}
+
+__global__ void asked_for_several(const __grid_constant__ Problem p) {
+    BULK
+    make(barrier);
+    if (i < 32) warp_bulk_copy(buffer, A + i / 16 * 32, 128, barrier, evict_first());  // here
 }
 
 __global__ void no_wait(const __grid_constant__ Problem p) {
@@ -135,7 +150,7 @@ __global__ void filled_by_the_first(const __grid_constant__ Problem p) {
     mbarrier_wait(barrier, 0);
     ld_shared(buffer + 4 * i);  // here
     __syncwarp();
-    if (i % 32 == 0 && count_shared(barrier + 8, 1) == 0) copy(buffer, A, 256, barrier);
+    if (i % 32 == 0 && count_shared(true, barrier + 8, 1) == 0) copy(buffer, A, 256, barrier);
 }
 
 __global__ void store_into_a_copy(const __grid_constant__ Problem p) {
@@ -308,8 +323,10 @@ BULK_PROBE(refilled)
 BULK_PROBE(producer_and_consumer)
 BULK_PROBE(told_by_the_warp)
 BULK_PROBE(filled_by_the_last)
-BULK_PROBE(chosen_and_counted)
-BULK_PROBE(chosen_among_some)
+BULK_PROBE(counted)
+BULK_PROBE(copied_by_a_warp)
+BULK_PROBE(asked_by_some)
+BULK_PROBE(asked_for_several)
 BULK_PROBE(no_wait)
 BULK_PROBE(wait_for_the_phase_before)
 BULK_PROBE(one_lane_waits)

@@ -1,6 +1,7 @@
 // mbarriers and the bulk copies that they count. Accesses to an mbarrier are atomic: they race with all
 // that is not one. What a lane has done before it arrives, it passes on to those who wait.
 #pragma once
+#include <tuple>
 #include <cstdlib>
 #include <list>
 #include <map>
@@ -178,7 +179,14 @@ inline void lane_bulk_copy(Address to, const void* from, uint32_t bytes, Address
 }
 inline void warp_bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
                            uint64_t policy, simt::Site site = simt::here()) {
-    simt::meet(site, ~0u, nullptr, [](const simt::Party&) { return std::string(); });
+    using Asked = std::tuple<Address, const void*, uint32_t, Address>;  // any lane may be elected
+    Asked mine = {to, from, bytes, barrier};
+    simt::meet(site, ~0u, &mine, [](const simt::Party& all) {
+        for (int i = 1; i < 32; i++)
+            if (all.of<Asked>(i) != all.of<Asked>(0))
+                return "lane " + std::to_string(i) + " asks for another copy than lane 0";
+        return std::string();
+    });
     if (simt::Block::lane->lane == 0) lane_bulk_copy(to, from, bytes, barrier, policy, site);
 }
 
