@@ -52,7 +52,7 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE
                 torch.mm(piece, columns, out=C[part])
             elif C[part].T.is_contiguous() and N > 1:
                 torch.addmm(epilogue.bias[part], tokens, piece.T, out=C[part].T)
-            else:  # one token; or some rows of C, into which torch's product with a bias rounds twice
+            else:  # one token, or some rows of C: into them torch adds a bias and rounds twice
                 C[part].T.copy_(torch.addmm(epilogue.bias[part], tokens, piece.T)[:N])
     if epilogue.relu:
         C.relu_()
