@@ -209,6 +209,20 @@ def test_a_sweep_is_of_a_source_and_a_target() -> None:
         Sweep("OPT-125M")
     with pytest.raises(ValueError, match=r"target=0.5; allowed: None, or pruning.Target\("):
         Sweep(Random(opt_models.config()), 0.5)
+    with pytest.raises(ValueError, match="device='tpu'; allowed here: cpu"):
+        Sweep(Random(opt_models.config()), device="tpu")
+
+
+@pytest.mark.parametrize(
+    ("formats", "repeats", "said"),
+    [
+        ([], 1, r"formats=\[\]; allowed: one or more"),
+        (["dense"], 0, "repeats=0; allowed: 1 or more"),
+    ],
+)
+def test_a_sweep_measures_something(formats, repeats, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        next(Sweep(Random(opt_models.config()), repeats=repeats).rows(formats))
 
 
 def test_the_command_succeeds_where_something_fits(tmp_path, monkeypatch) -> None:

@@ -6,7 +6,8 @@ import pytest
 import torch
 from opt_models import config, random_model
 
-from lab_utils.llm.checkpoint import Random, Stored, load, save
+from lab_utils.llm.checkpoint import Random, Stored, convert, load, save
+from lab_utils.llm.pruning import Recipe
 
 GPUS = torch.cuda.device_count()
 PLACES = ", ".join(["cpu", *(f"cuda:{i}" for i in range(GPUS))])
@@ -26,9 +27,12 @@ class Unreadable(Random):
 
 
 @pytest.mark.parametrize(("place", "said"), DEVICES + DTYPES)
-def test_where_and_how_weights_cannot_be(place, said) -> None:
+def test_where_and_how_weights_cannot_be(tmp_path, place, said) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
         load(Unreadable(config()), **place)
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        convert(Unreadable(config()), tmp_path / "new", Recipe(), **place)
+    assert not any(tmp_path.iterdir())
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
         Random(config(), **place)
 

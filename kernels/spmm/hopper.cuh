@@ -62,7 +62,7 @@ struct HopperProblem : Problem {
     __host__ __device__ const int32_t* first_chunk() const { return static_cast<const int32_t*>(A[2]); }
 };
 
-// ld_sparse: a bulk copy of A's bytes from `start` to `end`, numbers of 16, by this lane or, for a WARP that
+// ld_sparse: a bulk copy of A's data from `start` to `end`, in 16 bytes, by this lane or, where a whole WARP
 // asks, by one of its lanes.
 template <bool WARP>
 __device__ __forceinline__ void ld_sparse(Address to, const uint8_t* data, int start, int end,

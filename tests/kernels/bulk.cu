@@ -21,8 +21,7 @@ __device__ void make(Address barrier, int arrivals = 1) {
 }
 
 __device__ void copy(Address to, const void* from, uint32_t bytes, Address barrier) {
-    mbarrier_arrive_expect(barrier, bytes);
-    bulk_copy(to, from, bytes, barrier, evict_first());
+    lane_bulk_copy(to, from, bytes, barrier, evict_first());
 }
 
 // --- right ---

@@ -1,10 +1,10 @@
 // mbarriers and the bulk copies that they count. Accesses to an mbarrier are atomic: they race with all
 // that is not one. What a lane has done before it arrives, it passes on to those who wait.
 #pragma once
-#include <tuple>
 #include <cstdlib>
 #include <list>
 #include <map>
+#include <tuple>
 
 #include "shared.h"
 

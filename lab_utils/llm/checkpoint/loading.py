@@ -45,18 +45,30 @@ def load(
     Raises ValueError for what does not fit, before a weight is read.
     """
     recipe = Recipe() if recipe is None else recipe
-    check_source(source)
-    check_place(device, dtype)
-    check_recipe(recipe)
-    if not isinstance(ranks, Ranks):
-        raise ValueError(f"ranks={ranks!r:.60}; allowed: Ranks(rank, world)")
-    recipe.check(source.config, dtype, tokens, ranks)
+    check_arguments(source, recipe, ranks, device, dtype, tokens)
     if recipe.statistic == "gradient":
         return prune_model(load(source, device=device, dtype=dtype), recipe, tokens)
     model = skeleton(source.config, source.origin, ranks, dtype)
     for _ in placed(model, source, recipe, device, tokens):
         pass
     return model
+
+
+def check_arguments(
+    source: Source,
+    recipe: Recipe,
+    ranks: Ranks,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    tokens: Tensor | None,
+) -> None:
+    """Raise ValueError unless `load` can do with these, as far as is known without the weights."""
+    check_source(source)
+    check_place(device, dtype)
+    check_recipe(recipe)
+    if not isinstance(ranks, Ranks):
+        raise ValueError(f"ranks={ranks!r:.60}; allowed: Ranks(rank, world)")
+    recipe.check(source.config, dtype, tokens, ranks)
 
 
 def placed(

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from lab_utils.formats import storage
 from lab_utils.llm.checkpoint.layout import FORMAT, TOP, VERSION, Index, entries_of, file_of
-from lab_utils.llm.checkpoint.loading import load, placed
+from lab_utils.llm.checkpoint.loading import check_arguments, load, placed
 from lab_utils.llm.checkpoint.skeleton import skeleton
-from lab_utils.llm.checkpoint.sources import Source, check_source
+from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.model import OPT, Layer
 from lab_utils.llm.parallel import ALONE
-from lab_utils.llm.pruning.recipe import Recipe, check_recipe
+from lab_utils.llm.pruning.recipe import Recipe
 
 
 def save(model: OPT, folder: str | Path) -> None:
@@ -49,9 +49,7 @@ def convert(
     holds the model, as there). Arguments as of `load`, errors as of `load` and `save`.
     """
     _check_new(Path(folder))
-    check_source(source)
-    check_recipe(recipe)
-    recipe.check(source.config, dtype, tokens, ALONE)
+    check_arguments(source, recipe, ALONE, device, dtype, tokens)
     model = skeleton(source.config, source.origin, ALONE, dtype)
     if recipe.statistic == "gradient":
         layers = _held(model, source, recipe, device, tokens)

@@ -21,9 +21,9 @@ def check_place(device: torch.device | str, dtype: torch.dtype) -> None:
     places = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
     try:
         place = torch.device(device)
+        name = f"cuda:{place.index or 0}" if place.type == "cuda" else place.type
     except (RuntimeError, TypeError):  # torch knows no such device
-        place = torch.device("meta")
-    name = f"cuda:{place.index or 0}" if place.type == "cuda" else place.type
+        name = None
     if name not in places:
         raise ValueError(f"device={str(device)!r:.60}; allowed here: {', '.join(places)}")
 

@@ -62,7 +62,7 @@ class Stored:
 
         Encodings are validated there. Shares are cut from the decoded matrix, one at a time, and
         encoded each for itself; so is the whole where `format` is not the one it was stored in.
-        Raises ValueError for a damaged file, and for an unknown `format`.
+        Raises ValueError for a damaged file, an unknown `format`, and a `device` that is not here.
         """
         check_place(device, self.dtype)
         if format is not None:

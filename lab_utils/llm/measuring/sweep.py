@@ -11,6 +11,7 @@ from lab_utils.analysis import memory
 from lab_utils.formats import FORMATS
 from lab_utils.llm.checkpoint.hugging_face import HuggingFace
 from lab_utils.llm.checkpoint.opening import model_of
+from lab_utils.llm.checkpoint.skeleton import check_place
 from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.checkpoint.stored import Stored
 from lab_utils.llm.measuring import device_memory, fits
@@ -59,6 +60,7 @@ class Sweep:
             raise ValueError(f"source={self.source!r}; allowed: checkpoint.opened(size or folder)")
         if not isinstance(self.target, Target | None):
             raise ValueError(f"target={self.target!r}; allowed: None, or pruning.Target(sparsity)")
+        check_place(self.device, self.dtype)
 
     def rows(
         self,
