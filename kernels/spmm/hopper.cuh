@@ -33,7 +33,7 @@ struct __align__(64) WarpShare {
 
     // Places of these numbers.
     static constexpr int FIRST = 0, LAST = 1, BLOCK = 2, SEGMENT = 3, BEGIN = 4, ENDS = 5, MERGE = 7;
-    static constexpr int STARTS = 8, NUMBERS = 16;
+    static constexpr int STARTS = 8;
 };
 // Copies of a warp under way. An H200 is slow with 112 of a block, at full speed with 80.
 constexpr int MOST_STAGES = 5;
@@ -60,6 +60,18 @@ struct HopperProblem : Problem {
     __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
     __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }
     __host__ __device__ const int32_t* first_chunk() const { return static_cast<const int32_t*>(A[2]); }
+};
+
+// A record of a table, a number in each lane of a warp: one load brings all of it.
+template <class Record>
+struct LaneNumbers {
+    static constexpr int COUNT = sizeof(Record) / sizeof(int32_t);
+    static_assert(COUNT <= 32);
+    int mine;
+
+    __device__ LaneNumbers(const Record* record, int lane)
+        : mine(lane < COUNT ? __ldg(reinterpret_cast<const int32_t*>(record) + lane) : 0) {}
+    __device__ int operator[](int place) const { return __shfl_sync(~0u, mine, place); }
 };
 
 // ld_sparse: a bulk copy of A's data from `start` to `end`, in 16 bytes, by this lane or, where a whole WARP

@@ -40,7 +40,7 @@ struct HopperKernel {
     const HopperProblem& p;
     Address memory;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
-    ShareNumbers share{p.shares, int(blockIdx.x) * WARPS + warp, lane};
+    LaneNumbers<WarpShare> share{p.shares + blockIdx.x * WARPS + warp, lane};
     int last = share[WarpShare::LAST];
     WarpRing<COPY> ring{p, memory + DENSE + dense_bytes(p, BLOCK_N) + warp * p.stages * p.stage_bytes,
                         memory + BARRIERS + warp * p.stages * 8, lane, last};

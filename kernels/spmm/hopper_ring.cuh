@@ -1,21 +1,9 @@
-// The weights' way into shared memory, for the Hopper kernel: what a warp knows of its share, and its
-// ring of bulk copies.
+// The weights' way into shared memory, for the Hopper kernel: a warp's ring of bulk copies.
 #pragma once
 #include "hopper.cuh"
 
 namespace lscd {
 namespace {
-
-// A warp's WarpShare, a number in each lane.
-struct ShareNumbers {
-    int mine;
-
-    __device__ ShareNumbers(const WarpShare* shares, int warp, int lane)
-        : mine(lane < WarpShare::NUMBERS
-                   ? __ldg(reinterpret_cast<const int32_t*>(shares + warp) + lane)
-                   : 0) {}
-    __device__ int operator[](int place) const { return __shfl_sync(~0u, mine, place); }
-};
 
 // COPY chunks a copy. No other warp waits for it.
 template <int COPY>
@@ -35,7 +23,7 @@ struct WarpRing {
     }
 
     // Copies `from` to `to` of the warp's first, by a lane each.
-    __device__ void fill(const ShareNumbers& share, int from, int to) {
+    __device__ void fill(const LaneNumbers<WarpShare>& share, int from, int to) {
         int mine = WarpShare::STARTS + min(lane, p.stages);
         int start = share[mine], end = share[mine + 1];
         if (lane >= from && lane < to && end > start) {

@@ -162,35 +162,51 @@ struct WgmmaKernel {
         __syncwarp();
     }
 
+    // First what the first round needs, of all thread blocks; whole rings and all tiles would be in its way.
     __device__ void run() {
+        LaneNumbers<WarpStart> start(p.starts + blockIdx.x * WARPS + strip, lane);
         begin_mbarriers();
-        sparse.begin();
+        sparse.begin(start);
         sparse.fill(0, 1);
-        auto first = dense.first();
         wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
-        dense.fill(first);
-        sparse.fill(1, p.stages);
-        sparse.filled();
+        dense.fill(start, 0, 1);
+        sparse.fill(1, 2);
+        int last = start[WarpStart::LAST_SEGMENT];
+        if (threadIdx.x == 0) st_shared(dense.memory + LAST_SEGMENT, last);
         __syncthreads();
-        const int32_t* mine = p.first_segment + blockIdx.x;
-        for (int segment = __ldg(mine); segment < __ldg(mine + 1); segment++) {
-            if (lane == 0) st_shared(kept(), segment);  // registers are for the loop over chunks
-            uint4 s = read(segment);
-            if (int(s.x) * WARPS + strip >= p.strips) {
-                dense.pass(s.z - s.y);
-                continue;
-            }
-            multiply(s.z - s.y);
-            segment = __shfl_sync(~0u, lane ? 0 : ld_shared(kept()), 0);
-            if (segment + 1 == __ldg(mine + 1)) let_next_grid_begin();
-            s = read(segment);
-            store(s.x, s.w);
+        if (start[WarpStart::SEGMENT] == last) return;
+        dense.until_first_is_there();
+        dense.fill(start, 1, p.tile_slots);
+        sparse.fill(2, p.stages);
+        sparse.filled(start);
+        multiply_all(start);
+    }
+
+    // The segments of the thread block, of which the first one is known. Registers are for the loop over
+    // chunks: what is needed behind it waits in shared memory.
+    __device__ void multiply_all(const LaneNumbers<WarpStart>& start) {
+        int segment = start[WarpStart::SEGMENT], last = start[WarpStart::LAST_SEGMENT];
+        int row_block = start[WarpStart::ROW_BLOCK], rounds = start[WarpStart::ROUNDS];
+        int slot = start[WarpStart::SLOT];
+        while (true) {
+            if (row_block * WARPS + strip < p.strips) {
+                keep_number(0, segment), keep_number(1, row_block), keep_number(2, slot);
+                multiply(rounds);
+                segment = kept_number(0), row_block = kept_number(1), slot = kept_number(2);
+                last = ld_shared(dense.memory + LAST_SEGMENT);
+                if (segment + 1 == last) let_next_grid_begin();
+                store(row_block, slot);
+            } else dense.pass(rounds);
+            if (++segment == last) return;
+            uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
+            row_block = s.x, rounds = s.z - s.y, slot = s.w;
         }
     }
-    __device__ uint4 read(int segment) const {
-        return __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
+    __device__ Address kept(int i) const { return dense.memory + KEPT + strip * KEPT_BYTES + 4 * i; }
+    __device__ void keep_number(int i, int number) const {
+        if (lane == 0) st_shared(kept(i), number);
     }
-    __device__ Address kept() const { return dense.memory + SEGMENTS + 4 * strip; }
+    __device__ int kept_number(int i) const { return __shfl_sync(~0u, lane ? 0 : ld_shared(kept(i)), 0); }
 };
 
 template <class T, int BLOCK_N>

@@ -21,6 +21,21 @@ struct __align__(16) Segment {
     int32_t row_block, first, last, slot;
 };
 
+// What a warp must know to begin: copies of its ring, [starts[i], ends[i]) in 16 bytes, none where both are
+// 0; the chunks behind them (Walk), of which the first is [start, end); of the first warps, the tile of B'
+// that each begins with, and what comes in its place (Walks); segments [segment, last_segment) of the
+// thread block, and the first of them.
+struct __align__(128) WarpStart {
+    int32_t starts[MOST_STAGES], ends[MOST_STAGES], chunks[3], start, end, tile[3], next_tile[3];
+    int32_t segment, last_segment, row_block, rounds, slot, unused[6];
+
+    // Places of these numbers.
+    static constexpr int STARTS = 0, ENDS = STARTS + MOST_STAGES, CHUNKS = ENDS + MOST_STAGES;
+    static constexpr int START = CHUNKS + 3, END = START + 1, TILE = END + 1, NEXT_TILE = TILE + 3;
+    static constexpr int SEGMENT = NEXT_TILE + 3, LAST_SEGMENT = SEGMENT + 1;
+    static constexpr int ROW_BLOCK = LAST_SEGMENT + 1, ROUNDS = ROW_BLOCK + 1, SLOT = ROUNDS + 1;
+};
+
 // A row block that several thread blocks have parts of: partial[first] to partial[last - 1].
 struct __align__(16) SharedRows {
     int32_t row_block, first, last, unused;
@@ -38,6 +53,7 @@ struct WgmmaProblem : Problem {
     const int32_t* first_segment;    // [blocks + 1]: of each thread block
     const SharedRows* shared;        // [shared_rows]
     void* tiles;                     // B' [passes][rounds][DenseTile]
+    const WarpStart* starts;         // [blocks][warps]
 
     __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
     __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }

@@ -7,13 +7,12 @@
 namespace lscd {
 namespace {
 
-// Shared memory of a block: mbarriers of tiles, how many warps have left each, and which tile comes next
-// in its place; mbarriers of rings; each warp's segment; tiles; rings.
-constexpr int LEFT = 64, NEXT_TILES = 128, RING_BARRIERS = 256, SEGMENTS = 960, DENSE_TILES = 1024;
-constexpr int MOST_TILES = LEFT / 8;
-static_assert(NEXT_TILES + MOST_TILES * 16 <= RING_BARRIERS);
-static_assert(RING_BARRIERS + MOST_STAGES * MOST_WARPS * 8 <= SEGMENTS);
-static_assert(SEGMENTS + MOST_WARPS * 4 <= DENSE_TILES);
+// Shared memory of a block: mbarriers of tiles, how many warps have left each, the end of its segments, and
+// which tile comes next in each one's place; mbarriers of rings; what each warp keeps; tiles; rings.
+constexpr int MOST_TILES = 6, LEFT = MOST_TILES * 8, LAST_SEGMENT = LEFT + MOST_TILES * 4;
+constexpr int NEXT_TILES = 80, RING_BARRIERS = NEXT_TILES + MOST_TILES * 16;
+constexpr int KEPT = RING_BARRIERS + MOST_STAGES * MOST_WARPS * 8, KEPT_BYTES = 12, DENSE_TILES = 1024;
+static_assert(LAST_SEGMENT + 4 <= NEXT_TILES && KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
 
 // The tiles of B', as one warp sees them.
 template <int BLOCK_N>
@@ -40,33 +39,30 @@ struct DenseRing {
                   evict_last());
     }
 
-    // One lane of each of the first warps begins with a tile, and knows which before B' can be read.
+    // One lane of each of the first warps begins with a tile.
     __device__ bool begins() const { return lane == 0 && warp < p.tile_slots; }
     __device__ void make_barrier() const {
         if (!begins()) return;
         mbarrier_init(memory + 8 * warp, 1);
         st_shared(memory + LEFT + 4 * warp, 0);  // nobody has left it
     }
-    __device__ Tiles first() const {
-        Tiles mine(p, 0);
-        mine.skip(p, 0, min(warp, p.tile_slots));  // of warps without one, nobody reads it
-        return mine;
+    // Tiles `from` to `to`, by a warp each.
+    __device__ void fill(const LaneNumbers<WarpStart>& start, int from, int to) const {
+        Tiles tile(start, WarpStart::TILE), then(start, WarpStart::NEXT_TILE);
+        if (!begins() || warp < from || warp >= to || !tile.more()) return;
+        ld_dense(warp, tile.at);
+        expect(warp, then);
     }
-    __device__ void fill(const Tiles& first) const {
-        if (begins()) ld_next(warp, first);
-    }
-    // The tile, if there is one. What comes after it is stored before the mbarrier knows of the copy: for
-    // whoever will have waited for it.
-    __device__ void ld_next(int slot, const Tiles& tile) const {
-        if (tile.more()) ld_dense(slot, tile.at);
+    // The tile under way to this slot, and what comes after it: stored before the mbarrier knows of the copy,
+    // for whoever will have waited for it.
+    __device__ void expect(int slot, const Tiles& then) const {
         Address to = memory + NEXT_TILES + 16 * slot;
-        Tiles then = tile;
-        then.skip(p, 0, p.tile_slots);
         st_shared(to, then.segment), st_shared(to + 4, then.at), st_shared(to + 8, then.last);
-        if (tile.more()) mbarrier_arrive_expect(memory + 8 * slot, Tile::BYTES);
+        mbarrier_arrive_expect(memory + 8 * slot, Tile::BYTES);
     }
 
     __device__ void wait() const { mbarrier_wait(memory + 8 * slot, parity); }
+    __device__ void until_first_is_there() const { wait(); }  // results do not depend on it
     __device__ void advance() {
         if (++slot == uint32_t(p.tile_slots)) slot = 0, parity ^= 1;
     }
@@ -80,7 +76,11 @@ struct DenseRing {
     __device__ void refill(int slot, uint32_t left_before) const {
         if (left_before != WARPS - 1) return;
         Address next = memory + NEXT_TILES + 16 * slot;
-        ld_next(slot, Tiles(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8)));
+        Tiles tile(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8));
+        if (!tile.more()) return;
+        ld_dense(slot, tile.at);
+        tile.skip(p, 0, p.tile_slots);
+        expect(slot, tile);
     }
     // Rounds of a row block that ends above this warp's strip: lane 0 waits, for which all wait before they
     // read a tile again.
@@ -97,7 +97,7 @@ struct SparseRing {
 
     const WgmmaProblem& p;
     int strip, lane;
-    Chunks chunks;                // to be copied,
+    Chunks chunks{0, 0, 0};       // to be copied,
     uint32_t start = 0, end = 0;  // from here to there, in 16 bytes
     Address stage, barrier;       // of the chunk that is read next
     int stages_left = p.stages;
@@ -109,18 +109,18 @@ struct SparseRing {
     static_assert(LINE == 16 << IN_LINE && IN_LINE * MOST_STAGES <= 32);
 
     __device__ SparseRing(const WgmmaProblem& p, Address memory, int tile_bytes, int strip, int lane)
-        : p(p), strip(strip), lane(lane), chunks(p, strip),
+        : p(p), strip(strip), lane(lane),
           stage(memory + DENSE_TILES + p.tile_slots * tile_bytes + strip * p.stages * p.stage_bytes),
           barrier(memory + RING_BARRIERS + strip * p.stages * 8) {}
 
-    __device__ void locate(const Chunks& chunks, uint32_t& start, uint32_t& end) const {
-        if (!chunks.more()) return;
-        start = __ldg(p.chunk_start() + chunks.at), end = __ldg(p.chunk_start() + chunks.at + 1);
-    }
     // The chunk after that: of the same segment it begins where the one before ends.
     __device__ void next() {
-        if (++chunks.at == chunks.last) chunks.open_next(p, strip), locate(chunks, start, end);
-        else start = end, end = __ldg(p.chunk_start() + chunks.at + 1);
+        start = end;
+        if (++chunks.at == chunks.last) {
+            chunks.open_next(p, strip);
+            if (chunks.more()) start = __ldg(p.chunk_start() + chunks.at);
+        }
+        if (chunks.more()) end = __ldg(p.chunk_start() + chunks.at + 1);
     }
     // How far into a stage a chunk lies, in 16 bytes: so that its lines of global memory stay lines, if the
     // stage has room for that.
@@ -133,10 +133,10 @@ struct SparseRing {
     }
     // Every stage's first copy is a lane's: where it begins and ends, then copies `from` to `to`, then what
     // comes behind them. Copies of whole rings at once would be in the way of what others begin with.
-    __device__ void begin() {
-        Chunks its = chunks;
-        its.skip(p, strip, min(lane, p.stages));
-        if (lane < p.stages) locate(its, start, end);
+    __device__ void begin(const LaneNumbers<WarpStart>& first) {
+        int mine = min(lane, p.stages - 1);
+        start = first[WarpStart::STARTS + mine], end = first[WarpStart::ENDS + mine];
+        if (lane >= p.stages) end = start;
         if (has_copy()) lines = into(stage_of(lane), start, end) << IN_LINE * lane;
         for (int other = 4; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
         lines = __shfl_sync(~0u, lines, 0);
@@ -146,9 +146,9 @@ struct SparseRing {
         Address to_stage = stage_of(lane) + into(stage_of(lane), start, end) * 16;
         ld_sparse<false>(to_stage, p.data(), start, end, barrier + 8 * lane);
     }
-    __device__ void filled() {
-        chunks.skip(p, strip, p.stages);
-        locate(chunks, start, end);
+    __device__ void filled(const LaneNumbers<WarpStart>& first) {
+        chunks = Chunks(first, WarpStart::CHUNKS);
+        start = first[WarpStart::START], end = first[WarpStart::END];
     }
     // Until they are filled.
     __device__ bool has_copy() const { return start < end; }

@@ -11,10 +11,10 @@ template <int STRIPS>
 struct Walk {
     int segment, at, last;
 
-    __device__ Walk(const WgmmaProblem& p, int strip) : segment(__ldg(p.first_segment + blockIdx.x)) {
-        open(p, strip);
-    }
     __device__ Walk(int segment, int at, int last) : segment(segment), at(at), last(last) {}
+    // Of a warp's beginning, from this place on.
+    __device__ Walk(const LaneNumbers<WarpStart>& start, int place)
+        : Walk(start[place], start[place + 1], start[place + 2]) {}
 
     __device__ bool more() const { return at < last; }
 

@@ -13,6 +13,7 @@ from lab_utils.backends import hopper
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
 from lab_utils.backends.row_blocks import STRIP_ROWS, row_blocks_of, share_out
+from lab_utils.backends.warp_starts import starts_of
 from lab_utils.formats import ZeroRow24Strips
 
 FORMAT = ZeroRow24Strips.name
@@ -45,7 +46,7 @@ class WgmmaProblem(Problem):
         ),
         *(
             (name, ctypes.c_void_p)
-            for name in ("segments", "first_segment", "shared", "tiles")
+            for name in ("segments", "first_segment", "shared", "tiles", "starts")
         ),
     )  # fmt: skip
 
@@ -164,13 +165,15 @@ def _problem_of(
         segments=arrays["segments"].data_ptr(),
         first_segment=arrays["first_segment"].data_ptr(),
         shared=arrays["shared"].data_ptr(),
+        starts=arrays["starts"].data_ptr(),
     )
 
 
 def launch_of(A: ZeroRow24Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
     _, shares = share_out(A, layout.blocks, layout.warps)
-    read = {name: A.arrays[name] for name in READ} | shares._asdict()
+    starts = starts_of(A, layout.blocks, layout.warps, layout.stages, layout.tile_slots)
+    read = {name: A.arrays[name] for name in READ} | shares._asdict() | {"starts": starts}
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays)
     tiles = {"tiles": tiles_of(A, layout)}

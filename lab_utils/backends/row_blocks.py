@@ -19,6 +19,9 @@ STRIP_ROWS = 16
 # Bytes that a chunk's products and instructions are worth, beside its own: fitted on an H200, where
 # rounds of level 1 have half the bytes of others, and take nearly as long.
 SHARE_OF_CHUNK = 9000
+# Of a mean round, that beginning with a row block is worth: sums that are stored once more, and a
+# loop that is begun again.
+SHARE_OF_SEGMENT = 0.5
 
 
 def row_blocks_of(A: ZeroRow24Strips, warps: int) -> int:
@@ -71,11 +74,16 @@ def _share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> Shares:
 
 
 def _costs(A: ZeroRow24Strips, warps: int) -> Tensor:
-    """What each round of each row block costs, int64 [row blocks, rounds], on the host."""
+    """What each round of each row block costs, int64 [row blocks, rounds], on the host.
+
+    The first one costs its segment as well: a thread block that comes to it in between has another.
+    """
     starts = A.arrays["chunk_start"].long()
     sizes = (START_BYTES * starts.diff() + SHARE_OF_CHUNK).view(A.strips, A.rounds)
     padded = torch.nn.functional.pad(sizes, (0, 0, 0, -A.strips % warps))
-    return padded.view(-1, warps, A.rounds).sum(1).cpu()
+    costs = padded.view(-1, warps, A.rounds).sum(1).cpu()
+    costs[:, :1] += int(SHARE_OF_SEGMENT * costs.double().mean())
+    return costs
 
 
 def _whole_row_blocks(costs: list[int], blocks: int) -> Tensor:

@@ -1,0 +1,87 @@
+"""What each warp of hopper_wgmma must know to begin, in one record (`WarpStart` of its sources).
+
+A chain of loads, from a thread block's segments to where a warp's chunks begin, would take as long
+as several rounds of a small matrix.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lab_utils.backends.remembered import remembered
+from lab_utils.backends.row_blocks import share_out
+from lab_utils.formats import ZeroRow24Strips
+
+MOST_STAGES = 5  # of a ring
+NUMBERS = 32  # of a record
+
+
+class Steps(NamedTuple):
+    """The i-th rounds that workers of thread blocks have: int64 [workers, blocks, i].
+
+    A worker is a warp, or the tiles of B' of its thread block. Where it has no more rounds,
+    `segment` is the end of its thread block's, `round` and `last` are 0.
+    """
+
+    segment: Tensor
+    round: Tensor
+    last: Tensor  # of the segment
+    has: Tensor  # bool
+
+
+def starts_of(A: ZeroRow24Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
+    """int32 [blocks, warps, 32] on A's device: of rings of `stages` chunks, and `tiles` of B'."""
+    key = ("starts", blocks, warps, stages, tiles)
+    return remembered(A, key, lambda: _starts_of(A, blocks, warps, stages, tiles))
+
+
+def _starts_of(A: ZeroRow24Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
+    _, shares = share_out(A, blocks, warps)
+    segments, first = shares.segments.long(), shares.first_segment.long()
+    warp = torch.arange(warps, device=A.device)
+    strip = segments[:, 0] * warps + warp[:, None]  # [warps, segments]
+    chunks = _steps(segments, first, strip < A.strips, stages + 1)
+    own = strip.gather(1, chunks.segment.clamp(max=len(segments) - 1).flatten(1)) * A.rounds
+    before = torch.where(chunks.has, own.view_as(chunks.segment), 0)
+    chunks = chunks._replace(round=chunks.round + before, last=chunks.last + before)
+    data = A.arrays["chunk_start"].long()
+    copies = (torch.where(chunks.has, data[chunks.round + i], 0) for i in range(2))
+    begins, ends = (copy.permute(1, 0, 2) for copy in copies)
+    tile = _steps(segments, first, torch.ones_like(strip[:1], dtype=torch.bool), 2 * tiles)
+    of_warp = warp.clamp(max=tiles - 1)  # of warps without a tile, nobody reads it
+    none = begins.new_zeros(blocks, warps, MOST_STAGES - stages)
+    numbers = [
+        begins[..., :stages], none, ends[..., :stages], none,
+        _walk(chunks)[:, :, stages], begins[..., stages:], ends[..., stages:],
+        _walk(tile)[:, 0, of_warp], _walk(tile)[:, 0, of_warp + tiles],
+        _of_block(segments, first)[:, None].expand(-1, warps, -1),
+    ]  # fmt: skip
+    record = torch.cat(numbers, 2)
+    return torch.nn.functional.pad(record, (0, NUMBERS - record.shape[2])).int().contiguous()
+
+
+def _steps(segments: Tensor, first: Tensor, has: Tensor, count: int) -> Steps:
+    """The first `count` rounds of workers, `has` bool [workers, segments]."""
+    rounds = has * (segments[:, 2] - segments[:, 1])
+    ends = rounds.cumsum(1)  # of segments, in rounds of the worker
+    limits = torch.nn.functional.pad(ends, (1, 0))[:, first]  # [workers, blocks + 1]
+    wanted = limits[:, :-1, None] + torch.arange(count, device=ends.device)
+    inside = wanted < limits[:, 1:, None]
+    segment = torch.searchsorted(ends, wanted.flatten(1), right=True).clamp(max=len(segments) - 1)
+    into = wanted - (ends - rounds).gather(1, segment).view_as(wanted)
+    segment = segment.view_as(wanted)
+    round, last = segments[segment, 1] + into, segments[segment, 2]
+    end = first[1:, None].expand_as(segment)
+    return Steps(torch.where(inside, segment, end), round * inside, last * inside, inside)
+
+
+def _walk(steps: Steps) -> Tensor:
+    """A `Walk` at each step, int64 [blocks, workers, i, 3]."""
+    return torch.stack(steps[:3], 3).permute(1, 0, 2, 3)
+
+
+def _of_block(segments: Tensor, first: Tensor) -> Tensor:
+    """Of each thread block: its segments; row block, rounds, slot, start of the first one."""
+    row, begin, end, slot = segments[first[:-1].clamp(max=len(segments) - 1)].unbind(1)
+    return torch.stack([first[:-1], first[1:], row, end - begin, slot, begin], 1)
