@@ -66,7 +66,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
 def test_no_synchronisation_can_go(machines, monkeypatch, case) -> None:
     """Each wait, fence and barrier is needed, and losing it is noticed."""
     monkeypatch.setattr(emulator, "machine", lambda: machines[case])
-    A = ZeroRow24Strips.encode(random_sparse(400, 1400, 0.5, seed=1), levels=0)
+    A = ZeroRow24Strips.encode(random_sparse(400, 1400, 0.5, seed=1), levels=1)
     with (
         emulator.recording(split_k=1.5),
         pytest.raises(KernelFault, match=rf"^(expand_dense|hopper_wgmma|add_slots)<.* ({LOST})"),

@@ -350,6 +350,10 @@ __device__ inline int anew(int value) {
     asm volatile("" : "+r"(value));
     return value;
 }
+__device__ inline int64_t anew(int64_t value) {
+    asm volatile("" : "+l"(value));
+    return value;
+}
 
 }  // namespace lscd
 

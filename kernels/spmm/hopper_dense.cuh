@@ -26,54 +26,36 @@ struct HopperDense {
         return k * ROW_BYTES + (k >> SHIFT & N_FRAGS - 1) * 16;
     }
 
-    // Eight halves of column n of B from k on; zeros outside. Plain loads: the compiler may move __ldg
-    // to before wait_for_previous_grid, when B is not yet there.
-    __device__ uint4 load(int n, int k, int end) const {
-        if (n >= p.N || k >= end) return {0, 0, 0, 0};
-        const T* from = static_cast<const T*>(p.B) + int64_t(n) * p.ldb + k;
-        if (k + 8 <= end) return ld_global(reinterpret_cast<const uint4*>(from));
-        uint64_t low = 0, high = 0;
-#pragma unroll 1
-        for (int i = end - k - 1; i >= 0; i--) {
-            high = high << 16 | low >> 48;
-            low = low << 16 | ld_global(reinterpret_cast<const uint16_t*>(from + i));
-        }
-        return {uint32_t(low), uint32_t(low >> 32), uint32_t(high), uint32_t(high >> 32)};
-    }
-
-    // ld_dense: columns [k0, end) of A's slice, columns of B from n0 on. A warp takes pieces of 32 k x
-    // 8 n: lane (n, t) loads k = 8t to 8t + 7. Its pair i is in matrix i of stmatrix, whose row 2t + b
-    // is k = 8t + 2i + b. Several pieces are under way at once; `meanwhile` is called while the first
-    // ones are.
-    template <class Meanwhile>
-    __device__ void ld_dense(int k0, int end, int n0, Meanwhile meanwhile) const {
-        int pieces = dense_rows(p) / 32 * N_FRAGS;
-        uint4 eights[AT_ONCE];
-        gmem2reg(eights, warp, pieces, k0, end, n0);
-        meanwhile();
-        transpose(eights, warp, pieces);
-        for (int first = warp + AT_ONCE * WARPS; first < pieces; first += AT_ONCE * WARPS) {
-            gmem2reg(eights, first, pieces, k0, end, n0);
-            transpose(eights, first, pieces);
-        }
-    }
     // Under way at once: all, where N is at most 16 and a slice has 2400 columns; more would spill.
     static constexpr int AT_ONCE = N_FRAGS == 2 ? 10 : 5;
+    using Eights = DenseEights<AT_ONCE>;
 
-    __device__ void gmem2reg(uint4 (&eights)[AT_ONCE], int first, int pieces, int k0, int end,
-                             int n0) const {
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            int i = first + j * WARPS, k = i / N_FRAGS * 32 + lane % 4 * 8;
-            eights[j] = load(n0 + i % N_FRAGS * 8 + lane / 4, k0 + k, i < pieces ? end : 0);
+    // ld_dense: columns [k0, end) of A's slice, columns of B from n0 on. A warp takes pieces of 32 k x
+    // 8 n: lane (n, t) loads k = 8t to 8t + 7. Several pieces are under way at once, and the first ones are
+    // known already; `meanwhile` is called while these are.
+    template <class Meanwhile>
+    __device__ void ld_dense(const Eights& known, int k0, int end, int n0, Meanwhile meanwhile) const {
+        uint4 eights[AT_ONCE];
+        known.load(eights);
+        meanwhile();
+        transpose(eights, warp);
+        for (int first = warp + AT_ONCE * WARPS; first < pieces(); first += AT_ONCE * WARPS) {
+            pieces_from(first, k0, end, n0).load(eights);
+            transpose(eights, first);
         }
     }
-    __device__ void transpose(const uint4 (&eights)[AT_ONCE], int first, int pieces) const {
-        int row_of_lane = lane % 8 / 2 * 8 + lane / 8 * 2 + lane % 2;
+    __device__ int pieces() const { return dense_rows(p) / 32 * N_FRAGS; }
+    __device__ Eights pieces_from(int first, int k0, int end, int n0) const {
+        return Eights(p, end, [&](int j) {
+            int i = first + j * WARPS, k = i / N_FRAGS * 32 + lane % 4 * 8;
+            return int2{n0 + i % N_FRAGS * 8 + lane / 4, i < pieces() ? k0 + k : end};
+        });
+    }
+    __device__ void transpose(const uint4 (&eights)[AT_ONCE], int first) const {
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
-            int i = first + j * WARPS, k = i / N_FRAGS * 32 + row_of_lane;
-            if (i < pieces) stmatrix_x4_trans((memory + DENSE + row(k)) ^ i % N_FRAGS * 16, eights[j]);
+            int i = first + j * WARPS, k = i / N_FRAGS * 32 + transposed_row(lane);
+            if (i < pieces()) stmatrix_x4_trans((memory + DENSE + row(k)) ^ i % N_FRAGS * 16, eights[j]);
         }
     }
 

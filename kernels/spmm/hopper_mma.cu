@@ -158,8 +158,10 @@ struct HopperKernel {
         Decoder<PAIRS> decoder(lane);
         int cols = end - k0, regular = ceil_div(cols, CHUNK_COLS);
         typename Dense::Lane b = dense.of_lane(regular);
+        int n0 = blockIdx.y * BLOCK_N;
+        auto first = dense.pieces_from(warp, k0, end, n0);
         wait_for_previous_grid();
-        dense.ld_dense(k0, end, blockIdx.y * BLOCK_N, [&] { ring.fill(share, early, p.stages); });
+        dense.ld_dense(first, k0, end, n0, [&] { ring.fill(share, early, p.stages); });
         __syncwarp();
         if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
         multiply_share(dense, decoder, b, regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0));

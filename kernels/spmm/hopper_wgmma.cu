@@ -222,6 +222,14 @@ __global__ void __launch_bounds__(32 * wgmma_warps(BLOCK_N), 1)
 
 // --- launching ---
 
+// For the grids around the product, which has all shared memory: where an SM divides its memory into cache
+// and shared memory anew, it is empty before.
+template <class P>
+cudaError_t divide_as_product(void (*kernel)(P)) {
+    return cudaFuncSetAttribute((const void*)kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                cudaSharedmemCarveoutMaxShared);
+}
+
 template <class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = DenseTile<BLOCK_N>;
@@ -233,10 +241,13 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
+    if (auto error = divide_as_product(expand_dense<BLOCK_N>)) return error;
+    if (auto error = divide_as_product(add_slots<T, BLOCK_N>)) return error;
+    using Expand = ExpandDense<BLOCK_N>;
     auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
-    auto error = launch_grid(expand_dense<BLOCK_N>, p, of_all_passes(p.rounds * Tile::EIGHTS), DENSE_ROWS,
-                             0, stream);
-    dim3 grid = of_all_passes(p.blocks), rows = of_all_passes(p.shared_rows * (BLOCK_N / 8));
+    dim3 parts = of_all_passes(p.rounds * Expand::PARTS), grid = of_all_passes(p.blocks);
+    dim3 rows = of_all_passes(p.shared_rows * (BLOCK_N / 8));
+    auto error = launch_grid(expand_dense<BLOCK_N>, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
     if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
     if (error || !p.shared_rows) return error;
     return launch_grid(add_slots<T, BLOCK_N>, p, rows, PartialSums<BLOCK_N>::THREADS, 0, stream);

@@ -59,10 +59,11 @@ struct WgmmaProblem : Problem {
     __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }
     __host__ __device__ int passes() const { return ceil_div(N, block_n); }
 
+    __device__ bool of_level(int round) const { return levels && (round % 4 == 3 || round == rounds - 1); }
     // Row of B that column j of a round meets.
     __device__ int row_of(int round, int j) const {
         if (!levels) return round * ROUND_COLS + j;
-        if (round % 4 == 3 || round == rounds - 1) return (round / 4 * ROUND_COLS + j) * 3 + 1;
+        if (of_level(round)) return (round / 4 * ROUND_COLS + j) * 3 + 1;
         return (round - round / 4) * ROUND_COLS + j;
     }
 };

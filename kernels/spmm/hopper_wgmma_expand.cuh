@@ -2,44 +2,105 @@
 //
 //   row of B'   0    1    2    3      4    5    6    7      8 ...
 //   row of B    k    k+1  k+2  zeros  k+3  k+4  k+5  zeros  k+6 ...
+//
+// All wait for it, and its blocks stand where the grid before leaves room, six on one SM: so they are small.
 #pragma once
 #include "hopper_wgmma.cuh"
 
 namespace lscd {
 namespace {
 
-// B' of all rounds and passes. A block has eight columns of a round, a thread a row of B' there.
+// B' of all rounds and passes. A block has 16 columns of a round, in shared memory [k][n] before zeros
+// come in between.
 template <int BLOCK_N>
 struct ExpandDense {
     using Tile = DenseTile<BLOCK_N>;
+    static constexpr int COLUMNS = 16, PARTS = Tile::WIDTH / COLUMNS, EIGHTS = COLUMNS / 8;
+    static constexpr int THREADS = 128, WARPS = THREADS / 32, SHARED_BYTES = ROUND_COLS * COLUMNS * 2;
+    static constexpr int TURNS = ROUND_COLS / 32, OF_WARP = COLUMNS / WARPS;
+    static constexpr int PIECES = TURNS * EIGHTS / WARPS;         // of a warp, 32 k x 8 n
+    static constexpr int STORES = DENSE_ROWS * EIGHTS / THREADS;  // of a thread
 
     const WgmmaProblem& p;
-    int round = blockIdx.x / Tile::EIGHTS, eight = blockIdx.x % Tile::EIGHTS, pass = blockIdx.y;
-    int row = threadIdx.x;
+    Address memory;
+    int round = blockIdx.x / PARTS, first = blockIdx.x % PARTS * COLUMNS, pass = blockIdx.y;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-    __device__ uint32_t load(int k, int i) const {
-        int column = eight * 8 + i, n = pass * BLOCK_N + column;
-        bool inside = k < p.K && column < BLOCK_N && n < p.N;
-        return inside ? ld_global(static_cast<const uint16_t*>(p.B) + n * p.ldb + k) : 0;
+    // Column n of the block in B; those that the product does not have are outside.
+    __device__ int column(int n) const { return first + n < BLOCK_N ? pass * BLOCK_N + first + n : p.N; }
+    // Row j of the round, columns 8 i to 8 i + 7: neither stmatrix nor who reads 16 bytes meets a bank
+    // twice.
+    __device__ Address at(int j, int i) const {
+        return memory + (j ^ j / 8 % 2 * 2) * COLUMNS * 2 + ((i ^ j / 16 % 2) << 4);
     }
-    __device__ void run() const {
-        int k = row % 4 == 3 ? p.K : p.row_of(round, row / 4 * 3 + row % 4);
-        uint32_t half[8];
+
+    // As HopperDense::ld_dense.
+    __device__ void ld_rows(int k0) const {
+        DenseEights<PIECES> from(p, p.K, [&](int i) {
+            int piece = warp + i * WARPS;
+            return int2{column(piece % EIGHTS * 8 + lane / 4), k0 + piece / EIGHTS * 32 + lane % 4 * 8};
+        });
+        uint4 eights[PIECES];
         wait_for_previous_grid();  // B is its, and the tiles may still be read
+        from.load(eights);
 #pragma unroll
-        for (int i = 0; i < 8; i++) half[i] = load(k, i);
+        for (int i = 0; i < PIECES; i++) {
+            int piece = warp + i * WARPS, k = piece / EIGHTS * 32 + transposed_row(lane);
+            stmatrix_x4_trans(at(k, piece % EIGHTS), eights[i]);
+        }
+    }
+    // Of level 1, whose rows are three apart in B: a warp has four columns, a lane every 32nd row.
+    __device__ void ld_level(int k0) const {
+        int64_t from[OF_WARP];
+        int inside[OF_WARP];
+#pragma unroll
+        for (int c = 0; c < OF_WARP; c++) {
+            int n = column(warp * OF_WARP + c), k = k0 + lane * LEVEL_STRIDE;
+            from[c] = anew(n * p.ldb + k), inside[c] = anew(n < p.N ? p.K - k : 0);
+        }
+        uint32_t ones[OF_WARP][TURNS] = {};
+        auto* B = static_cast<const uint16_t*>(p.B);
+        wait_for_previous_grid();
+#pragma unroll
+        for (int c = 0; c < OF_WARP; c++)
+#pragma unroll
+            for (int i = 0; i < TURNS; i++)
+                if (int k = i * 32 * LEVEL_STRIDE; k < inside[c]) ones[c][i] = ld_global(B + from[c] + k);
+#pragma unroll
+        for (int c = 0; c < OF_WARP; c += 2)
+#pragma unroll
+            for (int i = 0; i < TURNS; i++) {
+                int n = warp * OF_WARP + c;
+                st_shared(at(i * 32 + lane, n / 8) + n % 8 * 2, ones[c][i] | ones[c + 1][i] << 16);
+            }
+    }
+    __device__ void store() const {
         auto* to = static_cast<uint8_t*>(p.tiles) + (int64_t(pass) * p.rounds + round) * Tile::BYTES;
-        st_global(reinterpret_cast<uint4*>(to + Tile::offset(row, eight)),
-                  uint4{half[0] | half[1] << 16, half[2] | half[3] << 16, half[4] | half[5] << 16,
-                        half[6] | half[7] << 16});
+#pragma unroll
+        for (int i = 0; i < STORES; i++) {
+            int id = threadIdx.x + i * THREADS, row = id / EIGHTS, eight = id % EIGHTS;
+            uint4 eights = ld_shared_v4(at(row / 4 * 3 + min(row % 4, 2), eight));
+            if (row % 4 == 3) eights = {0, 0, 0, 0};
+            st_global(reinterpret_cast<uint4*>(to + Tile::offset(row, first / 8 + eight)), eights);
+        }
+    }
+
+    __device__ void run() const {
+        int k0 = p.row_of(round, 0);
+        if (p.of_level(round)) ld_level(k0);
+        else ld_rows(k0);
+        __syncthreads();
+        store();
     }
 };
 
 template <int BLOCK_N>
-__global__ void __launch_bounds__(DENSE_ROWS) expand_dense(const __grid_constant__ WgmmaProblem p) {
+__global__ void __launch_bounds__(ExpandDense<BLOCK_N>::THREADS)
+    expand_dense(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
+    extern __shared__ __align__(1024) unsigned char memory[];
     let_next_grid_begin();
-    ExpandDense<BLOCK_N>{p}.run();
+    ExpandDense<BLOCK_N>{p, shared_address(memory)}.run();
 #else
     __trap();
 #endif

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lab_utils.backends.hopper import MOST_STAGES
 from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import share_out
 from lab_utils.formats import ZeroRow24Strips
 
-MOST_STAGES = 5  # of a ring
 NUMBERS = 32  # of a record
 
 
@@ -82,6 +82,6 @@ def _walk(steps: Steps) -> Tensor:
 
 
 def _of_block(segments: Tensor, first: Tensor) -> Tensor:
-    """Of each thread block: its segments; row block, rounds, slot, start of the first one."""
+    """Of each thread block: its segments, and row block, rounds and slot of the first one."""
     row, begin, end, slot = segments[first[:-1].clamp(max=len(segments) - 1)].unbind(1)
-    return torch.stack([first[:-1], first[1:], row, end - begin, slot, begin], 1)
+    return torch.stack([first[:-1], first[1:], row, end - begin, slot], 1)

@@ -13,6 +13,9 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ __thread
 
+struct int2 {
+    int x, y;
+};
 struct uint2 {
     unsigned x, y;
 };
@@ -88,7 +91,11 @@ inline int __float_as_int(float value) {
 
 using cudaStream_t = void*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorLaunchFailure = 719 };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+};
+enum cudaSharedCarveout { cudaSharedmemCarveoutMaxShared = 100 };
 
 inline const char* cudaGetErrorString(cudaError_t error) {
     return error == cudaErrorInvalidValue    ? "the emulator has less shared memory, or threads a block"

@@ -78,7 +78,10 @@ inline uint32_t ld_shared_halves(Address from, simt::Site site = simt::here()) {
 
 // What the compiler must not see through, and what says nothing here.
 inline uint32_t keep(uint32_t value) { return value; }
-inline int anew(int value) { return value; }
+template <class T>
+inline T anew(T value) {
+    return value;
+}
 inline uint64_t evict_first() { return 0; }
 inline uint64_t evict_last() { return 0; }
 

@@ -1,0 +1,59 @@
+"""What warps of the wgmma kernel begin with, beside a walk through everything that they have."""
+
+import itertools
+
+import pytest
+import torch
+
+from lab_utils.backends import row_blocks, warp_starts
+from lab_utils.formats import ZeroRow24Strips
+from lab_utils.patterns import random_sparse
+
+WARPS = 16
+
+
+def rounds_of(segments: list, first: int, end: int, strip_of, A: ZeroRow24Strips) -> list:
+    """(segment, at, last) of each round; `strip_of(row block)` is None for tiles of B'."""
+    found = []
+    for segment in range(first, end):
+        row, begin, last, _ = segments[segment]
+        strip = strip_of(row)
+        if strip is not None and strip >= A.strips:
+            continue
+        before = 0 if strip is None else strip * A.rounds
+        found += [(segment, before + at, before + last) for at in range(begin, last)]
+    return [*found, *itertools.repeat((end, 0, 0), 20)]
+
+
+@pytest.mark.parametrize("stages, tiles", [(1, 2), (3, 4), (5, 6)])
+@pytest.mark.parametrize("blocks", [1, 7, 22])
+def test_a_record_is_what_a_walk_meets(blocks, stages, tiles) -> None:
+    A = ZeroRow24Strips.encode(
+        random_sparse(850, 900, 0.8)
+    )  # four row blocks; six strips in the last
+    _, shares = row_blocks.share_out(A, blocks, WARPS)
+    records = warp_starts.starts_of(A, blocks, WARPS, stages, tiles)
+    data, segments = A.arrays["chunk_start"].tolist(), shares.segments.tolist()
+    assert records.shape == (blocks, WARPS, 32) and records.dtype == torch.int32
+    for block, warp in itertools.product(range(blocks), range(WARPS)):
+        first, end = shares.first_segment[block : block + 2].tolist()
+        chunks = rounds_of(segments, first, end, lambda row, w=warp: row * WARPS + w, A)
+        tile = rounds_of(segments, first, end, lambda _: None, A)
+        copies = [(data[at], data[at + 1]) if last else (0, 0) for _, at, last in chunks]
+        found = records[block, warp].tolist()
+        assert found[:stages] == [start for start, _ in copies[:stages]]
+        assert found[5 : 5 + stages] == [stop for _, stop in copies[:stages]]
+        assert tuple(found[10:13]) == chunks[stages]
+        assert tuple(found[13:15]) == copies[stages]
+        if warp < tiles:
+            assert tuple(found[15:18]) == tile[warp]
+            assert tuple(found[18:21]) == tile[warp + tiles]
+        row, begin, last, slot = segments[first]
+        assert found[21:26] == [first, end, row, last - begin, slot]
+
+
+def test_records_are_found_once() -> None:
+    A = ZeroRow24Strips.encode(random_sparse(100, 100, 0.5))
+    found = warp_starts.starts_of(A, 1, WARPS, 2, 4)
+    assert warp_starts.starts_of(A, 1, WARPS, 2, 4) is found
+    assert not torch.equal(warp_starts.starts_of(A, 1, WARPS, 1, 4), found)
