@@ -7,7 +7,7 @@
 //
 // ldmatrix takes an address for each row, so the zeros are one row, whoever needs it.
 #pragma once
-#include "hopper.cuh"
+#include "hopper_eights.cuh"
 
 namespace lscd {
 

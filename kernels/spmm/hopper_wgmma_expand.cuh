@@ -5,6 +5,7 @@
 //
 // All wait for it, and its blocks stand where the grid before leaves room, six on one SM: so they are small.
 #pragma once
+#include "hopper_eights.cuh"
 #include "hopper_wgmma.cuh"
 
 namespace lscd {
