@@ -11,7 +11,7 @@
 
 namespace lscd {
 
-template <class T, int BLOCK_N, int WARPS>
+template <int BLOCK_N, int WARPS>
 struct HopperDense {
     static constexpr int N_FRAGS = BLOCK_N / 8, ROW_BYTES = BLOCK_N * 2, STEP_COLS = CHUNK_COLS / 2;
 

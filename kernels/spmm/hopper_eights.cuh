@@ -4,9 +4,10 @@
 
 namespace lscd {
 
-// Eights of rows of B, of one column each; zeros from row `end` on, and beyond B's columns. Where they are is
-// computed before the grid before has ended, and none is loaded in a branch: both would take as long as the
-// loads. Plain loads: the compiler may move __ldg to before wait_for_previous_grid, when B is not yet there.
+// Eights of rows of B, of one column each; zeros from row `end` on, and beyond B's columns. Whole ones are
+// loaded by predicates, since branches would take as long as the loads; and it is known where they are, if a
+// caller makes this before it waits for the grid before. Plain loads: the compiler may move __ldg to before
+// that wait, when B is not yet there.
 template <int COUNT>
 struct DenseEights {
     const uint16_t* B;
@@ -45,6 +46,7 @@ struct DenseEights {
         return {uint32_t(low), uint32_t(low >> 32), uint32_t(high), uint32_t(high >> 32)};
     }
 };
+
 // Where stmatrix puts such eights of 32 k x 8 n, of which lane (n, t) has k = 8 t to 8 t + 7: its pair i is in
 // matrix i, whose row 2 t + b is k = 8 t + 2 i + b. The row k that a lane gives the address of.
 __device__ inline int transposed_row(int lane) { return lane % 8 / 2 * 8 + lane / 8 * 2 + lane % 2; }

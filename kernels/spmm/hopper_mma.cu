@@ -35,7 +35,7 @@ template <class T, int BLOCK_N, bool PAIRS, int COPY, bool DOCUMENTED = false>
 struct HopperKernel {
     static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8;
     static constexpr bool OVERLAPS = overlaps(BLOCK_N) && !DOCUMENTED;
-    using Dense = HopperDense<T, BLOCK_N, WARPS>;
+    using Dense = HopperDense<BLOCK_N, WARPS>;
 
     const HopperProblem& p;
     Address memory;

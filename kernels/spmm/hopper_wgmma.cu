@@ -162,42 +162,42 @@ struct WgmmaKernel {
         __syncwarp();
     }
 
-    // First what the first round needs, of all thread blocks; whole rings and all tiles would be in its way.
+    // In all thread blocks first what the first round needs: whole rings and all tiles would be in its way.
     __device__ void run() {
-        LaneNumbers<WarpStart> start(p.starts + blockIdx.x * WARPS + strip, lane);
+        LaneNumbers<WarpStart> record(p.starts + blockIdx.x * WARPS + strip, lane);
         begin_mbarriers();
-        sparse.begin(start);
+        sparse.begin(record);
         sparse.fill(0, 1);
         wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
-        dense.fill(start, 0, 1);
+        dense.fill(record, 0, 1);
         sparse.fill(1, 2);
-        int last = start[WarpStart::LAST_SEGMENT];
-        if (threadIdx.x == 0) st_shared(dense.memory + LAST_SEGMENT, last);
+        int end = record[WarpStart::END_SEGMENT];
+        if (threadIdx.x == 0) st_shared(dense.memory + END_OF_SEGMENTS, end);
         __syncthreads();
-        if (start[WarpStart::SEGMENT] == last) return;
+        if (record[WarpStart::SEGMENT] == end) return;
         dense.until_first_is_there();
-        dense.fill(start, 1, p.tile_slots);
+        dense.fill(record, 1, p.tile_slots);
         sparse.fill(2, p.stages);
-        sparse.filled(start);
-        multiply_all(start);
+        sparse.filled(record);
+        multiply_all(record);
     }
 
     // The segments of the thread block, of which the first one is known. Registers are for the loop over
     // chunks: what is needed behind it waits in shared memory.
-    __device__ void multiply_all(const LaneNumbers<WarpStart>& start) {
-        int segment = start[WarpStart::SEGMENT], last = start[WarpStart::LAST_SEGMENT];
-        int row_block = start[WarpStart::ROW_BLOCK], rounds = start[WarpStart::ROUNDS];
-        int slot = start[WarpStart::SLOT];
+    __device__ void multiply_all(const LaneNumbers<WarpStart>& record) {
+        int segment = record[WarpStart::SEGMENT], end = record[WarpStart::END_SEGMENT];
+        int row_block = record[WarpStart::ROW_BLOCK], rounds = record[WarpStart::ROUNDS];
+        int slot = record[WarpStart::SLOT];
         while (true) {
             if (row_block * WARPS + strip < p.strips) {
                 keep_number(0, segment), keep_number(1, row_block), keep_number(2, slot);
                 multiply(rounds);
                 segment = kept_number(0), row_block = kept_number(1), slot = kept_number(2);
-                last = ld_shared(dense.memory + LAST_SEGMENT);
-                if (segment + 1 == last) let_next_grid_begin();
+                end = ld_shared(dense.memory + END_OF_SEGMENTS);
+                if (segment + 1 == end) let_next_grid_begin();
                 store(row_block, slot);
             } else dense.pass(rounds);
-            if (++segment == last) return;
+            if (++segment == end) return;
             uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
             row_block = s.x, rounds = s.z - s.y, slot = s.w;
         }
@@ -222,8 +222,8 @@ __global__ void __launch_bounds__(32 * wgmma_warps(BLOCK_N), 1)
 
 // --- launching ---
 
-// For the grids around the product, which has all shared memory: where an SM divides its memory into cache
-// and shared memory anew, it is empty before.
+// An SM must be empty before it divides its memory into cache and shared memory anew. So the grids around the
+// product, which takes all shared memory, ask for the same division.
 template <class P>
 cudaError_t divide_as_product(void (*kernel)(P)) {
     return cudaFuncSetAttribute((const void*)kernel, cudaFuncAttributePreferredSharedMemoryCarveout,

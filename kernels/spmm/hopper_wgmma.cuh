@@ -23,17 +23,17 @@ struct __align__(16) Segment {
 
 // What a warp must know to begin: copies of its ring, [starts[i], ends[i]) in 16 bytes, none where both are
 // 0; the chunks behind them (Walk), of which the first is [start, end); of the first warps, the tile of B'
-// that each begins with, and what comes in its place (Walks); segments [segment, last_segment) of the
+// that each begins with, and what comes in its place (Walks); segments [segment, end_segment) of the
 // thread block, and the first of them.
 struct __align__(128) WarpStart {
     int32_t starts[MOST_STAGES], ends[MOST_STAGES], chunks[3], start, end, tile[3], next_tile[3];
-    int32_t segment, last_segment, row_block, rounds, slot, unused[6];
+    int32_t segment, end_segment, row_block, rounds, slot, unused[6];
 
     // Places of these numbers.
     static constexpr int STARTS = 0, ENDS = STARTS + MOST_STAGES, CHUNKS = ENDS + MOST_STAGES;
     static constexpr int START = CHUNKS + 3, END = START + 1, TILE = END + 1, NEXT_TILE = TILE + 3;
-    static constexpr int SEGMENT = NEXT_TILE + 3, LAST_SEGMENT = SEGMENT + 1;
-    static constexpr int ROW_BLOCK = LAST_SEGMENT + 1, ROUNDS = ROW_BLOCK + 1, SLOT = ROUNDS + 1;
+    static constexpr int SEGMENT = NEXT_TILE + 3, END_SEGMENT = SEGMENT + 1;
+    static constexpr int ROW_BLOCK = END_SEGMENT + 1, ROUNDS = ROW_BLOCK + 1, SLOT = ROUNDS + 1;
 };
 
 // A row block that several thread blocks have parts of: partial[first] to partial[last - 1].
@@ -75,7 +75,7 @@ struct DenseTile {
     static constexpr int PART = BLOCK_N <= 32 || BLOCK_N == 96 ? 32 : 64;
     static constexpr int WIDTH = round_up(BLOCK_N, PART);
     static constexpr int ROW_BYTES = PART * 2, PART_BYTES = ROWS * ROW_BYTES;
-    static constexpr int BYTES = PART_BYTES * (WIDTH / PART), EIGHTS = WIDTH / 8;
+    static constexpr int BYTES = PART_BYTES * (WIDTH / PART);
     // Sixteen bytes of row k, columns 8 i to 8 i + 7 of a part, lie where number i ^ this would.
     template <class Int>
     __host__ __device__ static constexpr Int swizzle(Int k) { return PART == 64 ? k % 8 : k / 2 % 4; }

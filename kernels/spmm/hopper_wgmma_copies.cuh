@@ -9,10 +9,10 @@ namespace {
 
 // Shared memory of a block: mbarriers of tiles, how many warps have left each, the end of its segments, and
 // which tile comes next in each one's place; mbarriers of rings; what each warp keeps; tiles; rings.
-constexpr int MOST_TILES = 6, LEFT = MOST_TILES * 8, LAST_SEGMENT = LEFT + MOST_TILES * 4;
+constexpr int MOST_TILES = 6, LEFT = MOST_TILES * 8, END_OF_SEGMENTS = LEFT + MOST_TILES * 4;
 constexpr int NEXT_TILES = 80, RING_BARRIERS = NEXT_TILES + MOST_TILES * 16;
 constexpr int KEPT = RING_BARRIERS + MOST_STAGES * MOST_WARPS * 8, KEPT_BYTES = 12, DENSE_TILES = 1024;
-static_assert(LAST_SEGMENT + 4 <= NEXT_TILES && KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
+static_assert(END_OF_SEGMENTS + 4 <= NEXT_TILES && KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
 
 // The tiles of B', as one warp sees them.
 template <int BLOCK_N>
@@ -47,8 +47,8 @@ struct DenseRing {
         st_shared(memory + LEFT + 4 * warp, 0);  // nobody has left it
     }
     // Tiles `from` to `to`, by a warp each.
-    __device__ void fill(const LaneNumbers<WarpStart>& start, int from, int to) const {
-        Tiles tile(start, WarpStart::TILE), then(start, WarpStart::NEXT_TILE);
+    __device__ void fill(const LaneNumbers<WarpStart>& record, int from, int to) const {
+        Tiles tile(record, WarpStart::TILE), then(record, WarpStart::NEXT_TILE);
         if (!begins() || warp < from || warp >= to || !tile.more()) return;
         ld_dense(warp, tile.at);
         expect(warp, then);
@@ -62,7 +62,8 @@ struct DenseRing {
     }
 
     __device__ void wait() const { mbarrier_wait(memory + 8 * slot, parity); }
-    __device__ void until_first_is_there() const { wait(); }  // results do not depend on it
+    // A name of its own, since results do not depend on it: the test that takes waits away leaves it.
+    __device__ void until_first_is_there() const { wait(); }
     __device__ void advance() {
         if (++slot == uint32_t(p.tile_slots)) slot = 0, parity ^= 1;
     }
@@ -133,9 +134,9 @@ struct SparseRing {
     }
     // Every stage's first copy is a lane's: where it begins and ends, then copies `from` to `to`, then what
     // comes behind them. Copies of whole rings at once would be in the way of what others begin with.
-    __device__ void begin(const LaneNumbers<WarpStart>& first) {
+    __device__ void begin(const LaneNumbers<WarpStart>& record) {
         int mine = min(lane, p.stages - 1);
-        start = first[WarpStart::STARTS + mine], end = first[WarpStart::ENDS + mine];
+        start = record[WarpStart::STARTS + mine], end = record[WarpStart::ENDS + mine];
         if (lane >= p.stages) end = start;
         if (has_copy()) lines = into(stage_of(lane), start, end) << IN_LINE * lane;
         for (int other = 4; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
@@ -146,9 +147,9 @@ struct SparseRing {
         Address to_stage = stage_of(lane) + into(stage_of(lane), start, end) * 16;
         ld_sparse<false>(to_stage, p.data(), start, end, barrier + 8 * lane);
     }
-    __device__ void filled(const LaneNumbers<WarpStart>& first) {
-        chunks = Chunks(first, WarpStart::CHUNKS);
-        start = first[WarpStart::START], end = first[WarpStart::END];
+    __device__ void filled(const LaneNumbers<WarpStart>& record) {
+        chunks = Chunks(record, WarpStart::CHUNKS);
+        start = record[WarpStart::START], end = record[WarpStart::END];
     }
     // Until they are filled.
     __device__ bool has_copy() const { return start < end; }

@@ -3,7 +3,8 @@
 //   row of B'   0    1    2    3      4    5    6    7      8 ...
 //   row of B    k    k+1  k+2  zeros  k+3  k+4  k+5  zeros  k+6 ...
 //
-// All wait for it, and its blocks stand where the grid before leaves room, six on one SM: so they are small.
+// All wait for it, and its blocks stand where the grid before leaves room, up to six on one SM: so they are
+// small.
 #pragma once
 #include "hopper_eights.cuh"
 #include "hopper_wgmma.cuh"
@@ -29,8 +30,7 @@ struct ExpandDense {
 
     // Column n of the block in B; those that the product does not have are outside.
     __device__ int column(int n) const { return first + n < BLOCK_N ? pass * BLOCK_N + first + n : p.N; }
-    // Row j of the round, columns 8 i to 8 i + 7: neither stmatrix nor who reads 16 bytes meets a bank
-    // twice.
+    // Row j of the round, columns 8 i to 8 i + 7: stmatrix never meets a bank twice.
     __device__ Address at(int j, int i) const {
         return memory + (j ^ j / 8 % 2 * 2) * COLUMNS * 2 + ((i ^ j / 16 % 2) << 4);
     }

@@ -12,9 +12,9 @@ struct Walk {
     int segment, at, last;
 
     __device__ Walk(int segment, int at, int last) : segment(segment), at(at), last(last) {}
-    // Of a warp's beginning, from this place on.
-    __device__ Walk(const LaneNumbers<WarpStart>& start, int place)
-        : Walk(start[place], start[place + 1], start[place + 2]) {}
+    // Of what a warp begins with, from this place on.
+    __device__ Walk(const LaneNumbers<WarpStart>& record, int place)
+        : Walk(record[place], record[place + 1], record[place + 2]) {}
 
     __device__ bool more() const { return at < last; }
 

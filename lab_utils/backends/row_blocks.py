@@ -3,7 +3,7 @@
 A row block has a strip of 16 rows for each warp of a thread block, a round 192 columns of it.
 Thread blocks get whole row blocks first, then rounds of the row blocks that are left: their sums
 are added up in the end. A round costs bytes and the time of its products, whose number is the same
-in all rounds.
+in all rounds; to come from one row block to the next costs time as well.
 """
 
 from typing import NamedTuple
@@ -76,7 +76,8 @@ def _share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> Shares:
 def _costs(A: ZeroRow24Strips, warps: int) -> Tensor:
     """What each round of each row block costs, int64 [row blocks, rounds], on the host.
 
-    The first one costs its segment as well: a thread block that comes to it in between has another.
+    The first one of a row block also bears a segment: whoever comes to it from the row block before
+    begins one more. What a thread block begins with is not counted, all begin with something.
     """
     starts = A.arrays["chunk_start"].long()
     sizes = (START_BYTES * starts.diff() + SHARE_OF_CHUNK).view(A.strips, A.rounds)
