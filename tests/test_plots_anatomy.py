@@ -68,5 +68,13 @@ def test_unit_use_marks_published_values_on_their_bars(use) -> None:
     assert sum(bool(trace.showlegend) for trace in fig.data if trace.type == "scatter") == 1
 
 
+def test_unit_use_of_a_kernel_profiled_at_one_N(use) -> None:
+    """A panel is without its bars, and the legend names it once, wherever it comes first."""
+    fewer = use[~(use.kernel.eq("tca_bme_mma") & use.N.lt(use.N.max()))]
+    bars = [trace for trace in plots.unit_use(fewer).data if trace.type == "bar"]
+    mine = [bar for bar in bars if bar.name.startswith("TCA-BME")]
+    assert len(mine) == 1 and mine[0].showlegend and len(bars) == 7
+
+
 def test_unit_use_without_published_values(use) -> None:
     assert all(trace.type == "bar" for trace in plots.unit_use(use).data)

@@ -117,13 +117,17 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
     fig = make_subplots(lines, min(2, len(Ns)), shared_yaxes="all", horizontal_spacing=0.04,
                         vertical_spacing=0.32 / lines,
                         subplot_titles=[f"N = {N}" for N in Ns])  # fmt: skip
-    width = 0.82 / len(series)
+    width, named = 0.82 / len(series), set()
     for panel, N in enumerate(Ns):
         where = {"row": panel // 2 + 1, "col": panel % 2 + 1}
         for i, (kernel, sparsity) in enumerate(series):
             rows = use[use.kernel.eq(kernel) & use.sparsity.eq(sparsity) & use.N.eq(N)]
+            if rows.empty:  # not profiled with so many columns
+                continue
             offset = (i - (len(series) - 1) / 2) * width
-            fig.add_trace(_unit_bars(rows, units, offset, width, panel == 0), **where)
+            first = (kernel, sparsity) not in named
+            named.add((kernel, sparsity))
+            fig.add_trace(_unit_bars(rows, units, offset, width, first), **where)
             if published is not None:
                 points = published[published.kernel.eq(kernel) & published.N.eq(N)]
                 x = np.array([units.index(unit) for unit in points.unit], dtype=float) + offset
