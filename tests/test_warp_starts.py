@@ -24,11 +24,9 @@ def rounds_of(segments: list, first: int, end: int, strip_of, A: ZeroRow24Strips
 
 
 @pytest.mark.parametrize("warps, stages, tiles", [(16, 1, 2), (16, 3, 4), (16, 5, 6), (12, 2, 2)])
-@pytest.mark.parametrize(
-    "blocks", [1, 7, 22, 60]
-)  # of which the last are more than there are rounds
+@pytest.mark.parametrize("blocks", [1, 7, 22, 60])
 def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles) -> None:
-    # Of the last row block A has six strips, or five.
+    """Also of the last row block, of which A has some strips, and with more blocks than rounds."""
     A = ZeroRow24Strips.encode(random_sparse(850, 900, 0.8))
     _, shares = row_blocks.share_out(A, blocks, warps)
     records = warp_starts.starts_of(A, blocks, warps, stages, tiles)
