@@ -69,7 +69,9 @@ def test_shares_are_everything_once_and_equal(blocks) -> None:
     A = ZeroRow24Strips.encode(W)
     rows, rounds = row_blocks.row_blocks_of(A, 16), A.rounds
     sizes = 16 * A.arrays["chunk_start"].long().diff() + row_blocks.SHARE_OF_CHUNK
-    padded = torch.nn.functional.pad(sizes.view(A.strips, rounds), (0, 0, 0, -A.strips % 16))
+    none = int(row_blocks.SHARE_OF_NO_STRIP * sizes.double().mean())
+    missing = (0, 0, 0, -A.strips % 16)
+    padded = torch.nn.functional.pad(sizes.view(A.strips, rounds), missing, value=none)
     costs = padded.view(rows, 16, rounds).sum(1)
     costs[:, 0] += int(row_blocks.SHARE_OF_SEGMENT * costs.double().mean())
     blocks = min(blocks, rows * rounds)
@@ -89,6 +91,17 @@ def test_shares_are_everything_once_and_equal(blocks) -> None:
     summed = {row: list(range(first, last)) for row, first, last, _ in shares.shared.tolist()}
     assert summed == {row: sorted(found) for row, found in slots_of.items() if found}
     assert sorted(itertools.chain(*summed.values())) == list(range(slots))
+
+
+def test_a_row_block_with_few_strips_takes_nearly_as_long_as_others() -> None:
+    """Rounds of thread blocks with 12 warps, the last of which meet a row block of four strips."""
+    A = ZeroRow24Strips.encode(random_sparse(448, 4800, 0.8))
+    assert A.strips == 2 * 12 + 4
+    _, shares = row_blocks.share_out(A, 8, 12)
+    rounds = (shares.segments[:, 2] - shares.segments[:, 1]).tolist()
+    ends = shares.first_segment.tolist()
+    of_blocks = [sum(rounds[first:end]) for first, end in itertools.pairwise(ends)]
+    assert max(of_blocks) <= 1.4 * min(of_blocks)
 
 
 def test_whole_row_blocks_come_first() -> None:
@@ -132,7 +145,7 @@ def test_explain_names_the_blocks_and_the_format_for_few_columns() -> None:
     A = ZeroRow24Strips.encode(random_sparse(600, 480, 0.9))
     plan = explain(A, activations(480, 150), backend="emulator")
     assert plan.kernel == "zero_row_24_strips_wgmma"
-    assert plan.choices["columns"] == "2 x 96 of C; A is read 2 times"
+    assert plan.choices["columns"] == "2 x 96 of C, side by side, each of which reads A"
     assert plan.choices["shares"].startswith("4 row blocks of 192, 3 rounds each: 3.0 rounds")
     assert plan.choices["values"].endswith("entries of their chunks")
     few = explain(A, activations(480, 16), backend="emulator").choices["columns"]
@@ -182,6 +195,22 @@ def test_the_plan_for_a_gpu_fills_it(h200) -> None:
     rings = 16 * launch.problem.stages * launch.problem.stage_bytes
     tiles = launch.problem.tile_slots * 256 * 128
     assert rings + tiles + hopper_wgmma.HEAD_BYTES <= hopper_wgmma.SHARED_BYTES
+
+
+@pytest.mark.parametrize(
+    "N, width, passes", [(64, 64, 1), (128, 128, 1), (300, 128, 3), (2048, 128, 16)]
+)
+def test_passes_stand_side_by_side(h200, N: int, width: int, passes: int) -> None:
+    A = ZeroRow24Strips.encode(random_sparse(3000, 2304, 0.7))
+    layout = cuda._layout(A, N, None)
+    assert (layout.block_n, layout.passes, layout.blocks) == (width, passes, 132 // passes)
+    blocks = hopper_wgmma.choices(A, N, layout)["blocks"]
+    assert blocks.startswith(f"{132 // passes * passes} of {32 * layout.warps} threads, ")
+
+
+def test_more_passes_than_multiprocessors_have_a_thread_block_each() -> None:
+    A = ZeroRow24Strips.encode(random_sparse(64, 192, 0.7))
+    assert hopper_wgmma.layout_of(A, 1000, 4, None).blocks == 1
 
 
 def selections(machine: Machine) -> Tensor:

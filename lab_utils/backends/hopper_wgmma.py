@@ -27,7 +27,7 @@ NARROW = 16  # columns, which hopper.py's kernel multiplies faster
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of a tile of B'
-MOST_TILES, ENOUGH_STAGES, MOST_SHARING = 6, 2, 4
+MOST_TILES, ENOUGH_STAGES = 6, 2
 START_BYTES = 16  # chunks begin and end at multiples
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
@@ -105,17 +105,18 @@ class Layout:
 
 
 def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
-    """A thread block on each multiprocessor, or `split_k` of them for a row block.
+    """A thread block on each multiprocessor, or `split_k` of them for a row block of each pass.
 
-    Beyond 64 columns they are wide, if shared memory leaves room for rings of ENOUGH_STAGES, and
-    unless more than MOST_SHARING of them have a row block: then partial sums cost more than a pass.
+    Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
+    about the same time, from memory once. Beyond 64 columns thread blocks are wide, if shared
+    memory leaves room for rings of ENOUGH_STAGES.
     """
-    layout, wide = (_layout(A, N, widths) for widths in (NARROW_WIDTHS, WIDTHS))
-    fills = MOST_SHARING * row_blocks_of(A, wide.warps) >= multiprocessors
-    if layout.passes > 1 and wide.stages >= ENOUGH_STAGES and fills:
-        layout = wide
+    layout = _layout(A, N, WIDTHS)
+    if layout.block_n in WIDE_WIDTHS and layout.stages < ENOUGH_STAGES:
+        layout = _layout(A, N, NARROW_WIDTHS)
     rows = row_blocks_of(A, layout.warps)
-    wanted = multiprocessors if split_k is None else round(split_k * rows)
+    each = multiprocessors // layout.passes
+    wanted = each if split_k is None else round(split_k * rows)
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
 
 
@@ -185,15 +186,16 @@ def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
     rows = row_blocks_of(A, layout.warps)
     columns = f"{layout.block_n} of C at once"
     if layout.passes > 1:
-        columns = f"{layout.passes} x {layout.block_n} of C; A is read {layout.passes} times"
+        columns = f"{layout.passes} x {layout.block_n} of C, side by side, each of which reads A"
         if layout.block_n in NARROW_WIDTHS:
-            columns += "; wider blocks have no room for two of its largest chunks in each warp's"
-            columns += f" ring, or more than {MOST_SHARING} of them would share a row block"
+            columns += (
+                "; wider blocks have no room for two of its largest chunks in each warp's ring"
+            )
     if N <= NARROW:
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
     levels = "chunks of their own, every fourth" if A.levels else "entries of their chunks"
     return {
-        "blocks": f"{layout.blocks} of {32 * layout.warps} threads, "
+        "blocks": f"{layout.passes * layout.blocks} of {32 * layout.warps} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory, "
         f"{layout.tile_slots} tiles of B, {layout.tile_bytes // 1024} KB each",
         "columns": columns,
