@@ -38,7 +38,7 @@ def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> 
 
 
 def has_epilogue(A: SparseMatrix) -> bool:
-    """Whether `sparse_relu` takes A: so far zero_row_24 on a GPU."""
+    """Whether `sparse_relu` takes A: formats of our own kernels for Hopper, on a GPU."""
     _check_encoded(A)
     return A.name in WITH_EPILOGUE and backends.for_device(A.device) is backends.cuda
 

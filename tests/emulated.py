@@ -9,6 +9,7 @@ from torch import Tensor
 from lab_utils import accuracy, spmm, toolchains
 from lab_utils.backends import emulator
 from lab_utils.backends.kernel_trace import KernelTrace
+from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.problem import Problem
 from lab_utils.backends.simt import Machine
 from lab_utils.formats.base import SparseMatrix
@@ -59,3 +60,16 @@ def product(A: SparseMatrix, W: Tensor, N: int, split_k: int = 1) -> Tensor:
     accuracy.check(C, W, B)
     assert torch.equal(C, again)
     return C
+
+
+def with_epilogue(
+    A: SparseMatrix, W: Tensor, N: int, relu: bool, split_k: float | None = None
+) -> None:
+    """A · B + bias, and the maximum of that with 0, in the emulator: rounded once, afterwards."""
+    (M, K), B = W.shape, activations(W.shape[1], N, W.dtype)
+    bias, C = torch.randn(M).to(W.dtype), torch.empty(N, M, dtype=W.dtype).T
+    emulator.spmm(A, B, C, split_k, Epilogue(bias, relu))
+    exact = W.double() @ B.double() + bias.double()[:, None]
+    exact = exact.relu() if relu else exact
+    eps = torch.finfo(W.dtype).eps
+    torch.testing.assert_close(C.double(), exact, rtol=eps, atol=K * 2e-6)

@@ -40,9 +40,10 @@ def products() -> Iterator[str]:
         yield from products_of(format)
         if format == hopper.FORMAT:
             yield from documented_products()
-            yield from activated_products()
+            yield from activated_products(format, (1, 8, 16), slice_cols=144)
         if format == hopper_wgmma.FORMAT:
             yield from wide_products()
+            yield from activated_products(format, (24, 130))
 
 
 def documented_products() -> Iterator[str]:
@@ -56,17 +57,17 @@ def documented_products() -> Iterator[str]:
         yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} pairs={pairs}"
 
 
-def activated_products() -> Iterator[str]:
+def activated_products(format: str, Ns: tuple[int, ...], **options) -> Iterator[str]:
     """max(A · B + bias, 0) in one kernel, as `sparse_relu` asks for it; and without a bias."""
-    for (M, K), N, dtype, biased in itertools.product(ACTIVATED, (1, 8, 16), DTYPES, (False, True)):
+    for (M, K), N, dtype, biased in itertools.product(ACTIVATED, Ns, DTYPES, (False, True)):
         W, B = operands(M, K, N, dtype, 0.7)
         bias = torch.linspace(-9, 9, M).to(dtype) * biased
-        A = encode(W, hopper.FORMAT, slice_cols=144).to("cuda")
+        A = encode(W, format, **options).to("cuda")
         C = torch.empty(N, M, dtype=dtype, device="cuda").T
         epilogue = Epilogue(bias.cuda() if biased else None, relu=True)
         cuda.spmm(A, B.cuda(), C, split_k=1, epilogue=epilogue)
         judge_of_maximum(W, B, bias).check(C.cpu())
-        yield f"{hopper.FORMAT} maximum {M}x{K} N={N} {dtype} bias={biased}"
+        yield f"{format} maximum {M}x{K} N={N} {dtype} bias={biased}"
 
 
 def wide_products() -> Iterator[str]:

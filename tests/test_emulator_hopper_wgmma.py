@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from emulated import DTYPES, activations, machine_of, product
+from emulated import DTYPES, activations, machine_of, product, with_epilogue
 from torch import Tensor
 
 from lab_utils import encode, explain, spmm
@@ -32,6 +32,15 @@ def test_every_sparsity(sparsity) -> None:
     for levels, dtype in zip((0, 1), DTYPES, strict=True):
         W = random_sparse(100, 500, sparsity, dtype=dtype, mean=0.5)
         product(ZeroRow24Strips.encode(W, levels=levels), W, 32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("relu", [False, True])
+def test_epilogues_come_before_rounding(relu, dtype) -> None:
+    """In row blocks of one thread block, and in those of several, whose sums are added up."""
+    for N, (M, K), split_k in itertools.product((24, 70), ((65, 49), (330, 450)), (1, 1.5)):
+        W = random_sparse(M, K, 0.6, dtype=dtype, seed=N)
+        with_epilogue(ZeroRow24Strips.encode(W), W, N, relu, split_k)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

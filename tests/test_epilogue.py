@@ -16,6 +16,7 @@ from lab_utils.ops import has_epilogue, sparse_relu
 from lab_utils.patterns import random_sparse
 
 DTYPES = [torch.float16, torch.bfloat16]
+FORMATS = ["zero_row_24", "zero_row_24_strips"]
 
 
 def check(y: Tensor, x: Tensor, layer: SparseLinear) -> None:
@@ -25,7 +26,7 @@ def check(y: Tensor, x: Tensor, layer: SparseLinear) -> None:
 
 
 def test_no_kernel_of_a_cpu_does_it() -> None:
-    for format in ("tca_bme", "zero_row_24"):
+    for format in ("tca_bme", *FORMATS):
         A, bias = encode(random_sparse(M, K, 0.6), format), torch.zeros(M).half()
         assert SparseLinear(A, bias).relu(X) is None
         with pytest.raises(RuntimeError, match=f"no kernel for {format} on cpu takes the maximum"):
@@ -79,8 +80,9 @@ def decoding(monkeypatch):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("tokens", [1, 8, 70])
-def test_decoded_weights_do_it_in_pieces(decoding, tokens: int, dtype: torch.dtype) -> None:
-    layer = SparseLinear.from_linear(linear(0.7, dtype), "zero_row_24")
+@pytest.mark.parametrize("format", FORMATS)
+def test_decoded_weights_do_it_in_pieces(decoding, format, tokens: int, dtype) -> None:
+    layer = SparseLinear.from_linear(linear(0.7, dtype), format)
     assert decoded.rows_of_piece(layer.weight) < M
     x = activations(tokens, dtype=dtype)
     y = layer.relu(x)
@@ -114,12 +116,13 @@ def test_it_compiles_into_one_graph(decoding) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("tokens", [1, 8, 16, 40, 300])
 @pytest.mark.parametrize("way", cuda.WAYS)
-def test_both_ways_on_a_gpu(way: str, tokens: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("format", FORMATS)
+def test_both_ways_on_a_gpu(format: str, way: str, tokens: int, dtype: torch.dtype) -> None:
     """In a graph as well; only of a format that can."""
     if torch.cuda.get_device_capability() != (9, 0):
-        pytest.skip("zero_row_24 needs sm_90")
+        pytest.skip(f"{format} needs sm_90")
     dense = linear(0.7, dtype).cuda()
-    layer, x = SparseLinear.from_linear(dense, "zero_row_24"), activations(tokens, dtype=dtype)
+    layer, x = SparseLinear.from_linear(dense, format), activations(tokens, dtype=dtype)
     assert SparseLinear.from_linear(dense, "tca_bme").relu(x.cuda()) is None
     with cuda.forced(way):
         y = layer.relu(there := x.cuda())

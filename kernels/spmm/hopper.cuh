@@ -85,6 +85,22 @@ __device__ __forceinline__ void ld_sparse(Address to, const uint8_t* data, int s
     else lane_bulk_copy(to, from, bytes, barrier, evict_first());
 }
 
+// --- what happens to sums before they are rounded: a bias is added, then comes the maximum with 0 ---
+
+__device__ inline float to_float(__half value) { return __half2float(value); }
+__device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+// Of row m; a grid before this one may write it.
+template <class T, class P>
+__device__ float bias_of(const P& p, int m) {
+    return p.bias ? to_float(ld_global(static_cast<const T*>(p.bias) + m)) : 0;
+}
+template <class P>
+__device__ float finished(const P& p, float sum, float bias) {
+    sum += bias;
+    return p.relu && sum < 0 ? 0 : sum;
+}
+
 __host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b) * b; }
 
 // Warps of a block: as many as have registers for their sums.

@@ -39,9 +39,6 @@ __device__ inline void add_quad(float4& sum, uint4 value) {
 
 // --- after all thread blocks ---
 
-__device__ inline float to_float(__half value) { return __half2float(value); }
-__device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
 // Of the slices; a group of threads adds up each.
 __host__ __device__ constexpr int parts(int block_n) { return block_n <= 16 ? 2 : 1; }
 
@@ -95,7 +92,7 @@ struct SegmentSums {
     }
 
     __device__ void add() {
-        if (p.bias && m < p.M) bias = to_float(ld_global(static_cast<const T*>(p.bias) + m));
+        if (m < p.M) bias = bias_of<T>(p, m);
         float4 sum = {};
         int each = ceil_div(p.slices, PARTS), first = part * each;
         Walk walk(bounds, first, n0 + column < p.N ? min(p.slices, first + each) : first);
@@ -119,9 +116,8 @@ struct SegmentSums {
 #pragma unroll
             for (int other = 1; other < PARTS; other++)
                 sum += all.load(other * BLOCK_N * CHUNK_ROWS + i);
-            sum += bias;
-            if (p.relu) sum = sum < 0 ? 0 : sum;
-            round_to(static_cast<T*>(p.C) + (n0 + i / CHUNK_ROWS) * p.ldc + m, sum);
+            T* to = static_cast<T*>(p.C) + (n0 + i / CHUNK_ROWS) * p.ldc + m;
+            round_to(to, finished(p, sum, bias));
         }
     }
 };

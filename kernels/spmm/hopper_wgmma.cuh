@@ -54,6 +54,8 @@ struct WgmmaProblem : Problem {
     const SharedRows* shared;        // [shared_rows]
     void* tiles;                     // B' [passes][rounds][DenseTile]
     const WarpStart* starts;         // [blocks][warps]
+    int32_t relu;                    // whether negative sums become 0
+    const void* bias;                // [M], added to sums before that; null: none
 
     __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
     __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }

@@ -80,7 +80,7 @@ struct DenseRing {
         Tiles tile(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8));
         if (!tile.more()) return;
         ld_dense(slot, tile.at);
-        tile.skip(p, 0, p.tile_slots);
+        tile.skip(p, p.tile_slots);
         expect(slot, tile);
     }
     // Rounds of a row block that ends above this warp's strip: lane 0 waits, for which all wait before they

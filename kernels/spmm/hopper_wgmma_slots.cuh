@@ -26,15 +26,19 @@ struct RoundedSums {
     const WgmmaProblem& p;
     int n;
     bool has[2];  // whether these rows are inside
+    float bias[2];
     T* to;
 
     __device__ RoundedSums(const WgmmaProblem& p, int m, int n)
-        : p(p), n(n), has{m < p.M, m + 8 < p.M}, to(static_cast<T*>(p.C) + n * p.ldc + m) {}
+        : p(p), n(n), has{m < p.M, m + 8 < p.M}, to(static_cast<T*>(p.C) + n * p.ldc + m) {
+        for (int i = 0; i < 2; i++) bias[i] = has[i] ? bias_of<T>(p, m + 8 * i) : 0;
+    }
 
     __device__ void store(const float (&sum)[4]) const {
 #pragma unroll
         for (int r = 0; r < 4; r++)
-            if (has[r / 2] && n + r % 2 < p.N) round_to(to + r % 2 * p.ldc + r / 2 * 8, sum[r]);
+            if (has[r / 2] && n + r % 2 < p.N)
+                round_to(to + r % 2 * p.ldc + r / 2 * 8, finished(p, sum[r], bias[r / 2]));
     }
     __device__ void next_eight() { n += 8, to += 8 * p.ldc; }
 };

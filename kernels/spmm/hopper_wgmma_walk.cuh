@@ -31,11 +31,12 @@ struct Walk {
         }
     }
     __device__ void open_next(const WgmmaProblem& p, int strip) { segment++, open(p, strip); }
-    __device__ void skip(const WgmmaProblem& p, int strip, int times) {
-        while (times > 0 && more()) {
-            int here = min(times, last - at);
-            times -= here, at += here;
-            if (at == last) open_next(p, strip);
+    __device__ void skip(const WgmmaProblem& p, int tiles) {
+        static_assert(STRIPS == 0);
+        while (tiles > 0 && more()) {
+            int here = min(tiles, last - at);
+            tiles -= here, at += here;
+            if (at == last) open_next(p, 0);
         }
     }
 };

@@ -19,6 +19,7 @@ from lab_utils.formats import ZeroRow24Strips
 FORMAT = ZeroRow24Strips.name
 INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
+EPILOGUE = ("bias", "relu")  # fields of a problem
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
@@ -48,6 +49,8 @@ class WgmmaProblem(Problem):
             (name, ctypes.c_void_p)
             for name in ("segments", "first_segment", "shared", "tiles", "starts")
         ),
+        ("relu", ctypes.c_int32),
+        ("bias", ctypes.c_void_p),
     )  # fmt: skip
 
 

@@ -39,26 +39,36 @@ def starts_of(A: ZeroRow24Strips, blocks: int, warps: int, stages: int, tiles: i
 def _starts_of(A: ZeroRow24Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
     _, shares = share_out(A, blocks, warps)
     segments, first = shares.segments.long(), shares.first_segment.long()
-    warp = torch.arange(warps, device=A.device)
-    strip = segments[:, 0] * warps + warp[:, None]  # [warps, segments]
-    chunks = _steps(segments, first, strip < A.strips, stages + 1)
-    own = strip.gather(1, chunks.segment.clamp(max=len(segments) - 1).flatten(1)) * A.rounds
-    before = torch.where(chunks.has, own.view_as(chunks.segment), 0)
-    chunks = chunks._replace(round=chunks.round + before, last=chunks.last + before)
-    data = A.arrays["chunk_start"].long()
-    copies = (torch.where(chunks.has, data[chunks.round + i], 0) for i in range(2))
-    begins, ends = (copy.permute(1, 0, 2) for copy in copies)
-    tile = _steps(segments, first, torch.ones_like(strip[:1], dtype=torch.bool), 2 * tiles)
-    of_warp = warp.clamp(max=tiles - 1)  # of warps without a tile, nobody reads it
+    chunks, begins, ends = _chunks(A, segments, first, warps, stages + 1)
+    every = torch.ones_like(segments[:1, 0], dtype=torch.bool)
+    tile = _walk(_steps(segments, first, every.expand(1, len(segments)), 2 * tiles))
+    of_warp = torch.arange(warps, device=A.device).clamp(max=tiles - 1)  # others: nobody reads it
     none = begins.new_zeros(blocks, warps, MOST_STAGES - stages)
     numbers = [
         begins[..., :stages], none, ends[..., :stages], none,
         _walk(chunks)[:, :, stages], begins[..., stages:], ends[..., stages:],
-        _walk(tile)[:, 0, of_warp], _walk(tile)[:, 0, of_warp + tiles],
+        tile[:, 0, of_warp], tile[:, 0, of_warp + tiles],
         _of_block(segments, first)[:, None].expand(-1, warps, -1),
     ]  # fmt: skip
     record = torch.cat(numbers, 2)
     return torch.nn.functional.pad(record, (0, NUMBERS - record.shape[2])).int().contiguous()
+
+
+def _chunks(
+    A: ZeroRow24Strips, segments: Tensor, first: Tensor, warps: int, count: int
+) -> tuple[Steps, Tensor, Tensor]:
+    """The first `count` chunks of warps, numbered through A; where each begins and ends.
+
+    The latter are in START_BYTES, int64 [blocks, warps, count], 0 where a warp has no more.
+    """
+    strip = segments[:, 0] * warps + torch.arange(warps, device=A.device)[:, None]
+    steps = _steps(segments, first, strip < A.strips, count)
+    own = strip.gather(1, steps.segment.clamp(max=len(segments) - 1).flatten(1)) * A.rounds
+    before = torch.where(steps.has, own.view_as(steps.segment), 0)
+    chunks = steps._replace(round=steps.round + before, last=steps.last + before)
+    data = A.arrays["chunk_start"].long()
+    begins, ends = (torch.where(chunks.has, data[chunks.round + i], 0) for i in range(2))
+    return chunks, begins.permute(1, 0, 2), ends.permute(1, 0, 2)
 
 
 def _steps(segments: Tensor, first: Tensor, has: Tensor, count: int) -> Steps:
