@@ -43,28 +43,31 @@ def small_pieces(monkeypatch) -> None:
 def products(rows: pd.DataFrame, format: str) -> list[Product]:
     """Of measured rows, with the widths of passes that the kernels have."""
     return [
-        Product(format, r.encoded_bytes, r.M, r.K, r.N, min(widest_pass(r, format), max(8, r.N)))
+        Product(format, r.encoded_bytes, r.M, r.K, r.N, width_of_pass(r, format))
         for r in rows.itertuples()
     ]
 
 
-def widest_pass(row, format: str) -> int:
-    """Columns of a pass where N is no less: thread blocks of either width have so many warps.
+def width_of_pass(row, format: str) -> int:
+    """Columns of a pass: as few passes as the widest thread blocks allow.
 
-    A launch had one on each multiprocessor; its split of K says which ones those were.
+    Those have fewer warps. A launch had one on each multiprocessor; its split of K says which ones
+    those were.
     """
     warps = {"zero_row_24": hopper.WARPS, "zero_row_24_strips": STRIPS_WARPS}.get(format)
     if warps is None:
-        return 128
+        return min(128, max(8, row.N))
     row_blocks = -(-row.M // CHUNK_ROWS)
 
     def off(width: int) -> float:
-        workers = row.split_k * row_blocks / warps[width]
-        if format == "zero_row_24_strips":
-            workers = row.split_k * -(-4 * row_blocks // warps[width])
-        return abs(workers - MULTIPROCESSORS)
+        if format == "zero_row_24":
+            return abs(row.split_k * row_blocks / warps[width] - MULTIPROCESSORS)
+        workers = row.split_k * -(-4 * row_blocks // warps[width])
+        return abs(workers - MULTIPROCESSORS // -(-row.N // width))
 
-    return min(warps, key=lambda width: (off(width), -width))
+    widest = min(warps, key=lambda width: (off(width), -width))
+    each = row.N if format == "zero_row_24" else -(-row.N // -(-row.N // widest))
+    return min(widest, max(8, each))
 
 
 @formats
