@@ -83,7 +83,7 @@ def decoding(monkeypatch):
 @pytest.mark.parametrize("format", FORMATS)
 def test_decoded_weights_do_it_in_pieces(decoding, format, tokens: int, dtype) -> None:
     layer = SparseLinear.from_linear(linear(0.7, dtype), format)
-    assert decoded.rows_of_piece(layer.weight) < M
+    assert decoded.rows_of_piece(layer.weight, tokens, 132) < M
     x = activations(tokens, dtype=dtype)
     y = layer.relu(x)
     assert y.is_contiguous() and bool((y == 0).any()) and bool((y > 0).any())

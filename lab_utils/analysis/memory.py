@@ -32,7 +32,8 @@ LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90, for each stream; 
 ONE_PASS, PIECE_BYTES = 64, 256 << 20
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = {"zero_row_24": 0.015, "zero_row_24_strips": 0.045}  # of bytes, to avoid bank conflicts
-ADDS_BIAS = ("zero_row_24",)  # formats whose products add fc1's bias, and take the maximum
+# Formats whose products add fc1's bias, and take the maximum.
+ADDS_BIAS = ("zero_row_24", "zero_row_24_strips")
 
 
 def no_matrix(name: str) -> bool:
@@ -230,7 +231,7 @@ def _workspace(work: Workload) -> float:
     if work.format == "dense":
         return LIBRARY_BYTES
     sizes = [VALUE_BYTES * M * K for M, K in layer_shapes(work.model, work.gpus).values()]
-    piece = max(size / -(-size // PIECE_BYTES) for size in sizes)
+    piece = min(max(sizes), PIECE_BYTES)
     return _scratch(work) + piece * (work.batch * work.prompt > ONE_PASS) + LIBRARY_BYTES
 
 

@@ -86,7 +86,8 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     layout = _layout(A, N, None)
     first, why = _decodes_first(A, N, layout)
     if first:
-        return Plan(name, f"{A.name}_decoded", decoded.choices(A) | {"decoded": f"first: {why}"})
+        pieces = decoded.choices(A, N, _multiprocessors(A.device))
+        return Plan(name, f"{A.name}_decoded", pieces | {"decoded": f"first: {why}"})
     choices = kernel.choices(A, N, layout) | {"decoded": f"in the kernel: {why}"}
     return Plan(name, name_of(A), choices, kernel.split_k_of(A, layout))
 
@@ -95,7 +96,7 @@ def _decodes_first(A: SparseMatrix, N: int, layout: Any) -> tuple[bool, str]:
     """Whether A is decoded before a product with N columns, and why."""
     if way := _forced.get():
         return way == "decoded", "forced"
-    pieces = -(-A.shape[0] // decoded.rows_of_piece(A))
+    pieces = -(-A.shape[0] // decoded.rows_of_piece(A, N, _multiprocessors(A.device)))
     product = Product(A.name, A.nbytes, *A.shape, N, layout.block_n, pieces)
     return decodes_first(product, gpu_of(A.device))
 
@@ -118,7 +119,7 @@ def spmm(
     layout = _layout(A, N := C.shape[1], split_k)
     free = split_k is None and left_out is None
     if free and _decodes_first(A, N, layout)[0]:
-        decoded.spmm(A, B, C, epilogue)
+        decoded.spmm(A, B, C, _multiprocessors(A.device), epilogue)
     else:
         _multiply(A, B, C, layout, left_out, epilogue)
 

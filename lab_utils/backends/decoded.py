@@ -1,5 +1,6 @@
 """A decoded first, a piece of its rows at a time, and each piece multiplied dense by cuBLAS."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,22 +12,40 @@ from lab_utils.analysis.memory import PIECE_BYTES
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue
 from lab_utils.formats import SparseMatrix
 
+# cuBLAS computes C in tiles of so many rows and columns, one on each multiprocessor at a time: from
+# MANY_COLUMNS on as many of them as possible should be at work at the end, too.
+TILE_ROWS, TILE_COLUMNS, MANY_COLUMNS = 256, 128, 1024
+WAVES_OF_PIECE = 0.3  # what another piece costs
 
-def rows_of_piece(A: SparseMatrix) -> int:
-    """Rows that are decoded together: pieces are equal but for rounding, and the last one.
+
+def rows_of_piece(A: SparseMatrix, N: int, multiprocessors: int) -> int:
+    """Rows that are decoded together for N columns.
 
     PIECE_BYTES of scratch memory hold a piece, or a block of rows that is larger: 10^4 x 10^4
     weights keep every multiprocessor of a large GPU busy, and are little beside what A saves.
+    Pieces are equal but for rounding, and the last one; with MANY_COLUMNS, such that their products
+    leave few multiprocessors idle.
     """
     M, K = A.shape
     most = max(A.ROW_BLOCK, PIECE_BYTES // (VALUE_BYTES * K) // A.ROW_BLOCK * A.ROW_BLOCK)
     pieces = -(-M // most)
-    return min(M, -(-M // (pieces * A.ROW_BLOCK)) * A.ROW_BLOCK)
+    equal = min(M, -(-M // (pieces * A.ROW_BLOCK)) * A.ROW_BLOCK)
+    if pieces == 1 or N < MANY_COLUMNS or most < TILE_ROWS:
+        return equal
+
+    def waves(rows: int) -> int:
+        return -(-(-(-rows // TILE_ROWS) * -(-N // TILE_COLUMNS)) // multiprocessors)
+
+    def cost(rows: int) -> float:
+        return M // rows * waves(rows) + waves(M % rows) + WAVES_OF_PIECE * -(-M // rows)
+
+    step = math.lcm(A.ROW_BLOCK, TILE_ROWS)
+    return min(range(most // step * step, 0, -step), key=cost)
 
 
-def choices(A: SparseMatrix) -> dict[str, str]:
+def choices(A: SparseMatrix, N: int, multiprocessors: int) -> dict[str, str]:
     """What `explain` says of such a product."""
-    rows = rows_of_piece(A)
+    rows = rows_of_piece(A, N, multiprocessors)
     return {
         "pieces": f"{-(-A.shape[0] // rows)} of {rows} rows, decoded into "
         f"{VALUE_BYTES * rows * A.shape[1] / 1e6:.1f} MB of scratch memory",
@@ -34,12 +53,19 @@ def choices(A: SparseMatrix) -> dict[str, str]:
     }
 
 
-def spmm(A: SparseMatrix, B: Tensor, C: Tensor, epilogue: Epilogue = NO_EPILOGUE) -> None:
+def spmm(
+    A: SparseMatrix,
+    B: Tensor,
+    C: Tensor,
+    multiprocessors: int,
+    epilogue: Epilogue = NO_EPILOGUE,
+) -> None:
     """C[M, N] = A[M, K] · B[K, N]; any strides; captured and repeatable as torch.mm is.
 
     cuBLAS adds the bias of `epilogue` before it rounds; the maximum is taken of what it wrote.
     """
-    rows, (M, K), N = rows_of_piece(A), A.shape, B.shape[1]
+    (M, K), N = A.shape, B.shape[1]
+    rows = rows_of_piece(A, N, multiprocessors)
     scratch = torch.empty(rows, K, dtype=A.dtype, device=A.device)
     columns = B if 1 in B.stride() else B.contiguous()  # or else torch would copy it for each piece
     # Of a single token torch's GPU products round before they add a bias, or fail: it goes twice.
