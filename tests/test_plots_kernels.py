@@ -31,6 +31,7 @@ def draw_all(rows: pd.DataFrame) -> dict[str, go.Figure]:
         "fig9": plots.throughputs(rows),
         "averages": plots.average_speedups(rows, AVERAGES),
         "fig12": plots.speedups_by_batch(rows[rows.sparsity == 0.8], LIMITS),
+        "ways": plots.ways_by_columns(rows, "tca_bme"),
         "table": plots.speedup_table(rows, PEERS, SMALL),
     }
 
@@ -141,6 +142,23 @@ def test_figure_12_is_one_sparsity(rows: pd.DataFrame, figures: dict[str, go.Fig
     assert figures["fig12"].layout.shapes[-1].x0 == 256
     with pytest.raises(ValueError, match=r"rows hold sparsity = 0\.5, 0\.7, 0\.8"):
         plots.speedups_by_batch(rows, LIMITS)
+
+
+def test_both_ways_to_multiply_many_columns_have_a_line_each(rows: pd.DataFrame) -> None:
+    fused = rows[rows.kernel.eq("tca_bme_mma")]
+    first = fused[fused.N.ge(64)].assign(kernel="tca_bme_decoded", speedup=0.5)
+    fig = plots.ways_by_columns(pd.concat([rows, first]), "tca_bme")
+    for name, Ns in (("in the kernel", [1, 8, 64, 256]), ("decoded first", [64, 256])):
+        lines = named(fig, name)
+        assert [line.xaxis for line in lines] == ["x", "x2", "x3"]  # sparsities
+        assert all(list(line.x) == Ns for line in lines)
+    assert all(np.allclose(line.y, 0.5) for line in named(fig, "decoded first"))
+    panel = fused[fused.sparsity.eq(0.5) & fused.N.eq(8)]
+    assert named(fig, "in the kernel")[0].y[1] == pytest.approx(np.sqrt(panel.speedup.prod()))
+    only_fused = plots.ways_by_columns(rows, "tca_bme")
+    assert not named(only_fused, "decoded first") and len(named(only_fused, "in the kernel")) == 3
+    with pytest.raises(ValueError, match="rows hold no kernel of nothing"):
+        plots.ways_by_columns(rows, "nothing")
 
 
 def test_means_need_all_matrices(rows: pd.DataFrame) -> None:

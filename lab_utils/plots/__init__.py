@@ -34,6 +34,7 @@ from lab_utils.plots.hopper import (
 from lab_utils.plots.ladder import ladder_times, ladder_wavefronts
 from lab_utils.plots.libraries import speedups_by_batch, speedups_by_sparsity
 from lab_utils.plots.limits import byte_limit_times, utilisation_bars
+from lab_utils.plots.many_columns import ways_by_columns
 from lab_utils.plots.memory import largest_batches, memory_terms, peak_memory
 from lab_utils.plots.peers import speedup_table
 from lab_utils.plots.pipeline import pipeline_timeline, pipeline_turns, step_clocks_by_lead
@@ -92,6 +93,7 @@ __all__ = [
     "unit_use",
     "use",
     "utilisation_bars",
+    "ways_by_columns",
     "zero_row_groups",
     "zero_row_lane",
 ]

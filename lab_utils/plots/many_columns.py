@@ -1,0 +1,63 @@
+"""Products of many columns: decoding in the kernel, for every pass, beside decoding once before."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
+from lab_utils.plots.rows import DECODED, geometric_means, is_dense, origin, shapes
+from lab_utils.plots.style import FORMAT_COLOURS, MUTED, titled
+
+NEAR = 0.9  # of dense's speed: what a sparse layer should have at every N
+
+
+def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
+    """Speed-up over dense against N of both ways to multiply a format, a panel for each sparsity.
+
+    Lines are geometric means over the shapes, which remain as faint points. The band reaches down
+    to NEAR. Raises ValueError where there are no rows of the format.
+    """
+    mine = rows[rows.kernel.str.fullmatch(f"{format}_[a-z]+") & ~is_dense(rows)]
+    if mine.empty:
+        raise ValueError(f"rows hold no kernel of {format}")
+    sparsities = sorted(mine.sparsity.unique())
+    titles = [f"{sparsity:.0%} sparsity" for sparsity in sparsities]
+    fig = make_subplots(1, len(titles), subplot_titles=titles, shared_yaxes=True,
+                        horizontal_spacing=0.17)  # fmt: skip
+    height = ratio_axis(fig, mine.speedup)
+    for col, sparsity in enumerate(sparsities, 1):
+        here = mine[mine.sparsity.eq(sparsity)]
+        decoded, ends = here.kernel.str.endswith(DECODED), {}
+        for label, part, dash in (("in the kernel", here[~decoded], "solid"),
+                                  ("decoded first", here[decoded], "dash")):  # fmt: skip
+            ends |= _add_way(fig, part, label, FORMAT_COLOURS[format], dash, col, height)
+        label_ends(fig, ends, col=col)
+        fig.add_hrect(y0=NEAR, y1=1, fillcolor=MUTED, opacity=0.2, line_width=0, row=1, col=col)
+        line_of_dense(fig, row=1, col=col)
+    Ns = [N for N in sorted(mine.N.unique()) if np.log2(N) % 1 == 0]
+    fig.update_xaxes(title="N", type="log", tickvals=Ns, tickangle=-45)
+    fig.update_yaxes(title="speed-up over the best dense product", row=1, col=1)
+    what = f"{origin(mine)}; grey: within {1 - NEAR:.0%} of dense"
+    return titled(fig, "Many columns: decode for every pass, or once?", what, height=480,
+                  margin={"t": 115, "r": 120})  # fmt: skip
+
+
+def _add_way(
+    fig: go.Figure, part: pd.DataFrame, label: str, colour: str, dash: str, col: int,
+    height: Callable[[float], float],
+) -> dict[str, tuple[float, str]]:  # fmt: skip
+    """A line through the means and a point for each shape; the label, and where the line ends."""
+    if part.empty:
+        return {}
+    mean, where = geometric_means(part, "N", "speedup"), {"row": 1, "col": col}
+    hover = f"{label}, N = %{{x}}: %{{y:.2f}}×<extra></extra>"
+    fig.add_scatter(x=part.N, y=part.speedup, mode="markers", text=shapes(part), showlegend=False,
+                    marker={"color": colour, "size": 5, "opacity": 0.3},
+                    hovertemplate=f"%{{text}}, {hover}", **where)  # fmt: skip
+    fig.add_scatter(x=mean.index, y=mean, mode="lines+markers", name=label, showlegend=False,
+                    line={"color": colour, "width": 2.5, "dash": dash}, hovertemplate=hover,
+                    **where)  # fmt: skip
+    return {label: (height(mean.iloc[-1]), colour)}
