@@ -1,5 +1,6 @@
 """A decoded first, a piece of its rows at a time, and each piece multiplied dense by cuBLAS."""
 
+import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,11 +28,17 @@ def rows_of_piece(A: SparseMatrix, N: int, multiprocessors: int) -> int:
     leave few multiprocessors idle.
     """
     M, K = A.shape
-    most = max(A.ROW_BLOCK, PIECE_BYTES // (VALUE_BYTES * K) // A.ROW_BLOCK * A.ROW_BLOCK)
-    pieces = -(-M // most)
-    equal = min(M, -(-M // (pieces * A.ROW_BLOCK)) * A.ROW_BLOCK)
-    if pieces == 1 or N < MANY_COLUMNS or most < TILE_ROWS:
-        return equal
+    block = A.ROW_BLOCK
+    most = max(block, PIECE_BYTES // (VALUE_BYTES * K) // block * block)
+    pieces, step = -(-M // most), math.lcm(block, TILE_ROWS)
+    if pieces > 1 and N >= MANY_COLUMNS and most >= step:
+        return _busiest_rows(M, N, most, step, multiprocessors)
+    return min(M, -(-M // (pieces * block)) * block)
+
+
+@functools.cache  # every launch asks
+def _busiest_rows(M: int, N: int, most: int, step: int, multiprocessors: int) -> int:
+    """Of multiples of `step` up to `most`, the rows of pieces whose products take fewest waves."""
 
     def waves(rows: int) -> int:
         return -(-(-(-rows // TILE_ROWS) * -(-N // TILE_COLUMNS)) // multiprocessors)
@@ -39,7 +46,6 @@ def rows_of_piece(A: SparseMatrix, N: int, multiprocessors: int) -> int:
     def cost(rows: int) -> float:
         return M // rows * waves(rows) + waves(M % rows) + WAVES_OF_PIECE * -(-M // rows)
 
-    step = math.lcm(A.ROW_BLOCK, TILE_ROWS)
     return min(range(most // step * step, 0, -step), key=cost)
 
 
