@@ -43,7 +43,7 @@ def products() -> Iterator[str]:
             yield from activated_products(format, (1, 8, 16), slice_cols=144)
         if format == hopper_wgmma.FORMAT:
             yield from wide_products()
-            yield from activated_products(format, (24, 130))
+            yield from activated_products(format, (24, 130), split_k=2)
 
 
 def documented_products() -> Iterator[str]:
@@ -57,7 +57,9 @@ def documented_products() -> Iterator[str]:
         yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} pairs={pairs}"
 
 
-def activated_products(format: str, Ns: tuple[int, ...], **options) -> Iterator[str]:
+def activated_products(
+    format: str, Ns: tuple[int, ...], split_k: float = 1, **options
+) -> Iterator[str]:
     """max(A · B + bias, 0) in one kernel, as `sparse_relu` asks for it; and without a bias."""
     for (M, K), N, dtype, biased in itertools.product(ACTIVATED, Ns, DTYPES, (False, True)):
         W, B = operands(M, K, N, dtype, 0.7)
@@ -65,14 +67,15 @@ def activated_products(format: str, Ns: tuple[int, ...], **options) -> Iterator[
         A = encode(W, format, **options).to("cuda")
         C = torch.empty(N, M, dtype=dtype, device="cuda").T
         epilogue = Epilogue(bias.cuda() if biased else None, relu=True)
-        cuda.spmm(A, B.cuda(), C, split_k=1, epilogue=epilogue)
+        cuda.spmm(A, B.cuda(), C, split_k=split_k, epilogue=epilogue)
         judge_of_maximum(W, B, bias).check(C.cpu())
         yield f"{format} maximum {M}x{K} N={N} {dtype} bias={biased}"
 
 
 def wide_products() -> Iterator[str]:
     """Blocks of the wgmma kernel that large matrices have."""
-    for N, dtype, split_k in itertools.product(hopper_wgmma.WIDE_WIDTHS, DTYPES, SPLITS):
+    widths = (*hopper_wgmma.WIDE_WIDTHS, 150)  # the last in two passes
+    for N, dtype, split_k in itertools.product(widths, DTYPES, SPLITS):
         W, B = operands(230, 450, N, dtype, 0.7)
         A = encode(W, hopper_wgmma.FORMAT).to("cuda")
         C = torch.empty(N, 230, dtype=dtype, device="cuda").T

@@ -1,5 +1,7 @@
 """Products of many columns decode A once and multiply it dense: when, how, and what is said."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 import torch
@@ -70,6 +72,13 @@ def width_of_pass(row, format: str) -> int:
     return min(widest, max(8, each))
 
 
+def in_pieces(product: Product) -> Product:
+    """The same, with as many pieces as a launch would decode."""
+    A = SimpleNamespace(shape=(product.M, product.K), ROW_BLOCK=64)
+    rows = decoded.rows_of_piece(A, product.N, MULTIPROCESSORS)
+    return product._replace(pieces=-(-product.M // rows))
+
+
 @formats
 def test_the_costs_of_kernels_follow_from_measured_rows(format: str) -> None:
     rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
@@ -95,8 +104,7 @@ def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
     rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
     rows = rows[rows.kernel.eq(f"{format}_decoded")]
     told = []
-    for product in products(rows, "dense"):
-        product = product._replace(pieces=-(-product.dense_bytes // decoded.PIECE_BYTES))
+    for product in map(in_pieces, products(rows, "dense")):
         told.append(crossover.decoding_us(product, H200) + crossover.dense_us(product, H200))
     ratio = pd.Series(told, rows.index) / rows.time_us
     assert len(ratio) and ratio.between(0.8, 1.25).all(), ratio.describe()
@@ -110,8 +118,7 @@ def test_the_faster_of_both_ways_is_taken_where_both_were_measured(format: str) 
     assert len(both) >= 24
     longer = []
     for row, product in zip(both.itertuples(), products(both, format), strict=True):
-        pieces = -(-product.dense_bytes // decoded.PIECE_BYTES)
-        chosen, why = crossover.decodes_first(product._replace(pieces=pieces), H200)
+        chosen, why = crossover.decodes_first(in_pieces(product), H200)
         times = row.time_us_decoded, row.time_us
         longer.append(times[not chosen] / min(times))
         assert longer[-1] <= 1.1, (row.M, row.K, row.N, row.sparsity, why)
@@ -150,7 +157,7 @@ def test_explain_says_which_way_and_why(h200, format: str) -> None:
     assert few.kernel in (f"{format}_mma", f"{format}_wgmma") and "blocks" in few.choices
     assert few.choices["decoded"].startswith("in the kernel: ") and "1 pass of" in str(few)
     assert many.kernel == f"{format}_decoded" and many.split_k == 1
-    assert many.choices["pieces"].startswith("1 of 2048 rows, decoded into 8.4 MB")
+    assert many.choices["pieces"].startswith("1 of at most 2048 rows, decoded into 8.4 MB")
     assert many.choices["decoded"].startswith("first: ") and "passes of" in str(many)
 
 
@@ -172,13 +179,24 @@ def test_pieces_make_the_product(h200, small_pieces, format: str, dtype: torch.d
     W = random_sparse(M, K, 0.6, dtype=dtype, mean=0.5)
     A = encode(W, format)
     for N in NS:
-        assert M % decoded.rows_of_piece(A, N, MULTIPROCESSORS) == M % 128
+        assert decoded.rows_of_piece(A, N, MULTIPROCESSORS) == 128
         B, canvas = activations(N, dtype), torch.full((M, 2 * N), 7.0, dtype=dtype)
         for C in (torch.full((N, M), torch.nan, dtype=dtype).T, canvas[:, ::2]):
             with cuda.forced("decoded"):
                 cuda.spmm(A, B, C)
             accuracy.check(C, W, B)
         assert bool((canvas[:, 1::2] == 7).all())
+
+
+def test_pieces_of_many_columns_make_the_product(h200, monkeypatch) -> None:
+    """Of which the last is smaller, as the plan says."""
+    monkeypatch.setattr(decoded, "PIECE_BYTES", 2 * 640 * K)
+    W, B = random_sparse(1100, K, 0.6, mean=0.5), activations(1024)
+    A, C = encode(W, "zero_row_24_strips"), torch.full((1024, 1100), torch.nan).half().T
+    with cuda.forced("decoded"):
+        assert cuda.plan(A, B).choices["pieces"].startswith("3 of at most 512 rows, ")
+        cuda.spmm(A, B, C)
+    accuracy.check(C, W, B)
 
 
 def test_pieces_are_whole_blocks_of_about_equal_rows(monkeypatch) -> None:

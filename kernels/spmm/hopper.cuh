@@ -90,7 +90,7 @@ __device__ __forceinline__ void ld_sparse(Address to, const uint8_t* data, int s
 __device__ inline float to_float(__half value) { return __half2float(value); }
 __device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 
-// Of row m; a grid before this one may write it.
+// Of row m. A grid before this one may write it: only behind wait_for_previous_grid.
 template <class T, class P>
 __device__ float bias_of(const P& p, int m) {
     return p.bias ? to_float(ld_global(static_cast<const T*>(p.bias) + m)) : 0;

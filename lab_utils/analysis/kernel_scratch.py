@@ -47,8 +47,11 @@ def _of_chunks(M: int, K: int, N: int) -> int:
 
 
 def _of_strips(M: int, K: int, N: int) -> int:
-    """Sums of two row blocks of each thread block; and B, two elements in a word."""
-    sums = 2 * MULTIPROCESSORS * ROW_BLOCK * _whole(N, STRIP_WIDTHS)
+    """Sums of two row blocks of each thread block, whose passes stand side by side; and B, two
+    elements in a word.
+    """
+    columns = min(_whole(N, STRIP_WIDTHS), STRIP_WIDTHS[-1])
+    sums = 2 * MULTIPROCESSORS * ROW_BLOCK * columns
     return sums + rounds(K, 1) * TILE_ROWS * _whole(N, TILE_WIDTHS) // 2
 
 

@@ -226,7 +226,7 @@ def _activations(work: Workload) -> float:
 
 def _workspace(work: Workload) -> float:
     """cuBLAS's buffer; for sparse weights the scratch memory of kernels, and the piece of a matrix
-    that the prompt phase decodes: pieces are as large as each other, but for whole blocks of rows.
+    that the prompt phase decodes, at most PIECE_BYTES of it.
     """
     if work.format == "dense":
         return LIBRARY_BYTES

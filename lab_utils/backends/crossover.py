@@ -6,11 +6,13 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
 
     kernel         passes · (a · encoded bytes + (b + c · n^1.5) · dense bytes)
     decoding       DECODING · (encoded bytes, read, + dense bytes, written)
-    dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK: what takes longer,
-                   where both do by their norm in L4
+    dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
+                   little more than what takes longer
 
 and what it takes to start: each pass of a kernel, for the others each piece of A. n: columns of a
-pass / 64. Decoding is fitted to zero-row 2:4; that other formats take as long, is assumed.
+pass / 64. Passes of strips, which stand side by side, are counted as if one came after the other:
+as long within a quarter. Decoding is fitted to zero-row 2:4; that other formats take as long, is
+assumed.
 """
 
 import functools

@@ -111,7 +111,8 @@ def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float |
     """A thread block on each multiprocessor, or `split_k` of them for a row block of each pass.
 
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
-    about the same time, from memory once. Beyond 64 columns thread blocks are wide, if shared
+    about the same time, from memory once; what is left over stays idle, up to half of a GPU where
+    passes are most of its multiprocessors. Beyond 64 columns thread blocks are wide, if shared
     memory leaves room for rings of ENOUGH_STAGES.
     """
     layout = _layout(A, N, WIDTHS)
@@ -196,9 +197,10 @@ def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
             )
     if N <= NARROW:
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
+    of_passes = f"{layout.passes} x " * (layout.passes > 1)
     levels = "chunks of their own, every fourth" if A.levels else "entries of their chunks"
     return {
-        "blocks": f"{layout.passes * layout.blocks} of {32 * layout.warps} threads, "
+        "blocks": f"{of_passes}{layout.blocks} of {32 * layout.warps} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory, "
         f"{layout.tile_slots} tiles of B, {layout.tile_bytes // 1024} KB each",
         "columns": columns,

@@ -22,8 +22,8 @@ SHARE_OF_CHUNK = 9000
 # Of a mean round, that beginning with a row block is worth: sums that are stored once more, and a
 # loop that is begun again.
 SHARE_OF_SEGMENT = 0.5
-# Of a mean chunk, that a strip is worth which the last row block lacks: its round takes nearly as
-# long with fewer warps.
+# Cost, in mean chunks, of a strip that the last row block lacks: with fewer warps its rounds take
+# nearly as long.
 SHARE_OF_NO_STRIP = 0.7
 
 
@@ -79,8 +79,9 @@ def _share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> Shares:
 def _costs(A: ZeroRow24Strips, warps: int) -> Tensor:
     """What each round of each row block costs, int64 [row blocks, rounds], on the host.
 
-    The first one of a row block also bears a segment: whoever comes to it from the row block before
-    begins one more. What a thread block begins with is not counted, all begin with something.
+    Strips that the last row block lacks cost, too. The first round of a row block also bears a
+    segment: whoever comes to it from the row block before begins one more. What a thread block
+    begins with is not counted, all begin with something.
     """
     starts = A.arrays["chunk_start"].long()
     sizes = (START_BYTES * starts.diff() + SHARE_OF_CHUNK).view(A.strips, A.rounds)
