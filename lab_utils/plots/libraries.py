@@ -12,13 +12,12 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
+from lab_utils.plots.lines import label_ends, line_of_dense, line_of_means, ratio_axis
 from lab_utils.plots.rows import (
     geometric_means,
     of_gpu_kernels,
     only,
     origin,
-    shapes,
     with_all,
 )
 from lab_utils.plots.style import KERNELS, MUTED, titled
@@ -98,16 +97,9 @@ def _layout() -> dict:
 def _add_kernels(fig: go.Figure, rows: pd.DataFrame, x: str, place: str) -> None:
     """A line per kernel through the geometric means, and a faint point for each shape."""
     for kernel, part in rows.groupby("kernel", sort=False):
-        look, mean = KERNELS[kernel], _means(part, x)
-        hover = f"{look.label}, {place}: %{{y:.2f}}×<extra></extra>"
+        look = KERNELS[kernel]
         line = {"color": look.colour, "width": 2.5, "dash": "dash" if look.simt else "solid"}
-        fig.add_scatter(x=mean.index, y=mean, mode="lines+markers", line=line, marker=look.marker)
-        fig.data[-1].update(name=look.label, hovertemplate=hover, showlegend=False)
-        if len(part) > len(mean):
-            faint = {"color": look.colour, "size": 5, "opacity": 0.35}
-            fig.add_scatter(x=part[x], y=part.speedup, mode="markers", marker=faint)
-            each = {"text": shapes(part), "hovertemplate": f"%{{text}}, {hover}"}
-            fig.data[-1].update(**each, showlegend=False)
+        line_of_means(fig, part, _means(part, x), look.label, place, line, look.marker)
 
 
 def _ends(

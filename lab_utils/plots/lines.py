@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
+from lab_utils.plots.rows import shapes
 from lab_utils.plots.style import FORMAT_COLOURS, spread
 
 RATIO_TICKS = [2.0**i for i in range(-6, 7)]
@@ -23,6 +25,22 @@ def line_of_dense(fig: go.Figure, **where: int) -> None:
     """The dashed line at 1×: as fast as dense."""
     line = {"color": FORMAT_COLOURS["dense"], "width": 1.5, "dash": "dash"}
     fig.add_hline(y=1, line=line, exclude_empty_subplots=False, **where)
+
+
+def line_of_means(
+    fig: go.Figure, part: pd.DataFrame, mean: pd.Series, name: str, place: str, line: Mapping,
+    marker: Mapping | None = None, **where: int,
+) -> None:  # fmt: skip
+    """A line through the geometric means of the speed-ups of rows `part`, whose shapes remain as
+    faint points. `place`: what hovering says of the column that `mean` is indexed by.
+    """
+    hover, hidden = f"{name}, {place}: %{{y:.2f}}×<extra></extra>", {"showlegend": False, **where}
+    fig.add_scatter(x=mean.index, y=mean, mode="lines+markers", name=name, line=line,
+                    marker=marker, hovertemplate=hover, **hidden)  # fmt: skip
+    if len(part) > len(mean):
+        faint = {"color": line["color"], "size": 5, "opacity": 0.35}
+        fig.add_scatter(x=part[mean.index.name], y=part.speedup, mode="markers", text=shapes(part),
+                        marker=faint, hovertemplate=f"%{{text}}, {hover}", **hidden)  # fmt: skip
 
 
 def label_ends(

@@ -1,14 +1,12 @@
 """Products of many columns: decoding in the kernel, for every pass, beside decoding once before."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
-from lab_utils.plots.rows import DECODED, geometric_means, is_dense, origin, shapes
+from lab_utils.plots.lines import label_ends, line_of_dense, line_of_means, ratio_axis
+from lab_utils.plots.rows import DECODED, geometric_means, is_dense, origin
 from lab_utils.plots.style import FORMAT_COLOURS, MUTED, titled
 
 NEAR = 0.9  # of dense's speed: what a sparse layer should have at every N
@@ -27,13 +25,17 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
     titles = [f"{sparsity:.0%} sparsity" for sparsity in sparsities]
     fig = make_subplots(1, len(titles), subplot_titles=titles, shared_yaxes=True,
                         horizontal_spacing=0.17)  # fmt: skip
-    height = ratio_axis(fig, mine.speedup)
+    height, colour = ratio_axis(fig, mine.speedup), FORMAT_COLOURS[format]
     for col, sparsity in enumerate(sparsities, 1):
         here = mine[mine.sparsity.eq(sparsity)]
         decoded, ends = here.kernel.str.endswith(DECODED), {}
         for label, part, dash in (("in the kernel", here[~decoded], "solid"),
                                   ("decoded first", here[decoded], "dash")):  # fmt: skip
-            ends |= _add_way(fig, part, label, FORMAT_COLOURS[format], dash, col, height)
+            if part.empty:
+                continue
+            mean, line = geometric_means(part, "N", "speedup"), {"color": colour, "dash": dash}
+            line_of_means(fig, part, mean, label, "N = %{x}", line, row=1, col=col)
+            ends[label] = (height(mean.iloc[-1]), colour)
         label_ends(fig, ends, col=col)
         fig.add_hrect(y0=NEAR, y1=1, fillcolor=MUTED, opacity=0.2, line_width=0, row=1, col=col)
         line_of_dense(fig, row=1, col=col)
@@ -43,21 +45,3 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
     what = f"{origin(mine)}; grey: within {1 - NEAR:.0%} of dense"
     return titled(fig, "Many columns: decode for every pass, or once?", what, height=480,
                   margin={"t": 115, "r": 120})  # fmt: skip
-
-
-def _add_way(
-    fig: go.Figure, part: pd.DataFrame, label: str, colour: str, dash: str, col: int,
-    height: Callable[[float], float],
-) -> dict[str, tuple[float, str]]:  # fmt: skip
-    """A line through the means and a point for each shape; the label, and where the line ends."""
-    if part.empty:
-        return {}
-    mean, where = geometric_means(part, "N", "speedup"), {"row": 1, "col": col}
-    hover = f"{label}, N = %{{x}}: %{{y:.2f}}×<extra></extra>"
-    fig.add_scatter(x=part.N, y=part.speedup, mode="markers", text=shapes(part), showlegend=False,
-                    marker={"color": colour, "size": 5, "opacity": 0.3},
-                    hovertemplate=f"%{{text}}, {hover}", **where)  # fmt: skip
-    fig.add_scatter(x=mean.index, y=mean, mode="lines+markers", name=label, showlegend=False,
-                    line={"color": colour, "width": 2.5, "dash": dash}, hovertemplate=hover,
-                    **where)  # fmt: skip
-    return {label: (height(mean.iloc[-1]), colour)}
