@@ -116,13 +116,10 @@ def test_the_faster_of_both_ways_is_taken_where_both_were_measured(format: str) 
     fused, first = (rows[rows.kernel.eq(kernel)] for kernel in kernels_of(format))
     both = fused.merge(first, on=["M", "K", "N", "sparsity"], suffixes=("", "_decoded"))
     assert len(both) >= 24
-    longer = []
     for row, product in zip(both.itertuples(), products(both, format), strict=True):
         chosen, why = crossover.decodes_first(in_pieces(product), H200)
         times = row.time_us_decoded, row.time_us
-        longer.append(times[not chosen] / min(times))
-        assert longer[-1] <= 1.1, (row.M, row.K, row.N, row.sparsity, why)
-    assert sum(one > 1.05 for one in longer) <= len(longer) / 50
+        assert times[not chosen] <= 1.05 * min(times), (row.M, row.K, row.N, row.sparsity, why)
 
 
 @pytest.mark.parametrize("format", COSTS)
@@ -179,7 +176,8 @@ def test_pieces_make_the_product(h200, small_pieces, format: str, dtype: torch.d
     W = random_sparse(M, K, 0.6, dtype=dtype, mean=0.5)
     A = encode(W, format)
     for N in NS:
-        assert decoded.rows_of_piece(A, N, MULTIPROCESSORS) == 128
+        rows = decoded.rows_of_piece(A, N, MULTIPROCESSORS)
+        assert M % rows and rows == 128
         B, canvas = activations(N, dtype), torch.full((M, 2 * N), 7.0, dtype=dtype)
         for C in (torch.full((N, M), torch.nan, dtype=dtype).T, canvas[:, ::2]):
             with cuda.forced("decoded"):

@@ -40,8 +40,8 @@ def _starts_of(A: ZeroRow24Strips, blocks: int, warps: int, stages: int, tiles: 
     _, shares = share_out(A, blocks, warps)
     segments, first = shares.segments.long(), shares.first_segment.long()
     chunks, begins, ends = _chunks(A, segments, first, warps, stages + 1)
-    every = torch.ones_like(segments[:1, 0], dtype=torch.bool)
-    tile = _walk(_steps(segments, first, every.expand(1, len(segments)), 2 * tiles))
+    every = torch.ones(1, len(segments), dtype=torch.bool, device=A.device)
+    tile = _walk(_steps(segments, first, every, 2 * tiles))
     of_warp = torch.arange(warps, device=A.device).clamp(max=tiles - 1)  # others: nobody reads it
     none = begins.new_zeros(blocks, warps, MOST_STAGES - stages)
     numbers = [
