@@ -214,18 +214,11 @@ __device__ inline void mbarrier_wait(Address barrier, uint32_t parity) {
         : "memory");
 }
 
-// What the L2 does with lines that are read once: they leave it first; or again and again: last.
-__device__ inline uint64_t evict_first() {
-    uint64_t policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
-__device__ inline uint64_t evict_last() {
-    uint64_t policy;
-    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
+// What the L2 does with lines that are read once: they leave it first; or again and again: last. As
+// createpolicy.fractional.L2 says it, with fraction 1; CUTLASS has the same numbers (TMA::CacheHintSm90). The
+// compiler would compute them anew for each copy.
+__device__ inline uint64_t evict_first() { return 0x12f0000000000000u; }
+__device__ inline uint64_t evict_last() { return 0x14f0000000000000u; }
 
 // `bytes` of global memory, which the barrier counts; bytes and both addresses are multiples of 16.
 __device__ inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,

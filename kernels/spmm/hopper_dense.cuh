@@ -60,34 +60,26 @@ struct HopperDense {
     }
 
     // The row that a lane addresses for ldmatrix in the first step of a chunk, and bytes from there to
-    // the second.
+    // the second, or to the next chunk's.
     struct Rows {
         Address first;
         uint32_t step;
-    };
-    // For all chunks of a block: `regular` ones of 48 columns each, then those of level 1, whose rows
-    // are three apart. Steps are multiples of eight rows, so that a lane's exchange of eights stays.
-    struct Lane {
-        Address first, first_of_level;
-        uint32_t step;
-        int regular;
 
-        __device__ Rows rows(int nth) const {
-            bool level = nth >= regular;
-            uint32_t step = level ? LEVEL_STRIDE * this->step : this->step;
-            return {(level ? first_of_level : first) + (level ? nth - regular : nth) * 2 * step, step};
-        }
+        __device__ Address of(int step) const { return first + step * this->step; }
+        __device__ void advance() { first += 2 * step; }
     };
-    // Wide blocks have no registers left: they compute these in every chunk anew.
-    __device__ static uint32_t kept(uint32_t value) { return BLOCK_N <= 16 ? keep(value) : value; }
-    __device__ Lane of_lane(int regular) const {
-        int matrix = lane / 8, j = lane % 8;
-        bool zeros = j % 4 == 3;
+    // For the nth chunk of a block: `regular` ones of 48 columns each, then those of level 1, whose rows are
+    // three apart. Steps are multiples of eight rows, so that a lane's exchange of eights stays. Rows of
+    // zeros are read in the banks that the other lanes leave. Computed anew each time: a warp's loop over
+    // chunks leaves no registers to keep it in.
+    __device__ Rows rows(int nth, int regular) const {
+        int lane = anew(this->lane), matrix = lane / 8, j = lane % 8;
+        bool zeros = j % 4 == 3, level = nth >= regular;
         int k = zeros ? 6 * matrix + 6 + j / 4 : 6 * matrix + j / 4 * 3 + j % 4;
-        // Rows of zeros are read in the banks that the other lanes leave.
-        auto at = [&](int k) { return zeros ? memory + row(k) % ZERO_BYTES : memory + DENSE + row(k); };
-        uint32_t step = zeros ? 0 : STEP_COLS * ROW_BYTES;
-        return {kept(at(k)), kept(at(LEVEL_STRIDE * k + 1)), kept(step), regular};
+        int apart = level ? LEVEL_STRIDE : 1;
+        uint32_t first = row(level ? LEVEL_STRIDE * k + 1 : k), step = apart * STEP_COLS * ROW_BYTES;
+        if (zeros) return {memory + first % ZERO_BYTES, 0};
+        return {memory + DENSE + first + (level ? nth - regular : nth) * 2 * step, step};
     }
 
     // The same for a row of B that an extra chunk lists.

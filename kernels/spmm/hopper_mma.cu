@@ -44,7 +44,6 @@ struct HopperKernel {
     int last = share[WarpShare::LAST];
     WarpRing<COPY> ring{p, memory + DENSE + dense_bytes(p, BLOCK_N) + warp * p.stages * p.stage_bytes,
                         memory + BARRIERS + warp * p.stages * 8, lane, last};
-    bool dense_is_ready = false;
     float sum[TILES][N_FRAGS][4] = {};
 
     __device__ HopperKernel(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
@@ -95,29 +94,49 @@ struct HopperKernel {
             sum[tile][0][0] += float((a[tile][0] ^ a[tile][1] ^ a[tile][2] ^ a[tile][3]) & 1);
     }
 
+    // Chunks of a block, up to chunk `end`, whose rows of B follow each other: regular ones, or those of
+    // level 1. An extra chunk is a part of its own.
+    struct Part {
+        int begin, end = 0;  // of the block: its first chunk
+        typename Dense::Rows rows = {};
+    };
+
     // One chunk; returns its bytes. Both steps are extracted before one is multiplied: what a warp waits
-    // for, bmma and then its values, it waits for once. The first chunk meets B here.
+    // for, bmma and then its values, it waits for once. Where `part` has ended another one begins, the first
+    // of them when B is there.
     __device__ uint32_t multiply_chunk(Address at, const Decoder<PAIRS>& decoder, const Dense& dense,
-                                       const typename Dense::Lane& b, int nth, bool extra) {
+                                       Part& part, int chunk) {
         Header h = header<PAIRS>(at, decoder);
         uint32_t a[2][TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) extract<PAIRS>(a[step], h, decoder, step);
         if (DOCUMENTED) only_documented(a, h, lane);
-        if (!dense_is_ready) mbarrier_wait(memory + DENSE_READY, 0);
-        dense_is_ready = true;
-        if (extra && !left_out(Stage::smem2tc)) {
+        if (uniform(chunk >= part.end) && begin_part(part, dense, chunk) && !left_out(Stage::smem2tc)) {
 #pragma unroll
             for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
-        } else {
-            auto rows = b.rows(nth);
-#pragma unroll
-            for (int step = 0; step < 2; step++)
-                if (left_out(Stage::smem2tc)) use(a[step]);
-                else smem2tc(a[step], h, step, rows.first + step * rows.step);
+            return h.bytes;
         }
+#pragma unroll
+        for (int step = 0; step < 2; step++)
+            if (left_out(Stage::smem2tc)) use(a[step]);
+            else smem2tc(a[step], h, step, part.rows.of(step));
+        part.rows.advance();
         return h.bytes;
     }
+
+    // A condition that all lanes share: of a vote the compiler knows it.
+    __device__ static bool uniform(bool condition) { return __any_sync(~0u, condition); }
+    // Whether it is an extra chunk.
+    __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
+        mbarrier_wait(memory + DENSE_READY, 0);
+        int cols = anew(cols_of_slice()), regular = ceil_div(cols, CHUNK_COLS), nth = chunk - part.begin;
+        int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
+        if (uniform(nth >= fixed)) return true;
+        part.end = part.begin + (nth < regular ? regular : fixed);
+        part.rows = dense.rows(nth, regular);
+        return false;
+    }
+    __device__ int cols_of_slice() const { return min(p.K - slice * p.slice_cols, p.slice_cols); }
 
     // Calls use(m, n, sum) for all sums of the lane.
     template <class Use>
@@ -153,27 +172,25 @@ struct HopperKernel {
         ring.begin();
         __syncthreads();
         ring.fill(share, 0, early);
-        int k0 = slice * p.slice_cols, end = min(p.K, k0 + p.slice_cols);
+        int k0 = slice * p.slice_cols, end = k0 + cols_of_slice();
         Dense dense{p, memory};
         Decoder<PAIRS> decoder(lane);
-        int cols = end - k0, regular = ceil_div(cols, CHUNK_COLS);
-        typename Dense::Lane b = dense.of_lane(regular);
         int n0 = blockIdx.y * BLOCK_N;
         auto first = dense.pieces_from(warp, k0, end, n0);
         wait_for_previous_grid();
-        dense.ld_dense(first, k0, end, n0, [&] { ring.fill(share, early, p.stages); });
+        dense.ld_dense(first, k0, end, n0, [&] { ring.fill(share, early, p.stages), ring.filled(share); });
         __syncwarp();
         if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
-        multiply_share(dense, decoder, b, regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0));
+        multiply_share(dense, decoder);
     }
 
-    // All chunks of the warp; the first `fixed` of a block are not extra.
-    __device__ void multiply_share(const Dense& dense, const Decoder<PAIRS>& decoder,
-                                   const typename Dense::Lane& b, int fixed) {
+    // All chunks of the warp.
+    __device__ void multiply_share(const Dense& dense, const Decoder<PAIRS>& decoder) {
         int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
         Merged merged(share[WarpShare::MERGE]);
-        int chunk = share[WarpShare::FIRST], begin = share[WarpShare::BEGIN];
-        int end = share[WarpShare::ENDS], end_of_next = share[WarpShare::ENDS + 1];
+        int chunk = share[WarpShare::FIRST], end_of_next = share[WarpShare::ENDS + 1];
+        int end = min(share[WarpShare::ENDS], last);  // of the segment
+        Part part{share[WarpShare::BEGIN]};
         Address stage = keep(ring.stages), barrier = keep(ring.barriers);
         const Address ring_begin = stage, ring_end = stage + p.stages * p.stage_bytes;
         Address at = WarpRing<COPY>::in_line(share[WarpShare::STARTS]);
@@ -181,22 +198,22 @@ struct HopperKernel {
         while (chunk < last) {
             mbarrier_wait(barrier, parity);
             at = stage + at % LINE;
+            int behind = min(chunk + COPY, last);
 #pragma unroll 1
-            for (int i = 0; i < COPY && chunk < last; i++) {
-                int nth = chunk++ - begin;
-                at += left_out(Stage::decode)
-                          ? ld_shared(at) & 0
-                          : multiply_chunk(at, decoder, dense, b, nth, nth >= fixed);
+            do {
+                at += left_out(Stage::decode) ? ld_shared(at) & 0
+                                              : multiply_chunk(at, decoder, dense, part, chunk);
+                if (++chunk < end) continue;
                 if (chunk == last) {
                     if (!OVERLAPS) let_next_grid_begin();
                     if (!merged.several()) store(segment);
-                } else if (chunk == end) {
+                } else {
                     store(segment++);
-                    block++, begin = end, end = end_of_next;
+                    block++, part = {chunk}, end = min(end_of_next, last);
                     end_of_next = first_of(block + 2);
                 }
-            }
-            ring.refill(stage, barrier, chunk);
+            } while (chunk < behind);
+            ring.refill(stage, barrier);
             stage += p.stage_bytes, barrier += 8;
             if (stage == ring_end) stage = ring_begin, barrier = ring.barriers, parity ^= 1;
         }

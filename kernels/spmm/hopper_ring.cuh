@@ -11,11 +11,11 @@ struct WarpRing {
     const HopperProblem& p;
     Address stages, barriers;
     int lane, last;  // behind the warp's last chunk
-    // Where the next copy begins (lanes with even numbers) and ends in the data: loaded one copy ahead. A
-    // number for each lane, since one for all would go to a uniform register, and be waited for at once.
-    int next;
+    // The next copy: its first chunk, where it begins and ends in the data, in 16 bytes. Both are loaded a copy
+    // ahead; one of them copied from the other would be waited for at once.
+    int chunk, start, end;
 
-    __device__ static int in_line(int start) { return start * 16 % LINE; }
+    __device__ static int in_line(uint32_t start) { return start % (LINE / 16) * 16; }
 
     __device__ void begin() {
         if (lane < p.stages) mbarrier_init(barriers + 8 * lane, 1);
@@ -25,24 +25,25 @@ struct WarpRing {
     // Copies `from` to `to` of the warp's first, by a lane each.
     __device__ void fill(const LaneNumbers<WarpShare>& share, int from, int to) {
         int mine = WarpShare::STARTS + min(lane, p.stages);
-        int start = share[mine], end = share[mine + 1];
-        if (lane >= from && lane < to && end > start) {
+        int first = share[mine], behind = share[mine + 1];
+        if (lane >= from && lane < to && behind > first) {
             Address stage = stages + lane * p.stage_bytes;
-            ld_sparse<false>(stage + in_line(start), p.data(), start, end, barriers + 8 * lane);
+            ld_sparse<false>(stage + in_line(first), p.data(), first, behind, barriers + 8 * lane);
         }
-        next = share[WarpShare::STARTS + p.stages + lane % 2];
+    }
+    __device__ void filled(const LaneNumbers<WarpShare>& share) {
+        int next = WarpShare::STARTS + p.stages;
+        chunk = share[WarpShare::FIRST] + p.stages * COPY, start = share[next], end = share[next + 1];
     }
 
-    // All lanes have read the stage, and `chunk` is next; the copy after those under way takes its
-    // place.
-    __device__ void refill(Address stage, Address barrier, int chunk) {
+    // All lanes have read the stage; the copy after those under way takes its place.
+    __device__ void refill(Address stage, Address barrier) {
         __syncwarp();
-        int copied = chunk + (p.stages - 1) * COPY;
-        if (copied < last) {
-            int start = __shfl_sync(~0u, next, 0), end = __shfl_sync(~0u, next, 1);
-            ld_sparse<true>(stage + in_line(start), p.data(), start, end, barrier);
-            next = __ldg(p.chunk_start() + min(copied + (1 + lane % 2) * COPY, last));
-        }
+        if (chunk >= last) return;
+        ld_sparse<true>(stage + in_line(start), p.data(), start, end, barrier);
+        chunk += COPY;
+        start = __ldg(p.chunk_start() + anew(min(chunk, last)));  // numbers of a lane: a uniform register
+        end = __ldg(p.chunk_start() + anew(min(chunk + COPY, last)));  // would be waited for at once, too
     }
 };
 

@@ -73,6 +73,11 @@ inline int __popcll(uint64_t bits, lscd::simt::Site site = lscd::simt::here()) {
 inline uint32_t __dp2a_lo(uint32_t a, uint32_t b, uint32_t c) {
     return c + (a & 0xffff) * (b & 255) + (a >> 16) * (b >> 8 & 255);
 }
+// c + the products of a's and b's bytes.
+inline uint32_t __dp4a(uint32_t a, uint32_t b, uint32_t c) {
+    for (int shift = 0; shift < 32; shift += 8) c += (a >> shift & 255) * (b >> shift & 255);
+    return c;
+}
 inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, int by) {
     return uint32_t((uint64_t(high) << 32 | low) << by % 32 >> 32);
 }
