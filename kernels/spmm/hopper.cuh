@@ -74,6 +74,10 @@ struct LaneNumbers {
     __device__ int operator[](int place) const { return __shfl_sync(~0u, mine, place); }
 };
 
+// A condition that all lanes share, as the compiler knows of a vote: it branches without a place for lanes
+// to meet again.
+__device__ __forceinline__ bool uniform(bool condition) { return __any_sync(~0u, condition); }
+
 // ld_sparse: a bulk copy of A's data from `start` to `end`, in 16 bytes, by this lane or, where a whole WARP
 // asks, by one of its lanes.
 template <bool WARP>
@@ -109,9 +113,14 @@ constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 
 // Whether add_segments begins as soon as the product does: where few sums leave registers for one of its
 // blocks beside a block of the product, and the backend leaves it shared memory (SUMS_BYTES of
 // backends/hopper.py). There it waits.
-constexpr bool overlaps(int block_n) { return block_n == 8; }
-// What registers are counted for: 96 each, where blocks of add_segments want theirs, else 128 and more.
-constexpr int threads_with_registers(int block_n) { return overlaps(block_n) ? 640 : 32 * warps_of(block_n); }
+constexpr bool overlaps(int block_n) { return block_n <= 16; }
+constexpr int SUMS_THREADS = 128, SUMS_REGISTERS = 64;
+// Registers of a thread of the product.
+constexpr int registers_of(int block_n) {
+    int left = 65536 - (overlaps(block_n) ? SUMS_THREADS * SUMS_REGISTERS : 0);
+    int each = left / (32 * warps_of(block_n)) / 8 * 8;
+    return block_n == 8 ? 96 : each < 255 ? each : 255;
+}
 
 // Shared memory of a block: zeros, mbarriers, the slice of B as [k][n], the warps' rings.
 constexpr int DENSE_READY = ZERO_BYTES, BARRIERS = DENSE_READY + 8, DENSE = 1024;

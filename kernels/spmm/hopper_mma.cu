@@ -42,12 +42,15 @@ struct HopperKernel {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
     LaneNumbers<WarpShare> share{p.shares + blockIdx.x * WARPS + warp, lane};
     int last = share[WarpShare::LAST];
-    WarpRing<COPY> ring{p, memory + DENSE + dense_bytes(p, BLOCK_N) + warp * p.stages * p.stage_bytes,
-                        memory + BARRIERS + warp * p.stages * 8, lane, last};
+    WarpRing<COPY> ring{p, memory + BARRIERS + warp * p.stages * 8, lane, last};
     float sum[TILES][N_FRAGS][4] = {};
 
     __device__ HopperKernel(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
 
+    // Of the warp's ring; anew, since B needs the registers until it is there.
+    __device__ Address stages() const {
+        return memory + DENSE + dense_bytes(p, BLOCK_N) + anew(warp) * p.stages * p.stage_bytes;
+    }
     // The first chunk of a block, or behind the last one the end.
     __device__ int first_of(int block) const {
         return __ldg(p.first_chunk() + min(block, p.slices * p.row_blocks));
@@ -124,8 +127,6 @@ struct HopperKernel {
         return h.bytes;
     }
 
-    // A condition that all lanes share: of a vote the compiler knows it.
-    __device__ static bool uniform(bool condition) { return __any_sync(~0u, condition); }
     // Whether it is an extra chunk.
     __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
         mbarrier_wait(memory + DENSE_READY, 0);
@@ -171,14 +172,14 @@ struct HopperKernel {
         if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
         ring.begin();
         __syncthreads();
-        ring.fill(share, 0, early);
+        ring.fill(share, stages(), 0, early);
         int k0 = slice * p.slice_cols, end = k0 + cols_of_slice();
         Dense dense{p, memory};
         Decoder<PAIRS> decoder(lane);
         int n0 = blockIdx.y * BLOCK_N;
         auto first = dense.pieces_from(warp, k0, end, n0);
         wait_for_previous_grid();
-        dense.ld_dense(first, k0, end, n0, [&] { ring.fill(share, early, p.stages), ring.filled(share); });
+        dense.ld_dense(first, k0, end, n0, [&] { ring.fill(share, stages(), early, p.stages), ring.filled(share); });
         __syncwarp();
         if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
         multiply_share(dense, decoder);
@@ -191,7 +192,7 @@ struct HopperKernel {
         int chunk = share[WarpShare::FIRST], end_of_next = share[WarpShare::ENDS + 1];
         int end = min(share[WarpShare::ENDS], last);  // of the segment
         Part part{share[WarpShare::BEGIN]};
-        Address stage = keep(ring.stages), barrier = keep(ring.barriers);
+        Address stage = keep(stages()), barrier = keep(ring.barriers);
         const Address ring_begin = stage, ring_end = stage + p.stages * p.stage_bytes;
         Address at = WarpRing<COPY>::in_line(share[WarpShare::STARTS]);
         uint32_t parity = 0;
@@ -217,18 +218,18 @@ struct HopperKernel {
             stage += p.stage_bytes, barrier += 8;
             if (stage == ring_end) stage = ring_begin, barrier = ring.barriers, parity ^= 1;
         }
-        if constexpr (MERGES<BLOCK_N>) merge(merged, segment);
+        if constexpr (MERGES<BLOCK_N>) merge(merged, segment, ring_begin);
     }
 
     // Warps that end with the same block add their sums up where their rings were: one segment then.
-    __device__ void merge(Merged merged, int segment) {
+    __device__ void merge(Merged merged, int segment, Address mine) {
         int ring_bytes = p.stages * p.stage_bytes;
         if (merged.several())
             for_sums([&](int m, int n, float sum) {
-                st_shared(ring.stages + (n * MERGE_PITCH + m) * 4, __float_as_int(sum));
+                st_shared(mine + (n * MERGE_PITCH + m) * 4, __float_as_int(sum));
             });
         __syncthreads();
-        Address from = ring.stages + (merged.first - warp) * ring_bytes;
+        Address from = mine + (merged.first - warp) * ring_bytes;
         auto to = reinterpret_cast<float4*>(sums_of(segment));
         for (int i = merged.rank * 32 + lane; i < merged.quads(BLOCK_N); i += merged.members * 32) {
             Address at = from + (i / 16 * MERGE_PITCH + i % 16 * 4) * 4;
@@ -240,7 +241,7 @@ struct HopperKernel {
 };
 
 template <class T, int BLOCK_N, bool PAIRS, int COPY>
-__global__ void __launch_bounds__(threads_with_registers(BLOCK_N), 1)
+__global__ void __maxnreg__(registers_of(BLOCK_N))
     hopper_mma(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -264,7 +265,7 @@ __global__ void __launch_bounds__(warps_of(DOCUMENTED_N) * 32, 1)
 }
 
 template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(SegmentSums<T, BLOCK_N>::THREADS, overlaps(BLOCK_N) ? 4 : 1)
+__global__ void __maxnreg__(SUMS_REGISTERS)
     add_segments(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -291,9 +292,9 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     unsigned passes = ceil_div(p.N, BLOCK_N);
-    dim3 grid(p.slices * p.blocks_per_slice, passes), rows(p.row_blocks, passes);
-    if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream)) return error;
     using Sums = SegmentSums<T, BLOCK_N>;
+    dim3 grid(p.slices * p.blocks_per_slice, passes), rows(p.row_blocks, ceil_div(p.N, Sums::COLUMNS));
+    if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream)) return error;
     return launch_grid(add_segments<T, BLOCK_N>, p, rows, Sums::THREADS, Sums::shared_bytes(p.slices),
                        stream);
 }

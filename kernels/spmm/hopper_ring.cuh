@@ -9,7 +9,7 @@ namespace {
 template <int COPY>
 struct WarpRing {
     const HopperProblem& p;
-    Address stages, barriers;
+    Address barriers;
     int lane, last;  // behind the warp's last chunk
     // The next copy: its first chunk, where it begins and ends in the data, in 16 bytes. Both are loaded a copy
     // ahead; one of them copied from the other would be waited for at once.
@@ -23,7 +23,7 @@ struct WarpRing {
     }
 
     // Copies `from` to `to` of the warp's first, by a lane each.
-    __device__ void fill(const LaneNumbers<WarpShare>& share, int from, int to) {
+    __device__ void fill(const LaneNumbers<WarpShare>& share, Address stages, int from, int to) {
         int mine = WarpShare::STARTS + min(lane, p.stages);
         int first = share[mine], behind = share[mine + 1];
         if (lane >= from && lane < to && behind > first) {
@@ -39,7 +39,7 @@ struct WarpRing {
     // All lanes have read the stage; the copy after those under way takes its place.
     __device__ void refill(Address stage, Address barrier) {
         __syncwarp();
-        if (chunk >= last) return;
+        if (uniform(chunk >= last)) return;
         ld_sparse<true>(stage + in_line(start), p.data(), start, end, barrier);
         chunk += COPY;
         start = __ldg(p.chunk_start() + anew(min(chunk, last)));  // numbers of a lane: a uniform register

@@ -1,6 +1,6 @@
 // The end of the Hopper kernel: C from the sums that warps have written, in a fixed order.
 //
-//   a block has 64 rows of C; its threads add up the segments of these rows, slice after slice and,
+//   a block has 64 rows and 8 columns of C; its threads add up the segments of these rows, slice after slice and,
 //   in a slice, warp after warp: the same bits in every run, without atomics
 //
 //   thread     4 rows of a column; a part of the slices
@@ -39,23 +39,20 @@ __device__ inline void add_quad(float4& sum, uint4 value) {
 
 // --- after all thread blocks ---
 
-// Of the slices; a group of threads adds up each.
-__host__ __device__ constexpr int parts(int block_n) { return block_n <= 16 ? 2 : 1; }
-
 template <class T, int BLOCK_N>
 struct SegmentSums {
-    static constexpr int PARTS = parts(BLOCK_N), QUADS = CHUNK_ROWS / 4, PER_PART = QUADS * BLOCK_N;
-    static constexpr int THREADS = PARTS * PER_PART;
+    static constexpr int PARTS = 2, QUADS = CHUNK_ROWS / 4, COLUMNS = 4, PER_PART = QUADS * COLUMNS;
+    static constexpr int THREADS = PARTS * PER_PART, BLOCKS = BLOCK_N / COLUMNS;  // of the same rows
     static constexpr int UNDER_WAY = 4;  // loads of a thread at once
 
     const HopperProblem& p;
     Shared<int> bounds;   // [slices][2]
-    Shared<float4> sums;  // [PARTS][BLOCK_N][16]
-    int quad = threadIdx.x % QUADS, column = threadIdx.x / QUADS % BLOCK_N;
-    int part = threadIdx.x / PER_PART, n0 = blockIdx.y * BLOCK_N;
+    Shared<float4> sums;  // [PARTS][COLUMNS][16]
+    int quad = threadIdx.x % QUADS, column = threadIdx.x / QUADS % COLUMNS;
+    int part = threadIdx.x / PER_PART, n0 = blockIdx.y * COLUMNS;
     int m = blockIdx.x * CHUNK_ROWS + threadIdx.x % CHUNK_ROWS;  // the row that a thread stores
     float bias = 0;
-    static_assert(THREADS % CHUNK_ROWS == 0);
+    static_assert(THREADS == SUMS_THREADS && THREADS % CHUNK_ROWS == 0);
 
     __host__ __device__ static int bounds_bytes(int slices) { return round_up(slices * 8, 16); }
     __host__ static int shared_bytes(int slices) {
@@ -86,8 +83,9 @@ struct SegmentSums {
 
     __device__ float4 load(int segment) const {
         if (segment < 0) return {};
-        int64_t place = int64_t(blockIdx.y) * p.most_segments + segment;
-        auto from = reinterpret_cast<const float4*>(p.partial) + place * PER_PART;
+        int64_t place = int64_t(blockIdx.y / BLOCKS) * p.most_segments + segment;
+        auto from = reinterpret_cast<const float4*>(p.partial) +
+                    (place * BLOCKS + blockIdx.y % BLOCKS) * PER_PART;
         return ld_global(from + column * QUADS + quad);
     }
 
@@ -105,17 +103,17 @@ struct SegmentSums {
             for (const float4& value : values)
                 sum.x += value.x, sum.y += value.y, sum.z += value.z, sum.w += value.w;
         }
-        sums.store((part * BLOCK_N + column) * QUADS + quad, sum);
+        sums.store((part * COLUMNS + column) * QUADS + quad, sum);
     }
 
     __device__ void store() const {
         auto all = sums.template as<float>();
-        for (int i = threadIdx.x; i < CHUNK_ROWS * min(BLOCK_N, p.N - n0); i += THREADS) {
+        for (int i = threadIdx.x; i < CHUNK_ROWS * min(COLUMNS, p.N - n0); i += THREADS) {
             if (m >= p.M) continue;
             float sum = all.load(i);
 #pragma unroll
             for (int other = 1; other < PARTS; other++)
-                sum += all.load(other * BLOCK_N * CHUNK_ROWS + i);
+                sum += all.load(other * COLUMNS * CHUNK_ROWS + i);
             T* to = static_cast<T*>(p.C) + (n0 + i / CHUNK_ROWS) * p.ldc + m;
             round_to(to, finished(p, sum, bias));
         }

@@ -117,11 +117,11 @@ struct SparseRing {
     // The chunk after that: of the same segment it begins where the one before ends.
     __device__ void next() {
         start = end;
-        if (++chunks.at == chunks.last) {
+        if (uniform(++chunks.at == chunks.last)) {
             chunks.open_next(p, strip);
-            if (chunks.more()) start = __ldg(p.chunk_start() + chunks.at);
+            if (uniform(chunks.more())) start = __ldg(p.chunk_start() + chunks.at);
         }
-        if (chunks.more()) end = __ldg(p.chunk_start() + chunks.at + 1);
+        if (uniform(chunks.more())) end = __ldg(p.chunk_start() + chunks.at + 1);
     }
     // How far into a stage a chunk lies, in 16 bytes: so that its lines of global memory stay lines, if the
     // stage has room for that.
@@ -163,7 +163,7 @@ struct SparseRing {
     __device__ void refill() {
         __syncwarp();
         lines >>= IN_LINE;
-        if (chunks.more()) {
+        if (uniform(chunks.more())) {
             uint32_t line = into(stage, start, end);
             lines |= line << IN_LINE * (p.stages - 1);
             ld_sparse<true>(stage + line * 16, p.data(), start, end, barrier);
