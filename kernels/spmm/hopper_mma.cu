@@ -110,6 +110,7 @@ struct HopperKernel {
     __device__ uint32_t multiply_chunk(Address at, const Decoder<PAIRS>& decoder, const Dense& dense,
                                        Part& part, int chunk) {
         Header h = header<PAIRS>(at, decoder);
+        if constexpr (BLOCK_N == 32) return multiply_by_steps(at, h, decoder, dense, part, chunk);
         uint32_t a[2][TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) extract<PAIRS>(a[step], h, decoder, step);
@@ -124,6 +125,22 @@ struct HopperKernel {
             if (left_out(Stage::smem2tc)) use(a[step]);
             else smem2tc(a[step], h, step, part.rows.of(step));
         part.rows.advance();
+        return h.bytes;
+    }
+
+    // The same where 12 warps have registers for the values of one step alone.
+    __device__ uint32_t multiply_by_steps(Address at, const Header& h, const Decoder<PAIRS>& decoder,
+                                          const Dense& dense, Part& part, int chunk) {
+        bool extra = uniform(chunk >= part.end) && begin_part(part, dense, chunk);
+#pragma unroll
+        for (int step = 0; step < 2; step++) {
+            uint32_t a[TILES][4];
+            extract<PAIRS>(a, h, decoder, step);
+            if (left_out(Stage::smem2tc)) use(a);
+            else if (extra) smem2tc_listed(a, h, step, at, dense);
+            else smem2tc(a, h, step, part.rows.of(step));
+        }
+        if (!extra) part.rows.advance();
         return h.bytes;
     }
 
