@@ -115,7 +115,8 @@ constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 
 // backends/hopper.py). There it waits.
 constexpr bool overlaps(int block_n) { return block_n <= 16; }
 constexpr int SUMS_THREADS = 128, SUMS_REGISTERS = 64;
-// Registers of a thread of the product.
+// Registers of a thread of the product: all that are left, and 8 columns need fewer, so that two blocks of
+// add_segments wait.
 constexpr int registers_of(int block_n) {
     int left = 65536 - (overlaps(block_n) ? SUMS_THREADS * SUMS_REGISTERS : 0);
     int each = left / (32 * warps_of(block_n)) / 8 * 8;

@@ -12,7 +12,8 @@ struct WarpRing {
     Address barriers;
     int lane, last;  // behind the warp's last chunk
     // The next copy: its first chunk, where it begins and ends in the data, in 16 bytes. Both are loaded a copy
-    // ahead; one of them copied from the other would be waited for at once.
+    // ahead, as numbers of a lane: for a uniform register, or one copied into the other, a warp would wait
+    // at once.
     int chunk, start, end;
 
     __device__ static int in_line(uint32_t start) { return start % (LINE / 16) * 16; }
@@ -42,8 +43,8 @@ struct WarpRing {
         if (uniform(chunk >= last)) return;
         ld_sparse<true>(stage + in_line(start), p.data(), start, end, barrier);
         chunk += COPY;
-        start = __ldg(p.chunk_start() + anew(min(chunk, last)));  // numbers of a lane: a uniform register
-        end = __ldg(p.chunk_start() + anew(min(chunk + COPY, last)));  // would be waited for at once, too
+        start = __ldg(p.chunk_start() + anew(min(chunk, last)));
+        end = __ldg(p.chunk_start() + anew(min(chunk + COPY, last)));
     }
 };
 

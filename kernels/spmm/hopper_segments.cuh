@@ -1,7 +1,7 @@
 // The end of the Hopper kernel: C from the sums that warps have written, in a fixed order.
 //
-//   a block has 64 rows and 8 columns of C; its threads add up the segments of these rows, slice after slice and,
-//   in a slice, warp after warp: the same bits in every run, without atomics
+//   a block has 64 rows of 4 columns of C; its threads add up the segments of these rows, slice after
+//   slice and, in a slice, warp after warp: the same bits in every run, without atomics
 //
 //   thread     4 rows of a column; a part of the slices
 //   shared     first and end of the segments of each slice | sums [parts][columns][64 rows]

@@ -1,0 +1,136 @@
+// A chunk's product, for the Hopper kernel: which rows of B its values meet, and the sums.
+#pragma once
+#include "hopper_chunk.cuh"
+#include "hopper_dense.cuh"
+
+namespace lscd {
+namespace {
+
+template <class T, int BLOCK_N, bool PAIRS, bool DOCUMENTED>
+struct HopperProduct {
+    static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8;
+    using Dense = HopperDense<BLOCK_N, WARPS>;
+
+    const HopperProblem& p;
+    Address memory;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
+    float sum[TILES][N_FRAGS][4] = {};
+
+    __device__ HopperProduct(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
+
+    __device__ void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[4],
+                             uint32_t metadata, int step) {
+        if (step == 0) mma_sp_m16n8k32<T, 0>(d, a, b, metadata);
+        else mma_sp_m16n8k32<T, 1>(d, a, b, metadata);
+    }
+
+    // smem2tc: all tiles meet the same rows of B.
+    __device__ void smem2tc(const uint32_t (&a)[TILES][4], const Header& h, int step, Address rows) {
+#pragma unroll
+        for (int frag = 0; frag < N_FRAGS; frag++) {
+            uint32_t b[4];
+            ldmatrix_x4_trans(b, rows ^ frag * 16);
+#pragma unroll
+            for (int tile = 0; tile < TILES; tile++)
+                multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
+        }
+    }
+
+    // The same for an extra chunk: each tile has a list of its rows.
+    __device__ void smem2tc_listed(const uint32_t (&a)[TILES][4], const Header& h, int step, Address at,
+                                   const Dense& dense) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++) {
+            Address list = at + lists_at(PAIRS) + (tile * 2 + step) * 64;
+            Address rows = dense.listed(ld_shared_u16(list + lane * 2));
+#pragma unroll
+            for (int frag = 0; frag < N_FRAGS; frag++) {
+                uint32_t b[4];
+                ldmatrix_x4_trans(b, rows ^ frag * 16);
+                multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
+            }
+        }
+    }
+
+    // Uses what was extracted, in a build without smem2tc.
+    __device__ void use(const uint32_t (&a)[TILES][4]) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+            sum[tile][0][0] += float((a[tile][0] ^ a[tile][1] ^ a[tile][2] ^ a[tile][3]) & 1);
+    }
+
+    // Chunks of a block, up to chunk `end`, whose rows of B follow each other: regular ones, or those of
+    // level 1. An extra chunk is a part of its own.
+    struct Part {
+        int begin, end = 0;  // of the block: its first chunk
+        typename Dense::Rows rows = {};
+    };
+
+    // One chunk; returns its bytes. Both steps are extracted before one is multiplied: what a warp waits
+    // for, bmma and then its values, it waits for once. Where `part` has ended another one begins, the first
+    // of them when B is there.
+    __device__ uint32_t multiply_chunk(Address at, const Decoder<PAIRS>& decoder, const Dense& dense,
+                                       Part& part, int chunk) {
+        Header h = header<PAIRS>(at, decoder);
+        if constexpr (BLOCK_N == 32) return multiply_by_steps(at, h, decoder, dense, part, chunk);
+        uint32_t a[2][TILES][4];
+#pragma unroll
+        for (int step = 0; step < 2; step++) extract<PAIRS>(a[step], h, decoder, step);
+        if (DOCUMENTED) only_documented(a, h, lane);
+        if (uniform(chunk >= part.end) && begin_part(part, dense, chunk) && !left_out(Stage::smem2tc)) {
+#pragma unroll
+            for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
+            return h.bytes;
+        }
+#pragma unroll
+        for (int step = 0; step < 2; step++)
+            if (left_out(Stage::smem2tc)) use(a[step]);
+            else smem2tc(a[step], h, step, part.rows.of(step));
+        part.rows.advance();
+        return h.bytes;
+    }
+
+    // The same where 12 warps have registers for the values of one step alone.
+    __device__ uint32_t multiply_by_steps(Address at, const Header& h, const Decoder<PAIRS>& decoder,
+                                          const Dense& dense, Part& part, int chunk) {
+        bool extra = uniform(chunk >= part.end) && begin_part(part, dense, chunk);
+#pragma unroll
+        for (int step = 0; step < 2; step++) {
+            uint32_t a[TILES][4];
+            extract<PAIRS>(a, h, decoder, step);
+            if (left_out(Stage::smem2tc)) use(a);
+            else if (extra) smem2tc_listed(a, h, step, at, dense);
+            else smem2tc(a, h, step, part.rows.of(step));
+        }
+        if (!extra) part.rows.advance();
+        return h.bytes;
+    }
+
+    // Whether it is an extra chunk.
+    __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
+        mbarrier_wait(memory + DENSE_READY, 0);
+        int cols = anew(cols_of_slice()), regular = ceil_div(cols, CHUNK_COLS), nth = chunk - part.begin;
+        int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
+        if (uniform(nth >= fixed)) return true;
+        part.end = part.begin + (nth < regular ? regular : fixed);
+        part.rows = dense.rows(nth, regular);
+        return false;
+    }
+    __device__ int cols_of_slice() const { return min(p.K - slice * p.slice_cols, p.slice_cols); }
+
+    // Calls use(m, n, sum) for all sums of the lane.
+    template <class Use>
+    __device__ void for_sums(Use use) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+            for (int frag = 0; frag < N_FRAGS; frag++)
+#pragma unroll
+                for (int r = 0; r < 4; r++)
+                    use(tile * 16 + r / 2 * 8 + lane / 4, frag * 8 + lane % 4 * 2 + r % 2,
+                        sum[tile][frag][r]);
+    }
+};
+
+}  // namespace
+}  // namespace lscd
