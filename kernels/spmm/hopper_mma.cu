@@ -80,7 +80,8 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         int n0 = blockIdx.y * BLOCK_N;
         auto first = dense.pieces_from(warp, k0, end, n0);
         wait_for_previous_grid();
-        dense.ld_dense(first, k0, end, n0, [&] { ring.fill(share, stages(), early, p.stages), ring.filled(share); });
+        dense.ld_dense(first, k0, end, n0,
+                       [&] { ring.fill(share, stages(), early, p.stages), ring.filled(share); });
         __syncwarp();
         if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
         multiply_share(dense, decoder);
