@@ -78,12 +78,14 @@ def test_middle_weights_of_clustered_masks(pattern, levels) -> None:
         product(A, W, 8, split_k=3)
 
 
+@pytest.mark.parametrize(("N", "blocks"), [(8, 2), (16, 1)])
 @pytest.mark.parametrize(("sparsity", "pairs"), [(0.4, False), (0.5, False), (0.7, True)])
-def test_a_block_of_add_segments_fits_beside_eight_columns(sparsity, pairs) -> None:
-    """On an SM: 228 KB, of which CUDA has 1 KB for each block; its sums, and its slices' bounds."""
+def test_blocks_of_add_segments_fit_beside_the_product(sparsity, pairs, N, blocks) -> None:
+    """On an SM: 228 KB, of which CUDA has 1 KB for each block; their sums, and slices' bounds."""
     A = ZeroRow24.encode(random_sparse(128, 4800, sparsity), slice_cols=2400, pairs=pairs)
-    of_sums = 2 * 8 * 64 * 4 + 8 * hopper.slices_of(A)
-    assert hopper.layout_of(A, 8).shared_bytes + of_sums <= 226 * 1024
+    of_sums = 2 * 4 * 64 * 4 + 8 * hopper.slices_of(A)
+    product = 1024 + hopper.layout_of(A, N).shared_bytes
+    assert product + blocks * (1024 + of_sums) <= 228 * 1024
 
 
 def test_copies_of_two_chunks() -> None:

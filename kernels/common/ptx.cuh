@@ -215,8 +215,9 @@ __device__ inline void mbarrier_wait(Address barrier, uint32_t parity) {
 }
 
 // What the L2 does with lines that are read once: they leave it first; or again and again: last. As
-// createpolicy.fractional.L2 says it, with fraction 1; CUTLASS has the same numbers (TMA::CacheHintSm90). The
-// compiler would compute them anew for each copy.
+// createpolicy.fractional.L2 makes them on sm_90, with fraction 1: PTX does not promise the numbers, CUTLASS
+// has the same ones (TMA::CacheHintSm90), and a wrong one would cost time alone. The compiler would compute
+// them anew for each copy.
 __device__ inline uint64_t evict_first() { return 0x12f0000000000000u; }
 __device__ inline uint64_t evict_last() { return 0x14f0000000000000u; }
 

@@ -110,13 +110,12 @@ __host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b)
 // Warps of a block: as many as have registers for their sums.
 constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 ? 12 : 8; }
 
-// Whether add_segments begins as soon as the product does: where few sums leave registers for one of its
-// blocks beside a block of the product, and the backend leaves it shared memory (SUMS_BYTES of
-// backends/hopper.py). There it waits.
+// Whether add_segments begins as soon as the product does: where few sums leave registers for its blocks
+// beside a block of the product, two of them with 8 columns and one with 16, and the backend leaves them
+// shared memory (SUMS_BYTES of backends/hopper.py). There they wait.
 constexpr bool overlaps(int block_n) { return block_n <= 16; }
 constexpr int SUMS_THREADS = 128, SUMS_REGISTERS = 64;
-// Registers of a thread of the product: all that are left, and 8 columns need fewer, so that two blocks of
-// add_segments wait.
+// Registers of a thread of the product.
 constexpr int registers_of(int block_n) {
     int left = 65536 - (overlaps(block_n) ? SUMS_THREADS * SUMS_REGISTERS : 0);
     int each = left / (32 * warps_of(block_n)) / 8 * 8;

@@ -34,6 +34,7 @@ template <class T, int BLOCK_N, bool PAIRS, int COPY, bool DOCUMENTED = false>
 struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     using Product = HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED>;
     using typename Product::Dense, typename Product::Part;
+    using Product::Product;
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
     using Product::cols_of_slice, Product::for_sums, Product::multiply_chunk;
     static constexpr bool OVERLAPS = overlaps(BLOCK_N) && !DOCUMENTED;
@@ -41,8 +42,6 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     LaneNumbers<WarpShare> share{p.shares + blockIdx.x * WARPS + warp, lane};
     int last = share[WarpShare::LAST];
     WarpRing<COPY> ring{p, memory + BARRIERS + warp * p.stages * 8, lane, last};
-
-    __device__ HopperKernel(const HopperProblem& p, Address memory) : Product(p, memory) {}
 
     // Of the warp's ring; anew, since B needs the registers until it is there.
     __device__ Address stages() const {

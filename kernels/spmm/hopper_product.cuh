@@ -59,10 +59,10 @@ struct HopperProduct {
             sum[tile][0][0] += float((a[tile][0] ^ a[tile][1] ^ a[tile][2] ^ a[tile][3]) & 1);
     }
 
-    // Chunks of a block, up to chunk `end`, whose rows of B follow each other: regular ones, or those of
-    // level 1. An extra chunk is a part of its own.
+    // Chunks of a block, which begins with chunk `begin`, up to `end`: those whose rows of B follow each other,
+    // regular ones or those of level 1. An extra chunk is a part of its own. end = 0: none has begun.
     struct Part {
-        int begin, end = 0;  // of the block: its first chunk
+        int begin, end = 0;
         typename Dense::Rows rows = {};
     };
 
@@ -72,6 +72,7 @@ struct HopperProduct {
     __device__ uint32_t multiply_chunk(Address at, const Decoder<PAIRS>& decoder, const Dense& dense,
                                        Part& part, int chunk) {
         Header h = header<PAIRS>(at, decoder);
+        static_assert(!DOCUMENTED || BLOCK_N != 32);
         if constexpr (BLOCK_N == 32) return multiply_by_steps(at, h, decoder, dense, part, chunk);
         uint32_t a[2][TILES][4];
 #pragma unroll
@@ -106,7 +107,7 @@ struct HopperProduct {
         return h.bytes;
     }
 
-    // Whether it is an extra chunk.
+    // Whether it is an extra chunk. B is there when the first part begins; to ask again costs others nothing.
     __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
         mbarrier_wait(memory + DENSE_READY, 0);
         int cols = anew(cols_of_slice()), regular = ceil_div(cols, CHUNK_COLS), nth = chunk - part.begin;

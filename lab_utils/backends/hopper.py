@@ -22,8 +22,8 @@ DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metad
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
-# Of these, what stays free for a block of add_segments, which waits beside one of the product, by
-# the columns of that.
+# Of these, what stays free for blocks of add_segments, which wait beside one of the product, by the
+# columns of that.
 SUMS_BYTES = {8: 7 * 1024, 16: 7 * 1024}
 MOST_STAGES = 5  # copies under way in a ring
 MERGES, MERGE_PITCH = 16, 68  # columns and fp32 of a column, if warps add sums in shared memory
