@@ -66,14 +66,20 @@ struct HopperProduct {
         typename Dense::Rows rows = {};
     };
 
-    // One chunk; returns its bytes. Both steps are extracted before one is multiplied: what a warp waits
-    // for, bmma and then its values, it waits for once. Where `part` has ended another one begins, the first
-    // of them when B is there.
+    // One chunk; returns its bytes. Where `part` has ended another one begins, the first of them when B is
+    // there.
     __device__ uint32_t multiply_chunk(Address at, const Decoder<PAIRS>& decoder, const Dense& dense,
                                        Part& part, int chunk) {
         Header h = header<PAIRS>(at, decoder);
-        static_assert(!DOCUMENTED || BLOCK_N != 32);
-        if constexpr (BLOCK_N == 32) return multiply_by_steps(at, h, decoder, dense, part, chunk);
+        if constexpr (BLOCK_N == 32) multiply_by_steps(at, h, decoder, dense, part, chunk);
+        else multiply_at_once(at, h, decoder, dense, part, chunk);
+        return h.bytes;
+    }
+
+    // Both steps are extracted before one is multiplied: what a warp waits for, bmma and then its values, it
+    // waits for once.
+    __device__ void multiply_at_once(Address at, Header& h, const Decoder<PAIRS>& decoder,
+                                     const Dense& dense, Part& part, int chunk) {
         uint32_t a[2][TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) extract<PAIRS>(a[step], h, decoder, step);
@@ -81,19 +87,19 @@ struct HopperProduct {
         if (uniform(chunk >= part.end) && begin_part(part, dense, chunk) && !left_out(Stage::smem2tc)) {
 #pragma unroll
             for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
-            return h.bytes;
+            return;
         }
 #pragma unroll
         for (int step = 0; step < 2; step++)
             if (left_out(Stage::smem2tc)) use(a[step]);
             else smem2tc(a[step], h, step, part.rows.of(step));
         part.rows.advance();
-        return h.bytes;
     }
 
-    // The same where 12 warps have registers for the values of one step alone.
-    __device__ uint32_t multiply_by_steps(Address at, const Header& h, const Decoder<PAIRS>& decoder,
-                                          const Dense& dense, Part& part, int chunk) {
+    // One after the other, where 12 warps have registers for the values of one alone.
+    __device__ void multiply_by_steps(Address at, const Header& h, const Decoder<PAIRS>& decoder,
+                                      const Dense& dense, Part& part, int chunk) {
+        static_assert(!DOCUMENTED);
         bool extra = uniform(chunk >= part.end) && begin_part(part, dense, chunk);
 #pragma unroll
         for (int step = 0; step < 2; step++) {
@@ -104,7 +110,6 @@ struct HopperProduct {
             else smem2tc(a, h, step, part.rows.of(step));
         }
         if (!extra) part.rows.advance();
-        return h.bytes;
     }
 
     // Whether it is an extra chunk. B is there when the first part begins; to ask again costs others nothing.
