@@ -167,6 +167,13 @@ def test_refusals(change: dict, message: str) -> None:
         anatomy.measure_stages(CASE, **arguments)
 
 
+def with_headers(path: Path) -> str:
+    """A source, and the headers of its folder that it includes, and theirs."""
+    text = path.read_text()
+    headers = re.findall(r'#include "(\w+\.cuh)"', text)
+    return text + "".join(with_headers(path.parent / header) for header in headers)
+
+
 def test_stages_are_those_of_the_kernels(root: Path) -> None:
     header = (root / "kernels" / "common" / "stages.cuh").read_text()
     declared = set(re.search(r"enum class Stage \{ (.*?) \}", header)[1].split(", ")) - {"none"}
@@ -176,9 +183,7 @@ def test_stages_are_those_of_the_kernels(root: Path) -> None:
         hopper = {"zero_row_24": "hopper_mma", "zero_row_24_strips": "hopper_wgmma"}
         name = hopper.get(format, format)
         folder = root / "kernels" / "spmm"
-        source = (folder / f"{name}.cu").read_text()
-        headers = re.findall(r'#include "(\w+\.cuh)"', source)
-        source += "".join((folder / header).read_text() for header in headers)
+        source = with_headers(folder / f"{name}.cu")
         assert set(re.findall(r"Stage::(\w+)", source)) == set(stages)
 
 
