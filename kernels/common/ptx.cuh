@@ -214,10 +214,9 @@ __device__ inline void mbarrier_wait(Address barrier, uint32_t parity) {
         : "memory");
 }
 
-// What the L2 does with lines that are read once: they leave it first; or again and again: last. As
-// createpolicy.fractional.L2 makes them on sm_90, with fraction 1: PTX does not promise the numbers, CUTLASS
-// has the same ones (TMA::CacheHintSm90), and a wrong one would cost time alone. The compiler would compute
-// them anew for each copy.
+// What the L2 does with lines that are read once: they leave it first; or again and again: last. PTX does not
+// promise these numbers; ptxas makes createpolicy.fractional.L2 with fraction 1 into them for sm_90a, anew for
+// each copy, and CUTLASS relies on them (TMA::CacheHintSm90).
 __device__ inline uint64_t evict_first() { return 0x12f0000000000000u; }
 __device__ inline uint64_t evict_last() { return 0x14f0000000000000u; }
 

@@ -110,16 +110,15 @@ __host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b)
 // Warps of a block: as many as have registers for their sums.
 constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 ? 12 : 8; }
 
-// Whether add_segments begins as soon as the product does: where few sums leave registers for its blocks
-// beside a block of the product, two of them with 8 columns and one with 16, and the backend leaves them
-// shared memory (SUMS_BYTES of backends/hopper.py). There they wait.
-constexpr bool overlaps(int block_n) { return block_n <= 16; }
+// Blocks of add_segments that wait beside a block of the product, for which they begin with it: where few sums
+// leave them registers, and the backend shared memory (SUMS_BYTES of backends/hopper.py).
+constexpr int waiting(int block_n) { return block_n == 8 ? 2 : block_n == 16 ? 1 : 0; }
 constexpr int SUMS_THREADS = 128, SUMS_REGISTERS = 64;
-// Registers of a thread of the product.
+// Registers of a thread of the product: those that are left.
 constexpr int registers_of(int block_n) {
-    int left = 65536 - (overlaps(block_n) ? SUMS_THREADS * SUMS_REGISTERS : 0);
+    int left = 65536 - waiting(block_n) * SUMS_THREADS * SUMS_REGISTERS;
     int each = left / (32 * warps_of(block_n)) / 8 * 8;
-    return block_n == 8 ? 96 : each < 255 ? each : 255;
+    return each < 255 ? each : 255;
 }
 
 // Shared memory of a block: zeros, mbarriers, the slice of B as [k][n], the warps' rings.

@@ -37,7 +37,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     using Product::Product;
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
     using Product::cols_of_slice, Product::for_sums, Product::multiply_chunk;
-    static constexpr bool OVERLAPS = overlaps(BLOCK_N) && !DOCUMENTED;
+    static constexpr bool OVERLAPS = waiting(BLOCK_N) && !DOCUMENTED;
 
     LaneNumbers<WarpShare> share{p.shares + blockIdx.x * WARPS + warp, lane};
     int last = share[WarpShare::LAST];
