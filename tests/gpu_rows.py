@@ -14,6 +14,7 @@ SPARSE = {
     "tca_bme_mma": ("cuda", "tca_bme", 0.5, 1.5),
     "zero_row_24_mma": ("cuda", "zero_row_24", 0.8, 1.0),
     "zero_row_24_strips_wgmma": ("cuda", "zero_row_24_strips", 0.75, 0.9),
+    "lane_24_strips_wgmma": ("cuda", "lane_24_strips", 0.75, 0.6),
     "sparta": ("cuda", "sparta", 0.55, 1.8),
     "two_four": ("torch", "2:4", 0.8, 0.6),
     "csr_simt": ("cuda", "csr", 0.35, 9.0),

@@ -1,4 +1,4 @@
-"""GPU encoders of zero-row 2:4, in the emulator: the CPU's bytes, and what they say of damage."""
+"""GPU encoders of 2:4 formats, in the emulator: the CPU's bytes, and what they say of damage."""
 
 import ctypes
 
@@ -13,7 +13,7 @@ from lab_utils.formats import FORMATS, SparseMatrix, encode, native
 from lab_utils.patterns import random_sparse
 from lab_utils.toolchains import KERNELS
 
-ROWS, STRIPS = "zero_row_24", "zero_row_24_strips"
+ROWS, STRIPS, LANES = "zero_row_24", "zero_row_24_strips", "lane_24_strips"
 CASES = {
     "default": (ROWS, {}),
     "packed": (ROWS, {"pairs": False, "slice_cols": 144, "reach": 16}),
@@ -22,15 +22,17 @@ CASES = {
     "strips": (STRIPS, {}),
     "strips, entries": (STRIPS, {"levels": 0, "reach": 8}),
     "strips, level 1": (STRIPS, {"levels": 1, "reach": -1}),
+    "lanes": (LANES, {}),
 }
+FUNCTIONS = {ROWS: 6, STRIPS: 6, LANES: 5}  # of GPU encoders, all of them to be called
 
-formats = pytest.mark.parametrize("format", [ROWS, STRIPS])
+formats = pytest.mark.parametrize("format", [ROWS, STRIPS, LANES])
 
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory) -> Machine:
     folder = tmp_path_factory.mktemp("encode")
-    sources = sorted((KERNELS / "encode").glob("zero_row_24*.cu"))
+    sources = sorted((KERNELS / "encode").glob("*_24*.cu"))
     objects = [compiled(source, folder / f"{source.stem}.o") for source in sources]
     return linked(objects, folder / "encode.so")
 
@@ -72,7 +74,7 @@ def check(on_gpu, dense: Tensor, format: str, options: dict) -> None:
 def test_same_bytes(on_gpu, case, sparsity):
     for seed, shape in enumerate([(1, 1), (70, 49), (64, 200)]):
         check(on_gpu, random_sparse(*shape, sparsity, seed=seed), *CASES[case])
-    assert len(on_gpu.called) == 6
+    assert len(on_gpu.called) == FUNCTIONS[CASES[case][0]]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -108,6 +110,8 @@ def outcome(A: SparseMatrix, arrays: dict[str, Tensor]) -> str:
 def small(format: str, seed: int) -> SparseMatrix:
     """A matrix of a few ragged chunks; streams, or levels, by turns."""
     dense = random_sparse(70, 120, (0.2, 0.6, 0.9)[seed % 3], seed=seed)
+    if format == LANES:
+        return encode(dense, format)
     even = seed % 2 == 0
     options = {"slice_cols": 96, "pairs": even} if format == ROWS else {}
     return encode(dense, format, levels=int(seed % 4 < 2 if format == ROWS else even), **options)
@@ -135,8 +139,63 @@ def test_noise_in_the_data_is_found_as_on_the_cpu(on_gpu, format):
     for seed in range(9):
         A = small(format, seed)
         data = A.arrays["data"].clone()
-        start = (0, 512, 576)[seed % 3]  # metadata, starts, values
+        start = (0, 512, 640 if format == LANES else 576)[seed % 3]  # metadata, starts, values
         noise = torch.randint(256, (64,), generator=generator, dtype=torch.uint8)
         data[start : start + 64] = noise
         arrays = {**A.arrays, "data": data}
         assert on_gpu(outcome, A, arrays) == outcome(A, arrays)
+
+
+def test_lanes_of_several_chunks(on_gpu):
+    dense = random_sparse(40, 605, 0.6, pattern="row_skewed", seed=1)
+    dense[16:32, 256:512] = 1.5  # as many far steps as there can be
+    dense[:8, :256] = 0
+    dense[3, :256:2] = 2.5  # lanes with words that cost more as lines
+    check(on_gpu, dense, LANES, {})
+
+
+# Offset in the first chunk, what is written there, and the number of what a check says of it.
+LANES_DAMAGE = [
+    (642, [200], 1),  # steps
+    (644, [0, 0, 0, 0], 1),  # where far steps begin
+    (512, [255, 255, 255, 255], 2),  # groups of lane 0 that have a word
+    (752, [0, 0], 3),  # value, row and column of an entry in the third step
+    (752 + 16, [3], 3),
+    (752 + 33, [1], 3),
+    (0, [0], 4),  # metadata
+    (648, [1], 7),  # behind the header
+]
+
+
+@pytest.mark.parametrize("at, written, problem", LANES_DAMAGE)
+def test_damage_of_lanes_is_named(on_gpu, at, written, problem):
+    A = encode(random_sparse(64, 256, 0.7), LANES)
+    data = A.arrays["data"].clone()
+    data[at : at + len(written)] = torch.tensor(written, dtype=torch.uint8)
+    arrays = {**A.arrays, "data": data}
+    said = on_gpu(outcome, A, arrays)
+    assert f"chunk 0 {A.PROBLEMS[problem]}" in said
+    assert said == outcome(A, arrays)
+
+
+def test_lanes_values_without_a_place_are_found(on_gpu):
+    whole = encode(random_sparse(64, 64, 0.5), LANES)
+    for shape in ((63, 64), (64, 63)):
+        A = encode(torch.zeros(shape, dtype=torch.float16), LANES)
+        said = on_gpu(outcome, A, whole.arrays)
+        assert whole.PROBLEMS[5] in said and said == outcome(A, whole.arrays)
+
+
+def test_lanes_words_of_nothing_are_found(on_gpu):
+    A = encode(random_sparse(64, 256, 0.8), LANES)
+    data = A.arrays["data"]
+    lines_at = int(data[640:642].view(torch.int16))
+    words = [int(bits).bit_count() for bits in data[512:640].view(torch.uint32)]
+    shortest = words.index(min(words))  # of lanes
+    for line, problem in ((min(words) - 1, 6), (min(words), 7)):
+        at = lines_at + 128 * line + 4 * shortest
+        damaged = data.clone()
+        damaged[at : at + 4] = int(problem == 7)
+        arrays = {**A.arrays, "data": damaged}
+        said = on_gpu(outcome, A, arrays)
+        assert f"chunk 0 {A.PROBLEMS[problem]}" in said and said == outcome(A, arrays)

@@ -135,7 +135,8 @@ def test_a_trace_counts_what_the_layout_promises(levels) -> None:
         spmm(A, activations(960, 64), backend="emulator")
     trace, chunks = traces[0], A.strips * A.rounds
     assert trace.kernels == (
-        "expand_dense<64>", "hopper_wgmma<__half, 64>", "add_slots<__half, 64>"
+        "expand_dense<ZeroRowStrips, 64>", "hopper_wgmma<ZeroRowStrips, __half, 64>",
+        "add_slots<__half, 64>",
     )  # fmt: skip
     assert trace.total("bmma").requests == trace.total("wgmma_sp").requests == 8 * chunks
     copies = [(p.function, trace.lines[p]) for p in trace.lines if p.operation == "bulk_copy"]

@@ -24,7 +24,7 @@ SYNCHRONISES = re.compile(
 )
 # Kernels that the product here does not use: they are not compiled each time.
 OTHERS = re.compile(r"case (?:24|32|48|56|64|96|128): return launch<.*;")
-BF16 = "launch_width<__nv_bfloat16>(p, stream)"
+BF16 = "launch_width<FORMAT, __nv_bfloat16>(p, stream)"
 LAUNCHER = """
 extern "C" __attribute__((visibility("default"))) int lscd_cuda_wgmma(
     const lscd::WgmmaProblem* p, cudaStream_t stream) { return lscd::launch_wgmma(*p, stream); }

@@ -156,6 +156,31 @@ __device__ inline uint32_t ld_shared_halves(Address from) {
     return pair;
 }
 
+// The word at an address, or 0 where `condition` is 0: by a predicate.
+__device__ inline uint32_t ld_shared_if(uint32_t condition, Address from) {
+    uint32_t value = 0;
+    asm volatile("{ .reg .pred loads; setp.ne.u32 loads, %2, 0; @loads ld.shared.b32 %0, [%1]; }"
+                 : "+r"(value)
+                 : "r"(from), "r"(condition));
+    return value;
+}
+
+// A bit of a word, left where it is, and an address with as much added for that bit: an instruction each. The
+// compiler would shift the word first, which is one more.
+__device__ inline uint32_t one_bit(uint32_t word, int bit) {
+    uint32_t own;
+    asm("and.b32 %0, %1, %2;" : "=r"(own) : "r"(word), "r"(1u << bit));
+    return own;
+}
+template <int BYTES>
+__device__ inline Address add_bit(Address at, uint32_t own, int bit) {
+    constexpr int SHIFT = BYTES == 128 ? 7 : 0;
+    static_assert(1 << SHIFT == BYTES);
+    if (bit > SHIFT) return at + (own >> (bit - SHIFT));
+    asm("mad.lo.u32 %0, %1, %2, %0;" : "+r"(at) : "r"(own), "r"(1u << (SHIFT - bit)));
+    return at;
+}
+
 // Adds 1 to a counter, whose last value is followed by 0, and says what it was; 0 where it `counts` not.
 // By a predicate: a branch costs a warp 30 clocks. Relaxed: what a thread has loaded before is in its
 // registers, so that whoever counts later may have that memory overwritten. Nobody's stores can be relied

@@ -1,14 +1,14 @@
-// SpMM on zero-row 2:4 in strips with wgmma.sp, for sm_90: one product, and what its kernels share.
-// kernels/cpu/encode/zero_row_24_strips.h says how the bytes of A lie.
+// SpMM on 2:4 in strips with wgmma.sp, for sm_90: one product, and what its kernels share. How the bytes of
+// A lie say kernels/cpu/encode/zero_row_24_strips.h and lane_24_strips.h; what differs between these two is
+// in ZeroRowStrips and LaneStrips, which templates below take as FORMAT.
 #pragma once
 #include "../common/wgmma.cuh"
 #include "hopper.cuh"
 
 namespace lscd {
 
-constexpr int STRIP_ROWS = 16, ROUND_COLS = 192;  // of a chunk: four tiles of 16 x 48, side by side
-constexpr int ENTRIES = 576, STEP_BYTES = 32;     // bytes of a chunk before its entries; of eight entries
-constexpr int DENSE_ROWS = ROUND_COLS / 3 * 4;    // of B' in a round: three rows of B and one of zeros
+constexpr int STRIP_ROWS = 16;   // of a chunk
+constexpr int DENSE_ROWS = 256;  // of B' in a round
 
 // Warps of a thread block: as many as have registers for their sums.
 constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : 12; }
@@ -44,7 +44,7 @@ struct __align__(16) SharedRows {
 // A: data, chunk_start (in 16 bytes); partial [passes][slots][BLOCK_N * row_block] (PartialSums), where
 // a pass is BLOCK_N columns of C.
 struct WgmmaProblem : Problem {
-    int32_t rounds, strips, levels;  // of A
+    int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass
     int32_t slots, shared_rows;
     int32_t stages, stage_bytes;     // of each warp's ring of chunks
@@ -60,14 +60,6 @@ struct WgmmaProblem : Problem {
     __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
     __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }
     __host__ __device__ int passes() const { return ceil_div(N, block_n); }
-
-    __device__ bool of_level(int round) const { return levels && (round % 4 == 3 || round == rounds - 1); }
-    // Row of B that column j of a round meets.
-    __device__ int row_of(int round, int j) const {
-        if (!levels) return round * ROUND_COLS + j;
-        if (of_level(round)) return (round / 4 * ROUND_COLS + j) * 3 + 1;
-        return (round - round / 4) * ROUND_COLS + j;
-    }
 };
 
 // The tile of B' that a round meets, [k'][n]: as wide as a swizzle of 32 or 64 columns, or several such
@@ -93,7 +85,8 @@ struct DenseTile {
     }
 };
 
-cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);
+cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);        // A: zero-row 2:4
+cudaError_t launch_wgmma_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane
 
 // Whether wgmma.sp selects as zero-row 2:4 needs it: see hopper_wgmma_select.cu.
 cudaError_t launch_wgmma_select(int32_t* wrong, cudaStream_t stream);

@@ -92,7 +92,7 @@ struct DenseRing {
 };
 
 // The chunks of a warp, one of so many.
-template <int WARPS>
+template <class FORMAT, int WARPS>
 struct SparseRing {
     using Chunks = Walk<WARPS>;
 
@@ -126,7 +126,13 @@ struct SparseRing {
     // How far into a stage a chunk lies, in 16 bytes: so that its lines of global memory stay lines, if the
     // stage has room for that.
     __device__ uint32_t into(Address stage, uint32_t start, uint32_t end) const {
+        if constexpr (FORMAT::IN_LINES) return 0;
         return min((start - stage / 16) % (LINE / 16), uint32_t(p.stage_bytes) / 16 - (end - start));
+    }
+    // To where the next copy goes: without what a chunk has behind that.
+    __device__ uint32_t copied() const {
+        if constexpr (FORMAT::FAR) return min(end, start + FORMAT::MOST_COPIED / 16);
+        return end;
     }
     __device__ void make_barriers() const {
 #pragma unroll 1
@@ -138,6 +144,7 @@ struct SparseRing {
         int mine = min(lane, p.stages - 1);
         start = record[WarpStart::STARTS + mine], end = record[WarpStart::ENDS + mine];
         if (lane >= p.stages) end = start;
+        if constexpr (FORMAT::IN_LINES) return;
         if (has_copy()) lines = into(stage_of(lane), start, end) << IN_LINE * lane;
         for (int other = 4; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
         lines = __shfl_sync(~0u, lines, 0);
@@ -145,7 +152,7 @@ struct SparseRing {
     __device__ void fill(int from, int to) const {
         if (!has_copy() || lane < from || lane >= to) return;
         Address to_stage = stage_of(lane) + into(stage_of(lane), start, end) * 16;
-        ld_sparse<false>(to_stage, p.data(), start, end, barrier + 8 * lane);
+        ld_sparse<false>(to_stage, p.data(), start, copied(), barrier + 8 * lane);
     }
     __device__ void filled(const LaneNumbers<WarpStart>& record) {
         chunks = Chunks(record, WarpStart::CHUNKS);
@@ -166,7 +173,7 @@ struct SparseRing {
         if (uniform(chunks.more())) {
             uint32_t line = into(stage, start, end);
             lines |= line << IN_LINE * (p.stages - 1);
-            ld_sparse<true>(stage + line * 16, p.data(), start, end, barrier);
+            ld_sparse<true>(stage + line * 16, p.data(), start, copied(), barrier);
             next();
         }
         stage += p.stage_bytes, barrier += 8;

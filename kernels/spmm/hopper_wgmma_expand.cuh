@@ -1,7 +1,8 @@
 // B as wgmma reads it, once for all thread blocks: a producer in each of them would read B 144 times.
 //
-//   row of B'   0    1    2    3      4    5    6    7      8 ...
-//   row of B    k    k+1  k+2  zeros  k+3  k+4  k+5  zeros  k+6 ...
+//   row of B'          0    1    2    3      4    5    6    7      8 ...
+//   of zero-row 2:4    k    k+1  k+2  zeros  k+3  k+4  k+5  zeros  k+6 ...     rows of B
+//   of streams a lane  k    k+1  k+2  k+3    k+4  k+5  k+6  k+7    k+8 ...
 //
 // All wait for it, and its blocks stand where the grid before leaves room, up to six on one SM: so they are
 // small.
@@ -14,10 +15,11 @@ namespace {
 
 // B' of all rounds and passes. A block has 16 columns of a round, in shared memory [k][n] before zeros
 // come in between.
-template <int BLOCK_N>
+template <class FORMAT, int BLOCK_N>
 struct ExpandDense {
     using Tile = DenseTile<BLOCK_N>;
     static constexpr int COLUMNS = 16, PARTS = Tile::WIDTH / COLUMNS, EIGHTS = COLUMNS / 8;
+    static constexpr int ROUND_COLS = FORMAT::ROUND_COLS;
     static constexpr int THREADS = 128, WARPS = THREADS / 32, SHARED_BYTES = ROUND_COLS * COLUMNS * 2;
     static constexpr int TURNS = ROUND_COLS / 32, OF_WARP = COLUMNS / WARPS;
     static constexpr int PIECES = TURNS * EIGHTS / WARPS;         // of a warp, 32 k x 8 n
@@ -80,28 +82,28 @@ struct ExpandDense {
 #pragma unroll
         for (int i = 0; i < STORES; i++) {
             int id = threadIdx.x + i * THREADS, row = id / EIGHTS, eight = id % EIGHTS;
-            uint4 eights = ld_shared_v4(at(row / 4 * 3 + min(row % 4, 2), eight));
-            if (row % 4 == 3) eights = {0, 0, 0, 0};
+            uint4 eights = ld_shared_v4(at(FORMAT::source(row), eight));
+            if (FORMAT::is_zeros(row)) eights = {0, 0, 0, 0};
             st_global(reinterpret_cast<uint4*>(to + Tile::offset(row, first / 8 + eight)), eights);
         }
     }
 
     __device__ void run() const {
-        int k0 = p.row_of(round, 0);
-        if (p.of_level(round)) ld_level(k0);
+        int k0 = FORMAT::first_row(p, round);
+        if (FORMAT::of_level(p, round)) ld_level(k0);
         else ld_rows(k0);
         __syncthreads();
         store();
     }
 };
 
-template <int BLOCK_N>
-__global__ void __launch_bounds__(ExpandDense<BLOCK_N>::THREADS)
+template <class FORMAT, int BLOCK_N>
+__global__ void __launch_bounds__(ExpandDense<FORMAT, BLOCK_N>::THREADS)
     expand_dense(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     let_next_grid_begin();
-    ExpandDense<BLOCK_N>{p, shared_address(memory)}.run();
+    ExpandDense<FORMAT, BLOCK_N>{p, shared_address(memory)}.run();
 #else
     __trap();
 #endif

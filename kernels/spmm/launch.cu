@@ -45,6 +45,10 @@ LSCD_EXPORT int lscd_cuda_wgmma(const WgmmaProblem* p, cudaStream_t stream) {
     return told(launch_wgmma(*p, stream));
 }
 
+LSCD_EXPORT int lscd_cuda_wgmma_lanes(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_wgmma_lanes(*p, stream));
+}
+
 LSCD_EXPORT int lscd_cuda_wgmma_select(int32_t* wrong, cudaStream_t stream) {
     return told(launch_wgmma_select(wrong, stream));
 }

@@ -1,17 +1,18 @@
 """Bytes of every format as a function of (M, K, sparsity), and what follows from them.
 
-The formulas are the papers' own (that of zero-row 2:4 is ours), for 2-byte values (fp16, bf16) and
-zeros placed at random.
+The formulas are the papers' own (those of zero-row and lane 2:4 are ours), for 2-byte values (fp16,
+bf16) and zeros placed at random.
 They are the single source: ``expected_nbytes`` of the formats and every figure read them here.
 `stored_extra_bytes` says what the layouts hold beyond the published formulas.
 """
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lab_utils.analysis import zero_row_24, zero_row_24_strips
+from lab_utils.analysis import lane_24_strips, zero_row_24, zero_row_24_strips
 
 VALUE_BYTES = 2  # fp16 and bf16
 OFFSET_BYTES = 4  # row pointers, column indices, tile offsets: int32
@@ -128,6 +129,16 @@ def zero_row_24_strips_bytes(
     return plain(sum(zero_row_24_strips.parts(M, K, 1 - s, levels).values()))
 
 
+def lane_24_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
+    """Bytes of 2:4 in strips, a word for each lane: 784·NC + 128·NL + 48·NS, and paddings.
+
+    NC chunks with their offsets, NL lines and NS steps of entries: the last two are the mean of a
+    simulation (`lab_utils.analysis.lane_24_strips`), some milliseconds for each sparsity.
+    """
+    s = _checked(M, K, sparsity)
+    return plain(sum(lane_24_strips.parts(M, K, 1 - s).values()))
+
+
 FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
     "dense": dense_bytes,
     "csr": csr_bytes,
@@ -137,6 +148,13 @@ FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
     "sparta": sparta_bytes,
     "zero_row_24": zero_row_24_bytes,
     "zero_row_24_strips": zero_row_24_strips_bytes,
+    "lane_24_strips": lane_24_strips_bytes,
+}
+# By purpose, of those that are not a paper's.
+OURS: dict[str, Callable[..., dict[str, np.ndarray]]] = {
+    "zero_row_24": functools.partial(zero_row_24.parts, pairs=False),
+    "zero_row_24_strips": zero_row_24_strips.parts,
+    "lane_24_strips": lane_24_strips.parts,
 }
 
 
@@ -184,15 +202,15 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
     """What `format` spends on one weight of the dense matrix, in bytes, by purpose.
 
     "values" are non-zeros (for SparTA and 2:4 also the slots that hold zeros, for zero-row 2:4 the
-    zeros that end chunks), "indices" say where they are, "offsets" where rows or tiles begin. The
-    three sum to `format_bytes` / (M·K).
+    zeros that end chunks, for lane 2:4 those of its lines), "indices" say where they are, "offsets"
+    where rows or tiles begin. The three sum to `format_bytes` / (M·K).
     """
+    if format in OURS:
+        parts = OURS[format](M, K, np.float64(1 - sparsity))
+        return {part: float(nbytes) / (M * K) for part, nbytes in parts.items()}
     total = format_bytes(format, M, K, sparsity)
     kept = M * K * (1 - sparsity)
     slots, overflow = M * K / 2, sparta_overflow(M, K, sparsity)
-    density = np.float64(1 - sparsity)
-    zero_row = zero_row_24.parts(M, K, density, pairs=False)
-    strips = zero_row_24_strips.parts(M, K, density)
     values, indices = {
         "dense": (VALUE_BYTES * M * K, 0),
         "csr": (VALUE_BYTES * kept, OFFSET_BYTES * kept),
@@ -203,8 +221,6 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
             VALUE_BYTES * (slots + overflow),
             0.25 * slots + OFFSET_BYTES * overflow,
         ),
-        "zero_row_24": (zero_row["values"], zero_row["indices"]),
-        "zero_row_24_strips": (strips["values"], strips["indices"]),
     }[format]
     parts = {"values": values, "indices": indices, "offsets": total - values - indices}
     return {part: nbytes / (M * K) for part, nbytes in parts.items()}

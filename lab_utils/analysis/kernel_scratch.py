@@ -5,8 +5,8 @@ second kernel adds them up. A launch looks at the mask as well (`lab_utils.backe
 bounds for any mask, held by tests to the launches and to measured rows.
 """
 
+from lab_utils.analysis import lane_24_strips, zero_row_24_strips
 from lab_utils.analysis.zero_row_24 import MULTIPROCESSORS, ROWS, slice_columns
-from lab_utils.analysis.zero_row_24_strips import rounds
 
 # Of kernels/spmm/tiled_csl.cu and tca_bme.cu, by the widest block of so few columns: its rows, and
 # the most workers for each multiprocessor that rows of .5 to .9 have (`backends.shares` chooses).
@@ -27,8 +27,11 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
     """
     if format in WORKERS:
         return 4 * _of_tiles(format, M, K, N)
-    words = {"zero_row_24": _of_chunks, "zero_row_24_strips": _of_strips}.get(format)
-    return 4 * words(M, K, N) if words else 0
+    if format == "zero_row_24":
+        return 4 * _of_chunks(M, K, N)
+    if format == "zero_row_24_strips":
+        return 4 * _of_strips(zero_row_24_strips.rounds(K, 1), N)
+    return 4 * _of_strips(lane_24_strips.rounds(K), N) if format == "lane_24_strips" else 0
 
 
 def _of_tiles(format: str, M: int, K: int, N: int) -> int:
@@ -46,13 +49,13 @@ def _of_chunks(M: int, K: int, N: int) -> int:
     return segments * ROWS * _whole(N, WIDTHS)
 
 
-def _of_strips(M: int, K: int, N: int) -> int:
+def _of_strips(rounds: int, N: int) -> int:
     """Sums of two row blocks of each thread block, whose passes stand side by side; and B, two
     elements in a word.
     """
     columns = min(_whole(N, STRIP_WIDTHS), STRIP_WIDTHS[-1])
     sums = 2 * MULTIPROCESSORS * ROW_BLOCK * columns
-    return sums + rounds(K, 1) * TILE_ROWS * _whole(N, TILE_WIDTHS) // 2
+    return sums + rounds * TILE_ROWS * _whole(N, TILE_WIDTHS) // 2
 
 
 def _whole(N: int, widths: tuple[int, ...]) -> int:

@@ -1,7 +1,8 @@
-"""Launches of kernels/spmm/hopper_wgmma.cu, which multiplies zero_row_24_strips on sm_90.
+"""Launches of kernels/spmm/hopper_wgmma*.cu, which multiply two formats of strips on sm_90.
 
 A thread block has a strip of 16 rows for each of its warps. In shared memory are a ring of chunks
-of A for each warp, and one of tiles of B' for all: B with rows of zeros, as wgmma reads it.
+of A for each warp, and one of tiles of B' for all: B as wgmma reads it, for zero_row_24_strips with
+rows of zeros.
 """
 
 import ctypes
@@ -12,11 +13,12 @@ from torch import Tensor
 from lab_utils.backends import hopper
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
-from lab_utils.backends.row_blocks import STRIP_ROWS, row_blocks_of, share_out
+from lab_utils.backends.row_blocks import STRIP_ROWS, Strips, row_blocks_of, share_out
 from lab_utils.backends.warp_starts import starts_of
-from lab_utils.formats import ZeroRow24Strips
+from lab_utils.formats import Lane24Strips, ZeroRow24Strips
 
-FORMAT = ZeroRow24Strips.name
+FORMAT, LANES = ZeroRow24Strips.name, Lane24Strips.name
+FORMATS = {FORMAT: "lscd_cuda_wgmma", LANES: "lscd_cuda_wgmma_lanes"}  # and who multiplies them
 INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
 EPILOGUE = ("bias", "relu")  # fields of a problem
@@ -30,6 +32,7 @@ SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of a tile of B'
 MOST_TILES, ENOUGH_STAGES = 6, 2
 START_BYTES = 16  # chunks begin and end at multiples
+MOST_COPIED = 5120  # bytes: `LaneStrips` of kernels/spmm/hopper_wgmma_lanes.cuh
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 
@@ -107,7 +110,7 @@ class Layout:
         return HEAD_BYTES + self.tile_slots * self.tile_bytes + rings
 
 
-def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
+def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
     """A thread block on each multiprocessor, or `split_k` of them for a row block of each pass.
 
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
@@ -124,42 +127,50 @@ def layout_of(A: ZeroRow24Strips, N: int, multiprocessors: int, split_k: float |
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
 
 
-def _layout(A: ZeroRow24Strips, N: int, widths: tuple[int, ...]) -> Layout:
+def _layout(A: Strips, N: int, widths: tuple[int, ...]) -> Layout:
     """Of one thread block, in as few passes as these widths allow."""
     passes = -(-N // widths[-1])
     block_n = next(width for width in widths if width * passes >= N)
-    layout = Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_chunk))
+    layout = Layout(block_n, passes, 1, hopper.stage_bytes(most_copied(A)))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(2) // ENOUGH_STAGES // START_BYTES * START_BYTES
-    if layout.stages < ENOUGH_STAGES and tight >= A.largest_chunk:
+    if layout.stages < ENOUGH_STAGES and tight >= most_copied(A):
         return replace(layout, stage_bytes=tight)
     return layout
 
 
-def split_k_of(A: ZeroRow24Strips, layout: Layout) -> float:
+def split_k_of(A: Strips, layout: Layout) -> float:
     """Thread blocks for each row block."""
     return layout.blocks / row_blocks_of(A, layout.warps)
 
 
-def sums_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
+def sums_of(A: Strips, layout: Layout) -> tuple[int, ...]:
     """As many fp32 as a launch has partial sums: of passes, slots, columns and rows."""
     slots, _ = share_out(A, layout.blocks, layout.warps)
     return layout.passes, slots, layout.block_n, layout.row_block
 
 
-def tiles_of(A: ZeroRow24Strips, layout: Layout) -> tuple[int, ...]:
+def tiles_of(A: Strips, layout: Layout) -> tuple[int, ...]:
     """Shape of B', in words of two elements."""
     return layout.passes, A.rounds, DENSE_ROWS, layout.tile_columns // 2
 
 
-def _problem_of(
-    A: ZeroRow24Strips, N: int, layout: Layout, arrays: dict[str, Tensor]
-) -> WgmmaProblem:
+def most_copied(A: Strips) -> int:
+    """Bytes of the largest copy into a ring: of a chunk, without far steps of entries."""
+    return min(A.largest_chunk, MOST_COPIED) if A.name == LANES else A.largest_chunk
+
+
+def levels_of(A: Strips) -> int:
+    """1 where rounds of level 1 stand between others."""
+    return A.levels if isinstance(A, ZeroRow24Strips) else 0
+
+
+def _problem_of(A: Strips, N: int, layout: Layout, arrays: dict[str, Tensor]) -> WgmmaProblem:
     return WgmmaProblem(
         **product(A, N, (arrays[name] for name in READ)),
         rounds=A.rounds,
         strips=A.strips,
-        levels=A.levels,
+        levels=levels_of(A),
         block_n=layout.block_n,
         blocks=layout.blocks,
         slots=sums_of(A, layout)[1],
@@ -174,7 +185,7 @@ def _problem_of(
     )
 
 
-def launch_of(A: ZeroRow24Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
+def launch_of(A: Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
     _, shares = share_out(A, layout.blocks, layout.warps)
     starts = starts_of(A, layout.blocks, layout.warps, layout.stages, layout.tile_slots)
@@ -182,10 +193,10 @@ def launch_of(A: ZeroRow24Strips, N: int, layout: Layout, place: Place = unmoved
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays)
     tiles = {"tiles": tiles_of(A, layout)}
-    return Launch(("lscd_cuda_wgmma",), problem, sums_of(A, layout), arrays, tiles)
+    return Launch((FORMATS[A.name],), problem, sums_of(A, layout), arrays, tiles)
 
 
-def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
+def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
     """What `explain` says of a launch."""
     rows = row_blocks_of(A, layout.warps)
     columns = f"{layout.block_n} of C at once"
@@ -198,7 +209,8 @@ def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
     if N <= NARROW:
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
     of_passes = f"{layout.passes} x " * (layout.passes > 1)
-    levels = "chunks of their own, every fourth" if A.levels else "entries of their chunks"
+    levels = "chunks of their own, every fourth" if levels_of(A) else "entries of their chunks"
+    groups = "of three weights" if A.name == FORMAT else "of four columns"
     return {
         "blocks": f"{of_passes}{layout.blocks} of {32 * layout.warps} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory, "
@@ -207,5 +219,5 @@ def choices(A: ZeroRow24Strips, N: int, layout: Layout) -> dict[str, str]:
         "shares": f"{rows} row blocks of {layout.row_block}, {A.rounds} rounds each: "
         f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal costs",
         "ring": f"{layout.stages} chunks under way in each warp",
-        "values": f"groups of three weights have two slots; what is left over: {levels}",
+        "values": f"groups {groups} have two slots; what is left over: {levels}",
     }

@@ -12,11 +12,12 @@ from types import ModuleType
 
 from lab_utils.backends import hopper, hopper_wgmma, published
 from lab_utils.formats import SparseMatrix
+from lab_utils.formats.zero_row_24_chunks import ZeroRowChunks
 
 KERNELS: dict[str, ModuleType] = {
     **dict.fromkeys(published.ARRAYS, published),
     hopper.FORMAT: hopper,
-    hopper_wgmma.FORMAT: hopper_wgmma,
+    **dict.fromkeys(hopper_wgmma.FORMATS, hopper_wgmma),
 }
 SELECTING = {name: module for name, module in KERNELS.items() if hasattr(module, "SELECTION")}
 WITH_EPILOGUE = tuple(name for name, module in KERNELS.items() if hasattr(module, "EPILOGUE"))
@@ -30,7 +31,7 @@ def name_of(A: SparseMatrix) -> str:
 
 def check_weights(A: SparseMatrix) -> None:
     """Raise ValueError for infinite and NaN weights, if the kernel could multiply them by zero."""
-    if A.name in SELECTING and A.nonfinite:
+    if isinstance(A, ZeroRowChunks) and A.nonfinite:
         raise ValueError(
             f"A has an infinite or NaN weight, which {A.name} cannot multiply; {ELSEWHERE}"
         )

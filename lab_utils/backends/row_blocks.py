@@ -1,6 +1,6 @@
 """Who multiplies what of a matrix in strips: equal costs for all thread blocks of hopper_wgmma.
 
-A row block has a strip of 16 rows for each warp of a thread block, a round 192 columns of it.
+A row block has a strip of 16 rows for each warp of a thread block, a round 192 or 256 columns.
 Thread blocks get whole row blocks first, then rounds of the row blocks that are left: their sums
 are added up in the end. A round costs bytes and the time of its products, whose number is the same
 in all rounds; to come from one row block to the next costs time as well.
@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from lab_utils.backends.remembered import remembered
-from lab_utils.formats import ZeroRow24Strips
-from lab_utils.formats.zero_row_24_chunks import START_BYTES
+from lab_utils.formats import Lane24Strips, ZeroRow24Strips
+from lab_utils.formats.chunks import START_BYTES
+
+Strips = ZeroRow24Strips | Lane24Strips
 
 STRIP_ROWS = 16
 # Bytes that a chunk's products and instructions are worth, beside its own: fitted on an H200, where
@@ -27,7 +29,7 @@ SHARE_OF_SEGMENT = 0.5
 SHARE_OF_NO_STRIP = 0.7
 
 
-def row_blocks_of(A: ZeroRow24Strips, warps: int) -> int:
+def row_blocks_of(A: Strips, warps: int) -> int:
     """For thread blocks of so many warps."""
     return -(-A.strips // warps)
 
@@ -49,7 +51,7 @@ class Shares(NamedTuple):
         return int(self.shared[-1, 2]) if self.shared.numel() else 0
 
 
-def share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> tuple[int, Shares]:
+def share_out(A: Strips, blocks: int, warps: int) -> tuple[int, Shares]:
     """The chunks of A in equal costs for `blocks` of `warps` each; how many slots they need."""
 
     def find() -> tuple[int, Shares]:
@@ -59,7 +61,7 @@ def share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> tuple[int, Shares]
     return remembered(A, (blocks, warps), find)
 
 
-def _share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> Shares:
+def _share_out(A: Strips, blocks: int, warps: int) -> Shares:
     """Shares, as int64 on the host."""
     costs = _costs(A, warps)  # [row blocks, rounds]
     owner = _whole_row_blocks(costs.sum(1).tolist(), blocks)
@@ -76,7 +78,7 @@ def _share_out(A: ZeroRow24Strips, blocks: int, warps: int) -> Shares:
     return Shares(torch.cat([parts, whole])[order].contiguous(), first, shared)
 
 
-def _costs(A: ZeroRow24Strips, warps: int) -> Tensor:
+def _costs(A: Strips, warps: int) -> Tensor:
     """What each round of each row block costs, int64 [row blocks, rounds], on the host.
 
     Strips that the last row block lacks cost, too. The first round of a row block also bears a

@@ -192,7 +192,8 @@ def _request(item: _Request, kernels: tuple[str, ...], arrays: list[_Array]) -> 
 
 @functools.cache
 def _symbols(path: str) -> dict[int, str]:
-    """Functions of a library by offset: their names without namespace and parameters."""
-    lines = toolchains.run([shutil.which("nm") or "nm", "-C", "--defined-only", path]).splitlines()
-    simple = re.compile(r"([0-9a-f]+) [tT] (?:.*\(anonymous namespace\)::)?(\w+(?:<.*>)?)\(.*\)$")
+    """Functions of a library by offset: their names without namespaces and parameters."""
+    text = toolchains.run([shutil.which("nm") or "nm", "-C", "--defined-only", path])
+    lines = re.sub(r"lscd::|\(anonymous namespace\)::", "", text).splitlines()
+    simple = re.compile(r"([0-9a-f]+) [tT] (?:.*[ :])?(\w+(?:<.*>)?)\(.*\)$")
     return {int(match[1], 16): match[2] for match in map(simple.match, lines) if match}

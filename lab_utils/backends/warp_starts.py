@@ -11,8 +11,7 @@ from torch import Tensor
 
 from lab_utils.backends.hopper import MOST_STAGES
 from lab_utils.backends.remembered import remembered
-from lab_utils.backends.row_blocks import share_out
-from lab_utils.formats import ZeroRow24Strips
+from lab_utils.backends.row_blocks import Strips, share_out
 
 NUMBERS = 32  # of a record
 
@@ -30,13 +29,13 @@ class Steps(NamedTuple):
     has: Tensor  # bool
 
 
-def starts_of(A: ZeroRow24Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
+def starts_of(A: Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
     """int32 [blocks, warps, 32] on A's device: of rings of `stages` chunks, and `tiles` of B'."""
     key = ("starts", blocks, warps, stages, tiles)
     return remembered(A, key, lambda: _starts_of(A, blocks, warps, stages, tiles))
 
 
-def _starts_of(A: ZeroRow24Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
+def _starts_of(A: Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
     _, shares = share_out(A, blocks, warps)
     segments, first = shares.segments.long(), shares.first_segment.long()
     chunks, begins, ends = _chunks(A, segments, first, warps, stages + 1)
@@ -55,7 +54,7 @@ def _starts_of(A: ZeroRow24Strips, blocks: int, warps: int, stages: int, tiles: 
 
 
 def _chunks(
-    A: ZeroRow24Strips, segments: Tensor, first: Tensor, warps: int, count: int
+    A: Strips, segments: Tensor, first: Tensor, warps: int, count: int
 ) -> tuple[Steps, Tensor, Tensor]:
     """The first `count` chunks of warps, numbered through A; where each begins and ends.
 

@@ -10,6 +10,7 @@ from lab_utils.formats import storage
 from lab_utils.formats.base import SparseMatrix
 from lab_utils.formats.csr import Csr
 from lab_utils.formats.dense import Dense
+from lab_utils.formats.lane_24_strips import Lane24Strips
 from lab_utils.formats.sparta import SparTA
 from lab_utils.formats.tca_bme import TcaBme
 from lab_utils.formats.tiled_csl import TiledCsl
@@ -19,13 +20,24 @@ from lab_utils.formats.zero_row_24_strips import ZeroRow24Strips
 
 FORMATS: dict[str, type[SparseMatrix]] = {
     cls.name: cls
-    for cls in (Dense, Csr, TiledCsl, TcaBme, TwoFour, SparTA, ZeroRow24, ZeroRow24Strips)
+    for cls in (
+        Dense,
+        Csr,
+        TiledCsl,
+        TcaBme,
+        TwoFour,
+        SparTA,
+        ZeroRow24,
+        ZeroRow24Strips,
+        Lane24Strips,
+    )
 }
 
 __all__ = [
     "FORMATS",
     "Csr",
     "Dense",
+    "Lane24Strips",
     "SparTA",
     "SparseMatrix",
     "TcaBme",

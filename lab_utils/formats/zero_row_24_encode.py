@@ -8,7 +8,8 @@ from torch import Tensor
 from lab_utils.analysis.zero_row_24 import COLS, cost, slice_columns, whole_chunks
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
-from lab_utils.formats.zero_row_24_chunks import EXPONENT, START_BYTES
+from lab_utils.formats.chunks import START_BYTES
+from lab_utils.formats.zero_row_24_chunks import EXPONENT
 from lab_utils.formats.zero_row_24_slices import (
     MOST_COLS,
     TILES,
@@ -46,9 +47,7 @@ class Queues(NamedTuple):
         return queues
 
 
-def cheaper(
-    dense: Tensor, slice_cols: int, pairs: bool, without: Queues
-) -> tuple[int, Queues]:
+def cheaper(dense: Tensor, slice_cols: int, pairs: bool, without: Queues) -> tuple[int, Queues]:
     """Levels, and their queues: 1 where chunks cost less then, by `analysis.zero_row_24.cost`.
 
     `without` are the queues of levels = 0, whose extra chunks are known; A is read once more only

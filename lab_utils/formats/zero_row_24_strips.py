@@ -8,7 +8,8 @@ from torch import Tensor
 from lab_utils.analysis.zero_row_24_strips import FULL_GROUPS, rounds, strips
 from lab_utils.formats import native
 from lab_utils.formats.checks import check_dense, offsets_from_counts
-from lab_utils.formats.zero_row_24_chunks import EXPONENT, PROBLEMS, START_BYTES, ZeroRowChunks
+from lab_utils.formats.chunks import START_BYTES
+from lab_utils.formats.zero_row_24_chunks import EXPONENT, PROBLEMS, ZeroRowChunks
 from lab_utils.formats.zero_row_24_encode import MOST_REACH, STREAMS, check_levels, check_reach
 
 
@@ -109,11 +110,7 @@ class ZeroRow24Strips(ZeroRowChunks):
     def _check(self) -> None:
         levels, largest, nonfinite = geometry = self._read_constants()
         self._check_flags(levels=levels, nonfinite=nonfinite)
-        needed = strips(self.shape[0]) * rounds(self.shape[1], levels) + 1
-        found = self.arrays["chunk_start"].numel()
-        self.require(found == needed, f"array 'chunk_start' has {found} elements, needs {needed}")
-        self._check_ascent("chunk_start", self._units_of_data())
-        self._check_largest(largest)
+        self._check_chunk_start(strips(self.shape[0]) * rounds(self.shape[1], levels), largest)
         self._check_weights(geometry)
 
 

@@ -20,6 +20,7 @@ FORMAT_COLOURS = {
     "sparta": "#8b46b8",
     "zero_row_24": "#d6329b",
     "zero_row_24_strips": "#7d1d5e",
+    "lane_24_strips": "#5c7a0a",
     "optimal": "#111827",
 }
 FORMAT_LABELS = {
@@ -31,6 +32,7 @@ FORMAT_LABELS = {
     "sparta": "SparTA",
     "zero_row_24": "zero-row 2:4",
     "zero_row_24_strips": "zero-row strips",
+    "lane_24_strips": "lane 2:4 strips",
     "optimal": "no indices",
 }
 FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible inside each other
@@ -42,6 +44,7 @@ FORMAT_SYMBOLS = {  # open and filled, so that coinciding points stay visible in
     "sparta": "triangle-up",
     "zero_row_24": "cross",
     "zero_row_24_strips": "triangle-down",
+    "lane_24_strips": "pentagon",
     "optimal": "star",
 }
 
@@ -67,6 +70,7 @@ KERNELS = {
     "zero_row_24_strips_wgmma": Kernel(
         "zero-row strips", FORMAT_COLOURS["zero_row_24_strips"], "triangle-down"
     ),
+    "lane_24_strips_wgmma": Kernel("lane 2:4 strips", FORMAT_COLOURS["lane_24_strips"], "pentagon"),
     "sparta": Kernel("SparTA", FORMAT_COLOURS["sparta"], "triangle-up"),
     "two_four": Kernel("2:4", FORMAT_COLOURS["2:4"], "square-open"),
     "csr_simt": Kernel("CSR, SIMT", FORMAT_COLOURS["csr"], "circle-open", simt=True),

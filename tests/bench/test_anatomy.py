@@ -180,7 +180,10 @@ def test_stages_are_those_of_the_kernels(root: Path) -> None:
     assert declared == {stage for stages in a.STAGES.values() for stage in stages}
     assert set(a.STAGES) <= set(cuda.formats)
     for format, stages in a.STAGES.items():
-        hopper = {"zero_row_24": "hopper_mma", "zero_row_24_strips": "hopper_wgmma"}
+        hopper = {
+            "zero_row_24": "hopper_mma", "zero_row_24_strips": "hopper_wgmma",
+            "lane_24_strips": "hopper_wgmma_lanes",
+        }  # fmt: skip
         name = hopper.get(format, format)
         folder = root / "kernels" / "spmm"
         source = with_headers(folder / f"{name}.cu")

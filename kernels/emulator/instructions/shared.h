@@ -75,6 +75,14 @@ inline uint32_t ld_shared_halves(Address from, simt::Site site = simt::here()) {
     uint32_t low = ld_shared_u16(from, site);
     return low | ld_shared_u16(from + 2, site) << 16;
 }
+inline uint32_t ld_shared_if(uint32_t condition, Address from, simt::Site site = simt::here()) {
+    return condition ? ld_shared(from, site) : 0;
+}
+inline uint32_t one_bit(uint32_t word, int bit) { return word & 1u << bit; }
+template <int BYTES>
+inline Address add_bit(Address at, uint32_t own, int bit) {
+    return at + (own >> bit) * BYTES;
+}
 
 // What the compiler must not see through, and what says nothing here.
 inline uint32_t keep(uint32_t value) { return value; }

@@ -1,0 +1,130 @@
+// 2:4 in strips of 16 rows, a word for each lane: a format of the Hopper kernel for 17 columns and
+// more, with four columns to a group. How its bytes lie.
+//
+//   chunk 16x256      a warp's part of wgmma.sp for 64 rows: 64 groups of four columns in a row
+//   strip 16 x K      a chunk for each round of 256 columns; whole 64 rows of strips
+//
+// Lane 4 g + t of the warp has 32 groups of a chunk. Its group `order` 16 step + 4 tile + 2 half +
+// r stands in row g + 8 r, and is number 8 (2 tile + step) + 4 half + t there. wgmma.sp multiplies
+// two values of a group, chosen by two 2-bit indices that ascend (a nibble: index of slot 0 | index
+// of slot 1 << 2). Such a *word* is all that the lane loads for a group, and only where it has
+// weights:
+//
+//   line              128 bytes, a word of each lane. A lane's words, in order, are its words of
+//                     line 0, line 1, ...: no lane looks for its own, no two meet in a bank
+//   . . . .           no word; nibble of indices 0 and 1
+//   . a . .           a with its index, +0 with index 3. A weight in column 3: +0 with 2, then it
+//   a . b .           both
+//   a b . c           full: two stay, and the others become entries. They take turns, so that the
+//                     entries of a chunk spread over columns: the nth full group of lanes with an
+//                     even (odd) t leaves out the column nth % 4, or its next weight to the right
+//                     (3, then 0); where it has four, nth % 4 and the one after it
+//
+// L lines need not hold all words: those of a lane that come later become entries, too. An entry
+// costs more than a weight of a word, a line costs 128 bytes even for one lane that wants it; of
+// the number of the longest lane's words and the 13 below it, L is the one of least cost.
+//
+//   step              eight entries. An entry's place is its column modulo 8; places take turns
+//                     while they last, so that the columns of a step meet few banks of B twice.
+//                     Within a place, order is that of lanes, of groups, of columns
+//   near, far         the first seven stand in front of lines, the others behind them
+//
+//   byte 0    metadata u32 [32][tile]    lane 4 g + 2 step + half: low 16 bits row g, high 16 row
+//                                        g + 8; nibble t of either
+//        512  present u32 [32]           of a lane: bit `order` where that group has a word
+//        640  lines_at u16, steps u16
+//        644  far_at u32                 from the start of `data`, in 16 bytes; 0 without far steps
+//        648  8 bytes of zeros
+//        656  near steps                 value u16 [8] | row u16 [8], a bit: 1 << row of the
+//                                        strip | column u16 [8], of the chunk. Not in use: 0, 0,
+//                                        the column of the step's first entry
+//   lines_at  lines, then far steps; near and far steps end with zeros up to whole 128 bytes
+//
+// So a chunk is a multiple of 128 bytes, and begins at one.
+#pragma once
+#include "scan.h"
+
+namespace lscd::lane_24 {
+
+constexpr i64 ROWS = 16, COLS = 256, STRIPS = 4;  // the last: of 64 rows
+constexpr i64 LANES = 32, ORDERS = 32, GROUP = 4, PLACES = 8;
+constexpr i64 UNIT = 16, LINE = 128;
+constexpr i64 PRESENT = 512, LINES_AT = 640, FAR_AT = 644, ZEROS = 648, NEAR = 656;  // offsets
+constexpr i64 STEP_BYTES = 48, NEAR_STEPS = 7, FEWER_LINES = 13;
+// What the kernel does for a step, and for a far one beside that, in bytes loaded in the same time.
+constexpr i64 COST_OF_STEP = 256, COST_OF_FAR = 768;
+constexpr u32 ABSENT = 0 | 1 << 2;  // nibble of a group without a word
+
+constexpr i64 whole_lines(i64 bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+
+// Of group `order` of a lane: its row of the strip, its first column of the chunk.
+constexpr i64 row_of(i64 lane, i64 order) { return lane / 4 + 8 * (order & 1); }
+constexpr i64 column_of(i64 lane, i64 order) {
+    i64 step = order >> 4, tile = order >> 2 & 3, half = order >> 1 & 1;
+    return GROUP * (8 * (2 * tile + step) + 4 * half + lane % 4);
+}
+
+// Its nibble: which of the 128 words of metadata, and bits below it.
+constexpr i64 metadata_word(i64 lane, i64 order) {
+    i64 step = order >> 4, tile = order >> 2 & 3, half = order >> 1 & 1;
+    return 4 * (lane / 4 * 4 + 2 * step + half) + tile;
+}
+constexpr i64 metadata_shift(i64 lane, i64 order) { return 16 * (order & 1) + 4 * (lane % 4); }
+
+// Columns of a group are four bits. How many they are:
+constexpr i64 count(u32 columns) { return 0x4332322132212110 >> 4 * columns & 15; }
+
+// Columns of the nth full group that become entries; of a group with one or two weights none.
+inline u32 left_out(u32 columns, i64 nth) {
+    i64 n = count(columns), first = nth % 4;
+    if (n < 3) return 0;
+    if (n == 4) return 1 << first | 1 << (first + 1) % 4;
+    while (!(columns >> first & 1)) first = (first + 1) % 4;
+    return 1 << first;
+}
+
+// The two indices of one or two columns.
+inline u32 nibble_of(u32 kept) {
+    u32 first = __builtin_ctz(kept), last = 31 - __builtin_clz(kept);
+    if (first < last) return first | last << 2;
+    return first < 3 ? first | 3 << 2 : 2 | 3 << 2;
+}
+
+// A [M, K], cut into chunks.
+struct Grid {
+    i64 M, K;
+    i64 rounds() const { return ceil_div(K, COLS); }
+    i64 chunks() const { return ceil_div(M, STRIPS * ROWS) * STRIPS * rounds(); }
+    i64 row(i64 chunk) const { return chunk / rounds() * ROWS; }
+    i64 column(i64 chunk) const { return chunk % rounds() * COLS; }
+};
+
+// Where the parts of a chunk stand.
+struct Layout {
+    i64 lines, steps;
+
+    i64 near() const { return min(steps, NEAR_STEPS); }
+    i64 far() const { return steps - near(); }
+    i64 lines_at() const { return LINES_AT + whole_lines(NEAR - LINES_AT + STEP_BYTES * near()); }
+    i64 lines_end() const { return lines_at() + LINE * lines; }
+    i64 bytes() const { return lines_end() + whole_lines(STEP_BYTES * far()); }
+    i64 cost() const { return bytes() + COST_OF_STEP * steps + COST_OF_FAR * far(); }
+
+    i64 word_at(i64 lane, i64 nth) const { return lines_at() + LINE * nth + 4 * lane; }
+    i64 step_at(i64 step) const {
+        return step < NEAR_STEPS ? NEAR + STEP_BYTES * step
+                                 : lines_end() + STEP_BYTES * (step - NEAR_STEPS);
+    }
+};
+
+// A weight that stands in no word.
+struct Entry {
+    u16 value, row, column;  // row: a bit
+
+    // Where its parts stand: each at `at`, and 16 and 32 bytes behind it.
+    static i64 at(const Layout& layout, i64 position) {
+        return layout.step_at(position / PLACES) + 2 * (position % PLACES);
+    }
+};
+
+}  // namespace lscd::lane_24

@@ -1,0 +1,181 @@
+// 2:4 in strips, a word for each lane, the way back: decoding, counting, and what can be wrong with
+// a chunk (layout: lane_24_strips.h).
+#include "lane_24_strips.h"
+
+using namespace lscd;
+using namespace lscd::lane_24;
+
+namespace {
+
+constexpr int SIZE = 1, WORDS = 2, ENTRY = 3, INDEX = 4, OUTSIDE = 5, ZERO = 6, GARBAGE = 7;
+
+// The bytes of a chunk, wherever it stands in A. All but `size` and what is stated in its header is
+// only for those whose size is sound.
+struct Bytes {
+    const u8* bytes;
+    i64 begin, size;  // begin: from the start of data
+    Layout layout;
+
+    Bytes(const u8* data, const i32* chunk_start, i64 chunk)
+        : bytes(data + UNIT * chunk_start[chunk]), begin(UNIT * chunk_start[chunk]),
+          size(UNIT * (i64(chunk_start[chunk + 1]) - chunk_start[chunk])), layout{0, 0} {
+        if (size <= NEAR) return;
+        layout.steps = load<u32>(LINES_AT) >> 16;
+        layout.lines = (size - layout.bytes()) / LINE;
+    }
+    template <class Word>
+    Word load(i64 at) const {
+        Word word;
+        memcpy(&word, bytes + at, sizeof word);
+        return word;
+    }
+    u32 present(i64 lane) const { return load<u32>(PRESENT + 4 * lane); }
+    u32 nibble(i64 lane, i64 order) const {
+        return load<u32>(4 * metadata_word(lane, order)) >> metadata_shift(lane, order) & 15;
+    }
+    Entry entry(i64 position) const {
+        i64 at = Entry::at(layout, position);
+        return {load<u16>(at), load<u16>(at + 2 * PLACES), load<u16>(at + 4 * PLACES)};
+    }
+
+    // Calls visit(lane, order, offset) for each word.
+    template <class Visit>
+    void for_each_word(Visit visit) const {
+        for (i64 lane = 0; lane < LANES; lane++) {
+            i64 words = 0;
+            for_each_bit(present(lane), [&](i64 order) {
+                visit(lane, order, layout.word_at(lane, words++));
+            });
+        }
+    }
+    // Calls visit(row of the strip, column of the chunk, value) for each non-zero.
+    template <class Visit>
+    void for_each_value(Visit visit) const {
+        for_each_word([&](i64 lane, i64 order, i64 at) {
+            u32 indices = nibble(lane, order);
+            for (i64 slot = 0; slot < 2; slot++) {
+                i64 index = indices >> 2 * slot & 3;
+                if (u16 value = load<u16>(at + 2 * slot))
+                    visit(row_of(lane, order), column_of(lane, order) + index, value);
+            }
+        });
+        for (i64 i = 0; i < PLACES * layout.steps; i++)
+            if (Entry e = entry(i); e.row) visit(i64(__builtin_ctz(e.row)), i64(e.column), e.value);
+    }
+};
+
+bool size_is_sound(const Bytes& chunk) {
+    const Layout& layout = chunk.layout;
+    if (chunk.size % LINE || chunk.size <= NEAR || layout.lines < 0 || layout.lines > ORDERS)
+        return false;
+    i64 far_at = layout.far() ? (chunk.begin + layout.lines_end()) / UNIT : 0;
+    return layout.bytes() == chunk.size && chunk.load<u16>(LINES_AT) == layout.lines_at() &&
+           chunk.load<u32>(FAR_AT) == far_at;
+}
+
+bool words_fit(const Bytes& chunk) {
+    bool fit = true;
+    for (i64 lane = 0; lane < LANES; lane++)
+        fit &= __builtin_popcount(chunk.present(lane)) <= chunk.layout.lines;
+    return fit;
+}
+
+// Only the last step may have entries that are not in use, behind all others.
+bool entries_are_sound(const Bytes& chunk) {
+    bool sound = true, ended = false;
+    i64 last = PLACES * (chunk.layout.steps - 1);
+    for (i64 i = 0; i < PLACES * chunk.layout.steps; i++) {
+        Entry e = chunk.entry(i);
+        bool one_bit = e.row && !(e.row & (e.row - 1));
+        if (e.row) sound &= !ended && one_bit && e.value && e.column < COLS;
+        else sound &= i > last && e.value == 0 && e.column == chunk.entry(last).column;
+        ended |= e.row == 0;
+    }
+    return sound;
+}
+
+bool indices_are_sound(const Bytes& chunk) {
+    bool sound = true;
+    for (i64 lane = 0; lane < LANES; lane++)
+        for (i64 order = 0; order < ORDERS; order++) {
+            u32 nibble = chunk.nibble(lane, order);
+            bool absent = !(chunk.present(lane) >> order & 1);
+            sound &= absent ? nibble == ABSENT : (nibble & 3) < nibble >> 2;
+        }
+    return sound;
+}
+
+bool any_outside(const Bytes& chunk, i64 rows, i64 cols) {
+    bool found = false;
+    chunk.for_each_value([&](i64 row, i64 col, u16) { found |= row >= rows || col >= cols; });
+    return found;
+}
+
+bool any_empty_word(const Bytes& chunk) {
+    bool found = false;
+    chunk.for_each_word([&](i64, i64, i64 at) { found |= chunk.load<u32>(at) == 0; });
+    return found;
+}
+
+// In the header, behind a lane's words, or behind near or far steps.
+bool any_garbage(const Bytes& chunk) {
+    const Layout& layout = chunk.layout;
+    bool found = false;
+    auto check = [&](i64 from, i64 to) {
+        for (i64 at = from; at < to; at += 2) found |= chunk.load<u16>(at) != 0;
+    };
+    check(ZEROS, NEAR);
+    check(NEAR + STEP_BYTES * layout.near(), layout.lines_at());
+    check(layout.lines_end() + STEP_BYTES * layout.far(), chunk.size);
+    for (i64 lane = 0; lane < LANES; lane++)
+        for (i64 n = __builtin_popcount(chunk.present(lane)); n < layout.lines; n++)
+            found |= chunk.load<u32>(layout.word_at(lane, n)) != 0;
+    return found;
+}
+
+// The first of them, 0 if there is none. rows, cols: of A, from the chunk's first on.
+int problem(const Bytes& chunk, i64 rows, i64 cols) {
+    if (!size_is_sound(chunk)) return SIZE;
+    if (!words_fit(chunk)) return WORDS;
+    if (!entries_are_sound(chunk)) return ENTRY;
+    if (!indices_are_sound(chunk)) return INDEX;
+    if (any_outside(chunk, rows, cols)) return OUTSIDE;
+    return any_empty_word(chunk) ? ZERO : any_garbage(chunk) ? GARBAGE : 0;
+}
+
+}  // namespace
+
+// Problem by chunk: 1 its size, 2 more words in a lane than lines, 3 an entry, 4 a group whose
+// indices do not ascend, 5 a value outside of the matrix, 6 a stored +0, 7 a non-zero that is no
+// value. The offsets are sound.
+LSCD_EXPORT void lscd_lane_24_strips_check(const u8* data, const i32* chunk_start, i64 M, i64 K,
+                                           i64* found) {
+    Grid A{M, K};
+    first_problem(A.chunks(), M * K, found, [&](i64 c) {
+        return problem(Bytes(data, chunk_start, c), M - A.row(c), K - A.column(c));
+    });
+}
+
+// nnz [chunks].
+LSCD_EXPORT void lscd_lane_24_strips_count(const u8* data, const i32* chunk_start, i64 chunks,
+                                           i32* nnz) {
+#pragma omp parallel for schedule(static) if (large(chunks * ROWS * COLS))
+    for (i64 c = 0; c < chunks; c++) {
+        i32 found = 0;
+        Bytes(data, chunk_start, c).for_each_value([&](i64, i64, u16) { found++; });
+        nnz[c] = found;
+    }
+}
+
+// Writes the non-zeros, and nothing else, into dense [M, K].
+LSCD_EXPORT void lscd_lane_24_strips_unpack(const u8* data, const i32* chunk_start, i64 M, i64 K,
+                                            u16* dense) {
+    Grid A{M, K};
+#pragma omp parallel for schedule(static) if (large(M * K))
+    for (i64 c = 0; c < A.chunks(); c++) {
+        u16* origin = dense + A.row(c) * K + A.column(c);
+        Bytes(data, chunk_start, c).for_each_value([&](i64 row, i64 col, u16 value) {
+            origin[row * K + col] = value;
+        });
+    }
+}

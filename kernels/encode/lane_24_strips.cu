@@ -1,0 +1,158 @@
+// Lane 2:4 in strips on the GPU: the size of each chunk, and its bytes, which are those of
+// kernels/cpu/encode/lane_24_strips.cpp. A warp has a chunk.
+#include "lane_24_strips_plan.cuh"
+
+namespace lscd {
+namespace {
+
+using namespace lane_24;
+
+// A chunk as it is written: far steps at once, all else in shared memory.
+class Chunk {
+    Sizes sizes_;
+    Shared<uint4> near_;
+    uint4* to_;
+
+    __device__ int near_units() const { return sizes_.far_from() / UNIT; }
+    __device__ Shared<uint32_t> words() const { return near_.as<uint32_t>(); }
+
+    __device__ void put_entry(int position, uint32_t value, uint32_t row, uint32_t column) const {
+        int step = position / PLACES, place = position % PLACES;
+        if (step < NEAR) {
+            Shared<uint16_t> at = near_.as<uint16_t>() + (near_at(step) / 2 + place);
+            at.store(0, uint16_t(value));
+            at.store(ROWS_OF_STEP / 2, uint16_t(row));
+            at.store(COLUMNS_OF_STEP / 2, uint16_t(column));
+        } else {
+            auto* steps = reinterpret_cast<uint16_t*>(to_ + near_units());
+            uint16_t* at = steps + STEP / 2 * (step - NEAR) + place;
+            st_global(at, uint16_t(value));
+            st_global(at + ROWS_OF_STEP / 2, uint16_t(row));
+            st_global(at + COLUMNS_OF_STEP / 2, uint16_t(column));
+        }
+    }
+
+  public:
+    // `start`: of the chunk, in units of data.
+    __device__ Chunk(const Sizes& sizes, Shared<uint4> near, uint4* data, int start)
+        : sizes_(sizes), near_(near), to_(data + start) {
+        for (int i = lane_id(); i < near_units(); i += LANES) near_.store(i, uint4{0, 0, 0, 0});
+        __syncwarp();
+        if (lane_id()) return;
+        words().store(HEADER / 4, uint32_t(sizes.lines_at() | sizes.steps << 16));
+        words().store(HEADER / 4 + 1, sizes.far() ? uint32_t(start + near_units()) : 0);
+    }
+
+    // Nibbles of two groups, order and order + 1, together with those of the lane's neighbours.
+    __device__ void put_nibbles(int order, uint32_t low, uint32_t high) const {
+        uint32_t nibbles = (low | high << 16) << nibble_shift();
+        nibbles |= __shfl_xor_sync(ALL_LANES, nibbles, 1);
+        nibbles |= __shfl_xor_sync(ALL_LANES, nibbles, 2);
+        if (lane_id() % 4 == order / 2 % 4) words().store(metadata_word(order), nibbles);
+    }
+    __device__ void put_present(uint32_t present) const {
+        words().store(PRESENT / 4 + lane_id(), present);
+    }
+    __device__ void put_word(int line, uint32_t word) const {
+        words().store((sizes_.lines_at() + LINE * line) / 4 + lane_id(), word);
+    }
+    __device__ void put_entries(const Tile& tile, const Slots& slots, int entries) const {
+        Numbers numbers(tile, slots);
+        int last = PLACES * (sizes_.steps - 1), first_column = 0;
+        for (int order = 0; order < GROUPS; order++) {
+            uint2 group = tile.group(order);
+            for (uint32_t left = slots.left(order, mask_of(group)); left; left &= left - 1) {
+                int i = __popc((left & -left) - 1), column = 4 * group_of(order) + i;
+                int position = numbers.position(i);
+                put_entry(position, weight(group, i), 1u << row_of(order), column);
+                if (position == last) first_column = column;
+            }
+        }
+        first_column = __reduce_add_sync(ALL_LANES, first_column);
+        int unused = entries + lane_id();
+        if (unused < PLACES * sizes_.steps) put_entry(unused, 0, 0, first_column);
+    }
+    // Writes what is not written yet.
+    __device__ void store() const {
+        __syncwarp();
+        for (int i = lane_id(); i < near_units(); i += LANES) st_global(to_ + i, near_.load(i));
+        int padding = (sizes_.far_from() + STEP * sizes_.far()) / UNIT + lane_id();
+        if (padding < sizes_.bytes() / UNIT) st_global(to_ + padding, uint4{0, 0, 0, 0});
+    }
+};
+
+// Stores the words of the lane's groups, and all nibbles.
+class Words {
+    const Tile& tile_;
+    const Slots& slots_;
+    const Chunk& chunk_;
+    int line_ = 0;
+
+    // Returns its nibble.
+    __device__ uint32_t put(int order) {
+        if (!slots_.has_word(order)) return NO_WORD;
+        uint2 group = tile_.group(order);
+        uint32_t mask = mask_of(group), two = mask & ~slots_.left(order, mask);
+        if (__popc(two) == 1) two |= two == 8 ? 4 : 8;  // a zero beside a lone weight
+        int first = two & 1 ? 0 : two & 2 ? 1 : 2, second = two & 8 ? 3 : two & 4 ? 2 : 1;
+        chunk_.put_word(line_++, weight(group, first) | weight(group, second) << 16);
+        return uint32_t(first | second << 2);
+    }
+
+  public:
+    __device__ Words(const Tile& tile, const Slots& slots, const Chunk& chunk)
+        : tile_(tile), slots_(slots), chunk_(chunk) {}
+    __device__ void put() {
+        for (int order = 0; order < GROUPS; order += 2) {
+            uint32_t low = put(order), high = put(order + 1);
+            chunk_.put_nibbles(order, low, high);
+        }
+    }
+};
+
+__global__ void __launch_bounds__(LANES)
+    size(const __grid_constant__ Grid A, const __grid_constant__ Source dense, int* sizes) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    Tile tile(memory);
+    tile.load(dense, Place(A, blockIdx.x));
+    Plan plan{Contents(tile)};
+    if (lane_id() == 0) st_global(sizes + blockIdx.x, plan.sizes.bytes() / UNIT);
+}
+
+__global__ void __launch_bounds__(LANES)
+    pack(const __grid_constant__ Grid A, const __grid_constant__ Source dense,
+         const int* chunk_start, uint4* data) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    Tile tile(memory);
+    tile.load(dense, Place(A, blockIdx.x));
+    Contents has(tile);
+    Plan plan(has);
+    Slots slots(has, plan);
+    Chunk chunk(plan.sizes, Shared<uint4>(memory) + Tile::BYTES / UNIT, data,
+                ld_global(chunk_start + blockIdx.x));
+    chunk.put_present(plan.present);
+    Words(tile, slots, chunk).put();
+    chunk.put_entries(tile, slots, plan.entries);
+    chunk.store();
+}
+
+}  // namespace
+}  // namespace lscd
+
+using namespace lscd;
+using namespace lscd::lane_24;
+
+// sizes [chunks]: in units of 16 bytes.
+LSCD_EXPORT int lscd_lane_24_strips_size(const uint16_t* dense, int64_t M, int64_t K, int* sizes,
+                                         cudaStream_t stream) {
+    Grid A(M, K);
+    return launch_with(Tile::BYTES, size, A.chunks(), LANES, stream, A, Source(dense, M, K), sizes);
+}
+
+// data [16 * chunk_start[chunks]].
+LSCD_EXPORT int lscd_lane_24_strips_pack(const uint16_t* dense, int64_t M, int64_t K,
+                                         const int* chunk_start, uint4* data, cudaStream_t stream) {
+    Grid A(M, K);
+    return launch_with(Tile::BYTES + MOST_NEAR, pack, A.chunks(), LANES, stream, A,
+                       Source(dense, M, K), chunk_start, data);
+}

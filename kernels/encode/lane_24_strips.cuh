@@ -1,0 +1,110 @@
+// Lane 2:4 in strips on the GPU: where chunks and their parts lie, which groups of four columns a
+// lane has, and a chunk's weights in shared memory. The bytes are drawn in
+// kernels/cpu/encode/lane_24_strips.h.
+//
+//   a warp: one chunk    a lane: 32 groups of four columns, in rows g = lane / 4 and g + 8
+#pragma once
+#include "weights.cuh"
+
+namespace lscd::lane_24 {
+namespace {  // other formats have a Grid and a Tile of their own
+
+constexpr int ROWS = 16, COLS = 256, GROUPS = 32;  // of a chunk; of a lane
+constexpr int64_t STRIPS = 4;                      // of 64 rows
+constexpr int UNIT = 16;                           // bytes, of chunk_start
+constexpr int PRESENT = 512, HEADER = 640, LINE = 128, MOST_LINES = 32;
+constexpr int STEPS = HEADER + 16, STEP = 48, PLACES = 8, NEAR = 7;
+constexpr uint32_t NO_WORD = 4;  // nibble of a group without one
+
+__host__ __device__ constexpr int whole_lines(int bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+
+// Of a chunk: where its parts begin, in bytes.
+struct Sizes {
+    int lines, steps;
+
+    __host__ __device__ constexpr Sizes(int lines, int steps) : lines(lines), steps(steps) {}
+    __host__ __device__ constexpr int near() const { return steps < NEAR ? steps : NEAR; }
+    __host__ __device__ constexpr int far() const { return steps - near(); }
+    __host__ __device__ constexpr int lines_at() const {
+        return HEADER + whole_lines(STEPS - HEADER + STEP * near());
+    }
+    __host__ __device__ constexpr int far_from() const { return lines_at() + LINE * lines; }
+    __host__ __device__ constexpr int far_bytes() const { return whole_lines(STEP * far()); }
+    __host__ __device__ constexpr int bytes() const { return far_from() + far_bytes(); }
+};
+
+constexpr int MOST_NEAR = Sizes(MOST_LINES, NEAR).bytes();  // a chunk without its far steps
+
+// Byte of an entry's value; its row is 16 bytes, its column 32 bytes further on.
+__device__ inline int near_at(int step) { return STEPS + STEP * step; }
+constexpr int ROWS_OF_STEP = 16, COLUMNS_OF_STEP = 32;
+
+// The lane's group `order` is (step, tile, half, r), from the highest bit on.
+__device__ inline int row_of(int order) { return lane_id() / 4 + 8 * (order & 1); }
+__device__ inline int group_of(int order) {
+    int tile = order >> 2 & 3, step = order >> 4, half = order >> 1 & 1;
+    return (2 * tile + step) * 8 + 4 * half + lane_id() % 4;
+}
+// The word of metadata with the nibbles of four lanes' groups `order`, r = 0 and r = 1; and where
+// the lane's nibble for r = 0 begins.
+__device__ inline int metadata_word(int order) {
+    int tile = order >> 2 & 3, q = order >> 4 << 1 | (order >> 1 & 1);
+    return (lane_id() / 4 * 4 + q) * 4 + tile;
+}
+__device__ inline int nibble_shift() { return lane_id() % 4 * 4; }
+__device__ inline uint32_t below(int order) { return (1u << order) - 1; }
+
+// A [M, K], cut into chunks.
+struct Grid {
+    int64_t M, K;
+    int rounds;
+    Grid(int64_t M, int64_t K) : M(M), K(K), rounds(int((K + COLS - 1) / COLS)) {}
+    int64_t chunks() const { return ceil_div(M, STRIPS * ROWS) * STRIPS * rounds; }
+};
+
+// Where a chunk stands in A.
+struct Place {
+    int64_t row, column;
+    __device__ Place(const Grid& A, int64_t chunk)
+        : row(chunk / A.rounds * ROWS), column(chunk % A.rounds * COLS) {}
+};
+
+// The weights of a chunk in shared memory. Rows are 32 bytes longer: so the groups of half a warp,
+// four in each of four rows, are in different banks, as are the eights of a row.
+class Tile {
+    static constexpr int ROW = COLS + 16;
+    Shared<uint16_t> weights_;
+
+    static __device__ int at(int order) { return row_of(order) * (ROW / 4) + group_of(order); }
+    __device__ Shared<uint4> eights() const { return weights_.as<uint4>(); }
+
+  public:
+    static constexpr int BYTES = ROWS * ROW * int(sizeof(uint16_t));
+
+    __device__ explicit Tile(unsigned char* memory) : weights_(memory) {}
+
+    // The lane's group.
+    __device__ uint2 group(int order) const { return weights_.as<uint2>().load(at(order)); }
+    __device__ void put_group(int order, uint2 weights) const {
+        weights_.as<uint2>().store(at(order), weights);
+    }
+    __device__ void put(int row, int col, uint32_t weight) const {
+        weights_.store(row * ROW + col, uint16_t(weight));
+    }
+    __device__ void load(const Source& dense, const Place& place) const {
+#pragma unroll 4
+        for (int r = 0; r < ROWS; r++)
+            eights().store(r * (ROW / 8) + lane_id(),
+                           dense.load8(place.row + r, place.column + 8 * lane_id()));
+        __syncwarp();
+    }
+    __device__ void store(const Target& dense, const Place& place) const {
+#pragma unroll 4
+        for (int r = 0; r < ROWS; r++)
+            dense.store8(place.row + r, place.column + 8 * lane_id(),
+                         eights().load(r * (ROW / 8) + lane_id()));
+    }
+};
+
+}  // namespace
+}  // namespace lscd::lane_24

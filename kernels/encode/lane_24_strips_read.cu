@@ -1,0 +1,166 @@
+// Lane 2:4 in strips on the GPU: counting non-zeros, and what can be wrong with a chunk. A warp has a
+// chunk, and each lane its own words; problems are looked for in the order of their numbers, as
+// kernels/cpu/encode/lane_24_strips_read.cpp does.
+#include "lane_24_strips.cuh"
+
+namespace lscd {
+namespace {
+
+using namespace lane_24;
+
+constexpr int NONE = 16, SIZE = 1, WORDS = 2, ENTRY = 3, INDEX = 4, OUTSIDE = 5, ZERO = 6, GARBAGE = 7;
+constexpr int MOST_BYTES = Sizes(MOST_LINES, 0xffff).bytes();
+
+struct Entry {
+    uint32_t value, row, column;  // row: a bit
+    __device__ bool used() const { return row != 0; }
+    __device__ bool sound() const { return !(row & (row - 1)) && value && column < COLS; }
+};
+
+// The bytes of a chunk, wherever it stands in A; all but the header only if its size is sound.
+class Bytes {
+    const uint8_t* bytes_;
+    int64_t start_;  // in units of data
+
+  public:
+    int size;  // no more than MOST_BYTES + 1
+    Sizes sizes{0, 0};
+
+    __device__ Bytes(const uint8_t* data, const int* chunk_start)
+        : start_(ld_global(chunk_start + blockIdx.x)) {
+        int64_t end = ld_global(chunk_start + blockIdx.x + 1);
+        bytes_ = data + UNIT * start_;
+        size = int(min(UNIT * (end - start_), int64_t(MOST_BYTES + 1)));
+        if (size < STEPS) return;
+        sizes.steps = int(word(HEADER) >> 16);
+        sizes.lines = (size - sizes.bytes()) / LINE;
+    }
+    __device__ uint32_t word(int at) const {
+        return ld_global(reinterpret_cast<const uint32_t*>(bytes_ + at));
+    }
+    __device__ uint32_t half(int at) const {
+        return ld_global(reinterpret_cast<const uint16_t*>(bytes_ + at));
+    }
+    // Of the lane.
+    __device__ uint32_t present() const { return word(PRESENT + 4 * lane_id()); }
+    __device__ uint32_t line(int i) const { return word(sizes.lines_at() + LINE * i + 4 * lane_id()); }
+    __device__ uint32_t nibble(int order) const {
+        return word(4 * metadata_word(order)) >> (nibble_shift() + 16 * (order & 1)) & 15;
+    }
+    __device__ Entry entry(int position) const {
+        int step = position / PLACES;
+        int at = step < NEAR ? near_at(step) : sizes.far_from() + STEP * (step - NEAR);
+        at += 2 * (position % PLACES);
+        return {half(at), half(at + ROWS_OF_STEP), half(at + COLUMNS_OF_STEP)};
+    }
+    __device__ int entries() const { return PLACES * sizes.steps; }
+
+    __device__ bool size_is_sound() const {
+        if (size % LINE || size < STEPS || sizes.lines < 0 || sizes.lines > MOST_LINES) return false;
+        int64_t far_at = sizes.far() ? start_ + sizes.far_from() / UNIT : 0;
+        return sizes.bytes() == size && half(HEADER) == sizes.lines_at() &&
+               word(HEADER + 4) == uint32_t(far_at);
+    }
+    // Whether there is another word than 0.
+    __device__ bool any(int from, int to) const {
+        bool found = false;
+        for (int at = from + 4 * lane_id(); at < to; at += 4 * LANES) found |= word(at) != 0;
+        return found;
+    }
+};
+
+// Each function looks at the lane's part of a chunk, of entries at each 32nd one.
+__device__ bool entries_are_sound(const Bytes& chunk) {
+    bool sound = true;
+    int last = chunk.entries() - PLACES;  // first of the last step, alone in which some are unused
+    for (int i = lane_id(); i < chunk.entries(); i += LANES) {
+        Entry entry = chunk.entry(i);
+        if (entry.used()) sound &= entry.sound() && (i <= last || chunk.entry(i - 1).used());
+        else sound &= i > last && !entry.value && entry.column == chunk.entry(last).column;
+    }
+    return sound;
+}
+
+// Of one group, which has the word if it is present.
+__device__ int group_problem(const Bytes& chunk, int order, bool present, uint32_t word, int64_t rows,
+                             int64_t cols) {
+    uint32_t nibble = chunk.nibble(order), first = nibble & 3, second = nibble >> 2;
+    if (!present) return nibble == NO_WORD ? NONE : INDEX;
+    if (first >= second) return INDEX;
+    uint32_t last = word >> 16 ? second : first;  // column of the last weight
+    bool outside = row_of(order) >= rows || 4 * group_of(order) + last >= cols;
+    return !word ? ZERO : outside ? OUTSIDE : NONE;
+}
+
+// rows, cols: of A, from the chunk's first on.
+__device__ int values_problem(const Bytes& chunk, int64_t rows, int64_t cols) {
+    int problem = NONE, words = 0;
+    uint32_t present = chunk.present();
+    for (int order = 0; order < GROUPS; order++) {
+        bool has_word = present >> order & 1;
+        uint32_t word = has_word ? chunk.line(words) : 0;
+        problem = min(problem, group_problem(chunk, order, has_word, word, rows, cols));
+        words += has_word;
+    }
+    for (int i = lane_id(); i < chunk.entries(); i += LANES) {
+        Entry entry = chunk.entry(i);
+        bool outside = __popc(entry.row - 1) >= rows || entry.column >= cols;
+        if (entry.used() && outside) problem = min(problem, OUTSIDE);
+    }
+    return problem;
+}
+
+// In the header, behind a lane's words, or behind near or far steps.
+__device__ bool any_garbage(const Bytes& chunk) {
+    const Sizes& sizes = chunk.sizes;
+    bool found = chunk.any(HEADER + 8, STEPS) || chunk.any(near_at(sizes.near()), sizes.lines_at()) ||
+                 chunk.any(sizes.far_from() + STEP * sizes.far(), chunk.size);
+    for (int i = __popc(chunk.present()); i < sizes.lines; i++) found |= chunk.line(i) != 0;
+    return found;
+}
+
+__global__ void __launch_bounds__(LANES)
+    check(const __grid_constant__ Grid A, const uint8_t* data, const int* chunk_start,
+          long long* found) {
+    Bytes chunk(data, chunk_start);
+    Place place(A, blockIdx.x);
+    int problem = chunk.size_is_sound() ? NONE : SIZE;
+    if (problem == NONE && __any_sync(ALL_LANES, __popc(chunk.present()) > chunk.sizes.lines))
+        problem = WORDS;
+    if (problem == NONE) {
+        problem = entries_are_sound(chunk) ? NONE : ENTRY;
+        problem = min(problem, values_problem(chunk, A.M - place.row, A.K - place.column));
+        if (any_garbage(chunk)) problem = min(problem, GARBAGE);
+    }
+    problem = __reduce_min_sync(ALL_LANES, problem) % NONE;
+    if (lane_id() == 0) report(found, blockIdx.x, problem);
+}
+
+__global__ void __launch_bounds__(LANES)
+    count(const uint8_t* data, const int* chunk_start, int* nnz) {
+    Bytes chunk(data, chunk_start);
+    int found = 0;
+    for (int i = 0; i < chunk.sizes.lines; i++) found += __popc(nonzero_mask(chunk.line(i)));
+    for (int i = lane_id(); i < chunk.entries(); i += LANES) found += chunk.entry(i).used();
+    found = __reduce_add_sync(ALL_LANES, found);
+    if (lane_id() == 0) st_global(nnz + blockIdx.x, found);
+}
+
+}  // namespace
+}  // namespace lscd
+
+using namespace lscd;
+using namespace lscd::lane_24;
+
+// found: the first chunk that has a problem. The offsets are sound.
+LSCD_EXPORT int lscd_lane_24_strips_check(const uint8_t* data, const int* chunk_start, int64_t M,
+                                          int64_t K, long long* found, cudaStream_t stream) {
+    Grid A(M, K);
+    return launch(check, A.chunks(), LANES, stream, A, data, chunk_start, found);
+}
+
+// nnz [chunks].
+LSCD_EXPORT int lscd_lane_24_strips_count(const uint8_t* data, const int* chunk_start, int64_t chunks,
+                                          int* nnz, cudaStream_t stream) {
+    return launch(count, chunks, LANES, stream, data, chunk_start, nnz);
+}

@@ -1,0 +1,99 @@
+// 2:4 with a stream of words for each lane (kernels/cpu/encode/lane_24_strips.h): a chunk in shared memory, to
+// A registers of wgmma.sp.
+//
+//   lane (g, t)   rows g and g + 8 of each tile, groups step * 8 + half * 4 + t, in the order of registers
+//   bank l        lane l's words, one below the other: loads never conflict, whichever lanes have a word
+//
+// A group without a word is zeros in A, not in B': there are no rows of zeros, and weights may be infinite.
+#pragma once
+#include "../common/stages.cuh"
+#include "hopper_wgmma_entries.cuh"
+
+namespace lscd {
+namespace {
+
+struct LaneStrips {
+    static constexpr int ROUND_COLS = 256;
+    static constexpr int PRESENT = 512, HEADER = 640, FAR_AT = 644;  // places in a chunk
+    static constexpr int ENTRIES = 656, STEP_BYTES = 48, NEAR_STEPS = 7, LINE_BYTES = 128;
+    static constexpr bool IN_LINES = true, FAR = true;
+    // Of a chunk, the far steps left out: they are read from global memory.
+    static constexpr int MOST_COPIED = HEADER + 3 * LINE_BYTES + 32 * LINE_BYTES;
+    static_assert(ENTRIES + NEAR_STEPS * STEP_BYTES <= HEADER + 3 * LINE_BYTES);
+
+    // --- B' ---
+
+    __device__ static bool of_level(const WgmmaProblem&, int) { return false; }
+    __device__ static int first_row(const WgmmaProblem&, int round) { return round * ROUND_COLS; }
+    __device__ static int source(int k) { return k; }
+    __device__ static bool is_zeros(int) { return false; }
+
+    // --- a chunk ---
+
+    __device__ static uint32_t far_steps(uint32_t steps) { return max(int(steps) - NEAR_STEPS, 0); }
+
+    struct Header {
+        uint32_t present;  // bit 16 step + i: whether the lane has a word for A register i of a step
+        uint32_t steps;    // of entries
+        Address next;      // of the lane's words
+    };
+
+    __device__ __forceinline__ static Header header(Address at, int lane, uint32_t (&metadata)[TILES]) {
+        Header h;
+        uint4 four = ld_shared_v4(at + lane * 16);
+        metadata[0] = four.x, metadata[1] = four.y, metadata[2] = four.z, metadata[3] = four.w;
+        h.present = ld_shared(at + PRESENT + lane * 4);
+        uint32_t stated = ld_shared(at + HEADER);
+        h.steps = __shfl_sync(~0u, stated >> 16, 0);
+        h.next = at + lane * 4 + (stated & 0xffff);
+        return h;
+    }
+
+    // A registers of both steps: those of one are loaded while products of the other run.
+    struct Values {
+        uint32_t of_step[2][TILES][4] = {};
+
+        __device__ explicit Values(int) {}
+        __device__ const uint32_t (&a(int step, int tile) const)[4] { return of_step[step][tile]; }
+        // extract: an address is the one before plus the bit that says whether that was a word, shifted to
+        // where a line is added. It takes a register of its own, since a load reads its address late.
+        __device__ __forceinline__ void prepare(Header& h, int step) {
+#pragma unroll
+            for (int i = 0; i < 4 * TILES; i++) {
+                uint32_t own = one_bit(h.present, 16 * step + i);
+                uint32_t& word = of_step[step][i / 4][i % 4];
+                word = left_out(Stage::extract) ? wgmma_operand(own) : ld_shared_if(own, h.next);
+                h.next = add_bit<LINE_BYTES>(h.next, own, 16 * step + i);
+            }
+        }
+        __device__ __forceinline__ void finish(const Header&, int step) {
+#pragma unroll
+            for (int tile = 0; tile < TILES; tile++) wgmma_used(of_step[1 - step][tile]);
+        }
+    };
+
+    template <class T, int BLOCK_N>
+    struct Entries : EntryStep<T, BLOCK_N> {
+        __device__ __forceinline__ void load(Address entries, Address tile, int lane) {
+            uint32_t own = anew(lane), pair = entries + own % 4 * 4;
+            take(ld_shared(pair), ld_shared(pair + 16), ld_shared_u16(entries + 32 + own % 8 * 2), tile, own);
+        }
+        // Of a far step.
+        __device__ __forceinline__ void load(const uint8_t* step, Address tile, int lane) {
+            auto* pairs = reinterpret_cast<const uint32_t*>(step) + lane % 4;
+            auto* columns = reinterpret_cast<const uint16_t*>(step + 32);
+            take(__ldg(pairs), __ldg(pairs + 4), __ldg(columns + lane % 8), tile, lane);
+        }
+        // Two values, and of each the row of the strip, one bit of 16.
+        __device__ __forceinline__ void take(uint32_t two, uint32_t rows, uint32_t column, Address tile,
+                                             uint32_t lane) {
+            rows >>= lane / 4;
+            this->a[0] = two & (rows & 0x00010001) * 0xffff;
+            this->a[1] = two & (rows >> 8 & 0x00010001) * 0xffff;
+            this->meet(tile, lane, column, DenseTile<BLOCK_N>::swizzle(column));
+        }
+    };
+};
+
+}  // namespace
+}  // namespace lscd

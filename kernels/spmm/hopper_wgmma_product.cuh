@@ -1,0 +1,286 @@
+// SpMM on 2:4 in strips: any mask on wgmma.sp of sm_90, for 17 columns and more.
+//
+//   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh)
+//   hopper_wgmma   the product: a thread block has 256 or 192 rows, and BLOCK_N columns of C, at a time
+//   add_slots      row blocks that several thread blocks have parts of (hopper_wgmma_slots.cuh)
+//
+//   a row block           a round, 192 columns, and its tile of B' -->
+//   warpgroup 0  warp 0   [ chunk ][ chunk ]...   strip of 16 rows: its chunks lie behind each other
+//                warp 1   [ chunk ][ chunk ]...
+//                ...      shares of equal costs: whole row blocks, then rounds of those that are left
+//
+//   global   data, a strip a warp                          B', a tile a round
+//              | ld_sparse (bulk copies)                     | ld_dense (bulk copies)
+//   shared   metadata, streams             entries         B' [k'][n]
+//              | extract: gather             |               |
+//   tensor   A registers --- wgmma.sp <------(---------------+
+//              metadata selects rows of B'   +-- mma.sync ---+   weights that found no slot
+//
+// FORMAT says how a chunk becomes A registers: ZeroRowStrips (hopper_wgmma_zero_row.cuh) or LaneStrips
+// (hopper_wgmma_lanes.cuh).
+#pragma once
+#include "../common/grid.cuh"
+#include "../common/stages.cuh"
+#include "hopper_wgmma_copies.cuh"
+#include "hopper_wgmma_expand.cuh"
+#include "hopper_wgmma_slots.cuh"
+
+namespace lscd {
+namespace {
+
+template <class FORMAT, class T, int BLOCK_N>
+struct WgmmaKernel {
+    using Tile = DenseTile<BLOCK_N>;
+    using Sums = float[BLOCK_N / 8][4];
+    using Entries = typename FORMAT::template Entries<T, BLOCK_N>;
+    static constexpr int WARPS = wgmma_warps(BLOCK_N), ROWS = row_block(BLOCK_N);
+
+    const WgmmaProblem& p;
+    int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
+    DenseRing<BLOCK_N> dense;
+    SparseRing<FORMAT, WARPS> sparse;
+    typename FORMAT::Values values;
+    Sums sum;
+
+    __device__ WgmmaKernel(const WgmmaProblem& p, Address memory)
+        : p(p), dense(p, memory, strip, lane), sparse(p, memory, Tile::BYTES, strip, lane), values(lane) {}
+
+    // --- a chunk ---
+
+    // smem2tc: a step of all tiles.
+    __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], Address rows, int step) {
+        wgmma_fence();
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++) {
+            uint64_t b = Tile::descriptor(rows, (tile * 2 + step) * 32);
+            if (left_out(Stage::smem2tc)) continue;
+            if (step == 0) wgmma_sp_m64k32<T, BLOCK_N, 0>(sum, values.a(0, tile), b, metadata[tile], 1);
+            else wgmma_sp_m64k32<T, BLOCK_N, 1>(sum, values.a(1, tile), b, metadata[tile], 1);
+        }
+        wgmma_commit();
+    }
+
+    // A chunk, whose metadata goes to `x`, in two steps: what can be prepared of a step, and entries, comes
+    // while the tensor core works on the step before, the rest when it has read its registers. If the chunk
+    // `follows` another, products of that one may still read `before`, its metadata, and its tile of B',
+    // which is left when they no longer do.
+    __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
+                                          bool follows) {
+        Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
+        auto h = FORMAT::header(at, lane, x);
+        Entries entries;  // the first ones
+        uint32_t left_before = 0;
+#pragma unroll
+        for (int step = 0; step < 2; step++) {
+            values.prepare(h, step);
+            if (step && h.steps) entries.load(at + FORMAT::ENTRIES, dense.tile(), lane);
+            wgmma_wait<0>();  // for all four warps: sums are registers again, whichever has entries
+            values.finish(h, step);
+            if (step == 0) {
+                wgmma_used(before);
+                if (follows) left_before = dense.leave(dense.slot_before());
+                dense.wait();
+            } else if (!left_out(Stage::smem2tc)) add_entries(entries, at, h.steps);
+            smem2tc(x, rows, step);
+            if (step == 0) dense.refill(dense.slot_before(), left_before);
+        }
+    }
+
+    // Weights without a slot; the first ones are loaded, if there are any.
+    __device__ __forceinline__ void add_entries(Entries& entries, Address chunk, uint32_t steps) {
+        Address at = chunk + FORMAT::ENTRIES;
+        uint32_t far = FORMAT::far_steps(steps);
+        steps -= far;
+        if (steps) entries.add_to(sum);
+#pragma unroll 1
+        while (steps > 1) {
+            steps--;
+            entries.load(at += FORMAT::STEP_BYTES, dense.tile(), lane);
+            entries.add_to(sum);
+        }
+        if constexpr (FORMAT::FAR)
+            if (uniform(far)) add_far_entries(entries, chunk, far);
+    }
+    __device__ void add_far_entries(Entries& entries, Address chunk, uint32_t steps) {
+        const uint8_t* at = p.data() + int64_t(ld_shared(chunk + FORMAT::FAR_AT)) * 16;
+#pragma unroll 1
+        for (; steps; steps--, at += FORMAT::STEP_BYTES) {
+            entries.load(at, dense.tile(), lane);
+            entries.add_to(sum);
+        }
+    }
+
+    // In a build without `decode`: the copies alone.
+    __device__ void only_copies(bool follows) {
+        dense.wait();
+        if (follows) dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+    }
+
+    // --- a segment ---
+
+    __device__ void multiply(int rounds) {
+        uint32_t x[2][4] = {};
+        bool follows = false;
+        begin_sums();
+        auto next = [&](uint32_t (&x)[4], uint32_t (&before)[4]) {
+            sparse.wait();
+            if (left_out(Stage::decode)) only_copies(follows);
+            else chunk(sparse.chunk(), x, before, follows);
+            follows = true;
+            dense.advance();
+            sparse.refill();
+            return --rounds == 0;
+        };
+#pragma unroll 1
+        while (!next(x[0], x[1]) && !next(x[1], x[0])) {}
+        wgmma_wait<0>();
+        wgmma_used(x[0]), wgmma_used(x[1]);
+        dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+    }
+
+    __device__ void begin_sums() {
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 8; i++)
+#pragma unroll
+            for (int r = 0; r < 4; r++) sum[i][r] = 0;
+    }
+
+    // A segment's sums, to partial[slot] or, of rows that no other thread block has, to C.
+    __device__ void store(int row_block, int slot) const {
+        if (slot < 0) return store_rounded(row_block);
+        PartialSums<BLOCK_N> to(p, blockIdx.y, slot);
+        int thread = strip * 32 + anew(lane);
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 8; i++)
+            st_global(to.at(i, thread), float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+    }
+    __device__ void store_rounded(int row_block) const {
+        int lane = anew(this->lane), n = blockIdx.y * BLOCK_N + lane % 4 * 2;
+        RoundedSums<T> to(p, row_block * ROWS + strip * STRIP_ROWS + lane / 4, n);
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 8; i++) to.store(sum[i]), to.next_eight();
+    }
+
+    // One lane makes its warp's; then all may use them.
+    __device__ void begin_mbarriers() const {
+        if (lane == 0) {
+            sparse.make_barriers(), dense.make_barrier();
+            mbarrier_init_fence();
+        }
+        __syncwarp();
+    }
+
+    // In all thread blocks first what the first round needs: whole rings and all tiles would be in its way.
+    __device__ void run() {
+        LaneNumbers<WarpStart> record(p.starts + blockIdx.x * WARPS + strip, lane);
+        begin_mbarriers();
+        sparse.begin(record);
+        sparse.fill(0, 1);
+        wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
+        dense.fill(record, 0, 1);
+        sparse.fill(1, 2);
+        int end = record[WarpStart::END_SEGMENT];
+        if (threadIdx.x == 0) st_shared(dense.memory + END_OF_SEGMENTS, end);
+        __syncthreads();
+        if (record[WarpStart::SEGMENT] == end) return;
+        dense.until_first_is_there();
+        dense.fill(record, 1, p.tile_slots);
+        sparse.fill(2, p.stages);
+        sparse.filled(record);
+        multiply_all(record);
+    }
+
+    // The segments of the thread block, of which the first one is known. Registers are for the loop over
+    // chunks: what is needed behind it waits in shared memory.
+    __device__ void multiply_all(const LaneNumbers<WarpStart>& record) {
+        int segment = record[WarpStart::SEGMENT], end = record[WarpStart::END_SEGMENT];
+        int row_block = record[WarpStart::ROW_BLOCK], rounds = record[WarpStart::ROUNDS];
+        int slot = record[WarpStart::SLOT];
+        while (true) {
+            if (row_block * WARPS + strip < p.strips) {
+                keep_number(0, segment), keep_number(1, row_block), keep_number(2, slot);
+                multiply(rounds);
+                segment = kept_number(0), row_block = kept_number(1), slot = kept_number(2);
+                end = ld_shared(dense.memory + END_OF_SEGMENTS);
+                if (segment + 1 == end) let_next_grid_begin();
+                store(row_block, slot);
+            } else dense.pass(rounds);
+            if (++segment == end) return;
+            uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
+            row_block = s.x, rounds = s.z - s.y, slot = s.w;
+        }
+    }
+    __device__ Address kept(int i) const { return dense.memory + KEPT + strip * KEPT_BYTES + 4 * i; }
+    __device__ void keep_number(int i, int number) const {
+        if (lane == 0) st_shared(kept(i), number);
+    }
+    __device__ int kept_number(int i) const { return __shfl_sync(~0u, lane ? 0 : ld_shared(kept(i)), 0); }
+};
+
+template <class FORMAT, class T, int BLOCK_N>
+__global__ void __launch_bounds__(32 * wgmma_warps(BLOCK_N), 1)
+    hopper_wgmma(const __grid_constant__ WgmmaProblem p) {
+#if LSCD_SM90
+    extern __shared__ __align__(1024) unsigned char memory[];
+    WgmmaKernel<FORMAT, T, BLOCK_N>(p, shared_address(memory)).run();
+#else
+    __trap();
+#endif
+}
+
+// --- launching ---
+
+// An SM must be empty before it divides its memory into cache and shared memory anew. So the grids around the
+// product, which takes all shared memory, ask for the same division.
+template <class P>
+cudaError_t divide_as_product(void (*kernel)(P)) {
+    return cudaFuncSetAttribute((const void*)kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                cudaSharedmemCarveoutMaxShared);
+}
+
+template <class FORMAT, class T, int BLOCK_N>
+cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
+    using Tile = DenseTile<BLOCK_N>;
+    constexpr int WARPS = wgmma_warps(BLOCK_N);
+    bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    if (!fits) return cudaErrorInvalidValue;
+    auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N>;
+    int rings = WARPS * p.stages * p.stage_bytes;
+    int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
+    auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
+    if (auto error = divide_as_product(expand_dense<FORMAT, BLOCK_N>)) return error;
+    if (auto error = divide_as_product(add_slots<T, BLOCK_N>)) return error;
+    using Expand = ExpandDense<FORMAT, BLOCK_N>;
+    auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
+    dim3 parts = of_all_passes(p.rounds * Expand::PARTS), grid = of_all_passes(p.blocks);
+    dim3 rows = of_all_passes(p.shared_rows * (BLOCK_N / 8));
+    auto error = launch_grid(expand_dense<FORMAT, BLOCK_N>, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
+    if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
+    if (error || !p.shared_rows) return error;
+    return launch_grid(add_slots<T, BLOCK_N>, p, rows, PartialSums<BLOCK_N>::THREADS, 0, stream);
+}
+
+template <class FORMAT, class T>
+cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 24: return launch<FORMAT, T, 24>(p, stream);
+        case 32: return launch<FORMAT, T, 32>(p, stream);
+        case 40: return launch<FORMAT, T, 40>(p, stream);
+        case 48: return launch<FORMAT, T, 48>(p, stream);
+        case 56: return launch<FORMAT, T, 56>(p, stream);
+        case 64: return launch<FORMAT, T, 64>(p, stream);
+        case 96: return launch<FORMAT, T, 96>(p, stream);
+        case 128: return launch<FORMAT, T, 128>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
+
+template <class FORMAT>
+cudaError_t launch_strips(const WgmmaProblem& p, cudaStream_t stream) {
+    return p.dtype == Dtype::fp16 ? launch_width<FORMAT, __half>(p, stream)
+                                  : launch_width<FORMAT, __nv_bfloat16>(p, stream);
+}
+
+}  // namespace
+}  // namespace lscd

@@ -1,0 +1,99 @@
+"""2:4 in strips of 16 rows, for wgmma.sp: whatever a lane multiplies stands in its own column."""
+
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from lab_utils.analysis.lane_24_strips import rounds, strips
+from lab_utils.formats import native
+from lab_utils.formats.checks import check_dense, offsets_from_counts
+from lab_utils.formats.chunks import START_BYTES, Chunks
+
+
+class Lane24Strips(Chunks):
+    """Groups of four columns, two of them in a word; all other weights are entries.
+
+    ::
+
+        group       columns 0 1 2 3 of A           64 rows, all K: four strips for a warpgroup
+        | . | a | . | . |   word a 0               strip 0 | round 0 | round 1 | ...
+        | a | . | b | . |   word a b               strip 1 | chunk 16x256: 64 groups in a row,
+        | a | b | . | c |   word of two; the       strip 2 | 32 of them for each lane of a warp
+        | a | b | c | d |   rest are entries       strip 3 |
+
+        line    words of 32 lanes: each has its own bank, and finds its next word a line below
+                lane  0   1   2       31
+                    | a | d | f |   |   |      a chunk has as many lines as cost least: a lane's
+                    | b |   | g |...|   |      words beyond them are entries, too
+                    | c |   |   |   |   |
+        entry   a value, a row and a column: added to what tensor cores give, eight a step
+
+        chunk   a multiple of 128 bytes, at most 17152
+                +----------------+---------------+-----------------+---------+-----------------+
+                | metadata 512 B | which groups  | 128 to 384 B:   | lines   | far steps, 48 B |
+                | the operand of | have a word:  | header, up to   | 128 B   | each, those     |
+                | wgmma.sp       | 128 B         | 7 steps, near   | each    | from the 8th on |
+                +----------------+---------------+-----------------+---------+-----------------+
+
+        data         uint8 [16 * U]               chunks of strip after strip, round after round
+        chunk_start  int32 [strips * rounds + 1]  of each chunk, in 16 bytes
+        geometry     int32 [1]                    the `constants`: largest_chunk
+
+    Bits and offsets are drawn in kernels/cpu/encode/lane_24_strips.h. Strips are whole 64 rows:
+    those below A have no weights. Infinite and NaN weights are multiplied only where they stand.
+    """
+
+    name = "lane_24_strips"
+    ARRAYS: ClassVar = {
+        "data": torch.uint8,
+        "chunk_start": torch.int32,
+        "geometry": torch.int32,
+    }
+    PROBLEMS: ClassVar = {
+        1: "has a size that its header does not state",
+        2: "has more words in a lane than lines",
+        3: "has an entry that is out of place",
+        4: "has a group whose two values are not in ascending order",
+        5: "has a value outside of the matrix",
+        6: "stores a +0",
+        7: "has a non-zero that is no value",
+    }
+
+    @classmethod
+    def encode(cls, dense: Tensor) -> Self:
+        """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does."""
+        dense = check_dense(dense)
+        M, K = dense.shape
+        sizes = dense.new_empty(strips(M) * rounds(K), dtype=torch.int32)
+        native.call("lscd_lane_24_strips_size", dense, M, K, sizes)
+        chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
+        data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
+        native.call("lscd_lane_24_strips_pack", dense, M, K, chunk_start, data)
+        largest = START_BYTES * int(sizes.max())
+        geometry = torch.tensor([largest], dtype=torch.int32, device=dense.device)
+        arrays = {"data": data, "chunk_start": chunk_start, "geometry": geometry}
+        return cls.of_valid((M, K), dense.dtype, arrays, (largest,))
+
+    @property
+    def strips(self) -> int:
+        """Strips of 16 rows, four for each 64 rows of A."""
+        return strips(self.shape[0])
+
+    @property
+    def rounds(self) -> int:
+        """Chunks of a strip."""
+        return rounds(self.shape[1])
+
+    def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
+        starts = self.arrays["chunk_start"][strips(first) * self.rounds :]
+        return self.arrays["data"], starts, rows, self.shape[1]
+
+    def _lengths(self) -> dict[str, int | None]:
+        return {"data": None, "chunk_start": None, "geometry": 1}
+
+    def _check(self) -> None:
+        geometry = self._read_constants()
+        self._check_chunk_start(self.strips * self.rounds, *geometry)
+        self._check_chunks(self.arrays["data"], self.arrays["chunk_start"], *self.shape)
+        self._check_once(geometry)

@@ -1,0 +1,97 @@
+"""2:4 with a stream a lane in the wgmma kernel, on the host: every variant, entries of all kinds."""
+
+import itertools
+
+import pytest
+import torch
+from emulated import DTYPES, activations, product, with_epilogue
+
+from lab_utils import accuracy, encode, spmm
+from lab_utils.backends import emulator, hopper_wgmma
+from lab_utils.formats import Lane24Strips
+from lab_utils.patterns import PATTERNS, random_sparse
+
+WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_width_and_tail(dtype) -> None:
+    """All blocks, and passes; M and K that no chunk divides; last strips without rows."""
+    for N, (M, K) in itertools.product(WIDTHS, ((65, 257), (200, 800))):
+        W = random_sparse(M, K, 0.85, dtype=dtype, seed=N, mean=0.5)
+        product(Lane24Strips.encode(W), W, N)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.6, 0.95, 1.0])
+def test_every_sparsity(sparsity) -> None:
+    """The densest have most of their entries behind what rings hold: far steps."""
+    for dtype in DTYPES:
+        W = random_sparse(100, 500, sparsity, dtype=dtype, mean=0.5)
+        A = Lane24Strips.encode(W)
+        assert (A.largest_chunk > hopper_wgmma.MOST_COPIED) == (sparsity < 0.9)
+        product(A, W, 32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("relu", [False, True])
+def test_epilogues_come_before_rounding(relu, dtype) -> None:
+    for N, (M, K), split_k in itertools.product((24, 150), ((65, 49), (330, 450)), (1, 1.5)):
+        W = random_sparse(M, K, 0.9, dtype=dtype, seed=N)
+        with_epilogue(Lane24Strips.encode(W), W, N, relu, split_k)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_masks_with_a_dense_tile(pattern) -> None:
+    W = random_sparse(300, 700, 0.9, pattern=pattern, mean=0.5)
+    W[64:128, 48:200] = 1.5
+    product(Lane24Strips.encode(W), W, 40, split_k=3)
+
+
+def test_rings_and_tiles_come_around() -> None:
+    """Refilled many times, with as few stages and tiles as there can be; segments of all kinds."""
+    for sparsity, N, stages, tiles in ((0.0, 64, 2, 2), (0.9, 24, 3, 5), (0.97, 48, 3, 4)):
+        W = random_sparse(300, 2900, sparsity, mean=0.5)
+        A = Lane24Strips.encode(W)
+        layout = hopper_wgmma.layout_of(A, N, 1, None)
+        assert (layout.stages, layout.tile_slots) == (stages, tiles)
+        for split_k in (1.5, 4):
+            product(A, W, N, split_k)
+
+
+def test_a_trace_counts_what_the_layout_promises() -> None:
+    """Loads of words meet no bank twice, whichever lanes have one; entries one, or two."""
+    A = Lane24Strips.encode(random_sparse(512, 1280, 0.9))
+    with emulator.recording(split_k=3) as traces:
+        spmm(A, activations(1280, 64), backend="emulator")
+    trace, chunks = traces[0], A.strips * A.rounds
+    assert trace.total("bmma").requests == 0
+    assert trace.total("wgmma_sp").requests == 8 * chunks
+    words = [trace.lines[p] for p in trace.lines if p.function == "prepare"]
+    requests, lanes = sum(w.requests for w in words), sum(w.lanes for w in words)
+    assert sum(w.wavefronts for w in words) == requests <= 32 * chunks
+    present = A.arrays["data"].view(-1, 128)[(A.arrays["chunk_start"][:-1].long() + 32) // 8]
+    assert lanes == sum(int(word).bit_count() for word in present.view(torch.uint32).flatten())
+    entries = [p for p in trace.lines if (p.function, p.operation) == ("add_to", "ldmatrix")]
+    reads = [trace.lines[p] for p in entries]
+    assert 4 < sum(r.wavefronts for r in reads) / sum(r.requests for r in reads) < 9
+
+
+def test_weights_that_are_not_finite_are_multiplied() -> None:
+    """As a dense product has it: in their rows alone."""
+    W, B = random_sparse(64, 300, 0.9, mean=0.5), activations(300, 24)
+    W[3, 5], W[17, 299] = torch.inf, torch.nan
+    C = spmm(encode(W, "lane_24_strips"), B, backend="emulator")
+    finite = torch.ones(64, dtype=torch.bool)
+    finite[[3, 17]] = False
+    assert not C[~finite].isfinite().any()
+    accuracy.check(C[finite], W[finite], B)
+
+
+def test_activations_that_are_not_finite_reach_no_other_group() -> None:
+    """0 times infinity: in rows with a word whose other half is zero, too, as a dense product."""
+    W, B = random_sparse(64, 256, 0.9, mean=0.5), activations(256, 24).contiguous()
+    B[7, 3] = torch.inf
+    C = spmm(encode(W, "lane_24_strips"), B, backend="emulator")
+    others = torch.arange(24) != 3
+    assert C[:, others].isfinite().all()
+    assert not C[:, 3].isfinite()[W[:, 7] != 0].any()
