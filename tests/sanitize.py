@@ -41,8 +41,8 @@ def products() -> Iterator[str]:
         if format == hopper.FORMAT:
             yield from documented_products()
             yield from activated_products(format, (1, 8, 16), slice_cols=144)
-        if format == hopper_wgmma.FORMAT:
-            yield from wide_products()
+        if format in hopper_wgmma.FORMATS:
+            yield from wide_products(format)
             yield from activated_products(format, (24, 130), split_k=2)
 
 
@@ -72,20 +72,21 @@ def activated_products(
         yield f"{format} maximum {M}x{K} N={N} {dtype} bias={biased}"
 
 
-def wide_products() -> Iterator[str]:
+def wide_products(format: str) -> Iterator[str]:
     """Blocks of the wgmma kernel that large matrices have."""
     widths = (*hopper_wgmma.WIDE_WIDTHS, 150)  # the last in two passes
+    sparsity = 0.9 if format == hopper_wgmma.LANES else 0.7  # chunks leave room for two stages
     for N, dtype, split_k in itertools.product(widths, DTYPES, SPLITS):
-        W, B = operands(230, 450, N, dtype, 0.7)
-        A = encode(W, hopper_wgmma.FORMAT).to("cuda")
+        W, B = operands(230, 450, N, dtype, sparsity)
+        A = encode(W, format).to("cuda")
         C = torch.empty(N, 230, dtype=dtype, device="cuda").T
         cuda._multiply(A, B.cuda(), C, hopper_wgmma.layout_of(A, N, 1, split_k))
         accuracy.check(C.cpu(), W, B)
-        yield f"{hopper_wgmma.FORMAT} wide 230x450 N={N} {dtype} split_k={split_k}"
+        yield f"{format} wide 230x450 N={N} {dtype} split_k={split_k}"
 
 
 def products_of(format: str) -> Iterator[str]:
-    for M, K, N in STRIPS if format == hopper_wgmma.FORMAT else SHAPES:
+    for M, K, N in STRIPS if format in hopper_wgmma.FORMATS else SHAPES:
         for dtype, sparsity, split_k in itertools.product(DTYPES, SPARSITIES, SPLITS):
             W, B = operands(M, K, N, dtype, sparsity)
             C = torch.empty(N, M, dtype=dtype, device="cuda").T

@@ -92,33 +92,42 @@ def test_documented_metadata_is_enough(format: str, pairs: bool, dtype: torch.dt
         accuracy.check(C.cpu(), W, B.cpu())
 
 
-# The same of zero_row_24_strips: every width, both levels, parts of row blocks and whole ones.
-STRIPS = [format for format in MULTIPLIED if format.values == ("zero_row_24_strips",)]
+# The same of formats of strips: every width, both levels, parts of row blocks and whole ones.
+STRIPS = [format for format in MULTIPLIED if format.values[0] in hopper_wgmma.FORMATS]
+ENCODED = [
+    pytest.param(format.values[0], options, marks=format.marks, id=f"{format.values[0]} {options}")
+    for format in STRIPS
+    for options in (
+        [{}] if format.values[0] == hopper_wgmma.LANES else [{"levels": 0}, {"levels": 1}]
+    )
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("levels", [0, 1])
-@pytest.mark.parametrize("format", STRIPS)
-def test_strips_of_every_width(format: str, levels: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("format", "options"), ENCODED)
+def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -> None:
+    """From the densest, whose entries no ring holds, on."""
     for sparsity, M in ((0.1, 300), (0.6, 2000), (0.9, 36000), (0.97, 500)):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
-        A = encode(W, format, levels=levels).to("cuda")
+        A = encode(W, format, **options).to("cuda")
         for N in (1, *hopper_wgmma.WIDTHS, 65, 150):
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
-            cuda.spmm(A, B, C)
+            with cuda.forced("fused"):
+                cuda.spmm(A, B, C)
+                again = spmm(A, B)
             accuracy.check(C.cpu(), W, B.cpu())
-            assert torch.equal(C, spmm(A, B))
+            assert torch.equal(C, again)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("levels", [0, 1])
-@pytest.mark.parametrize("format", STRIPS)
-def test_wide_strips_of_few_rows(format: str, levels: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("format", "options"), ENCODED)
+def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype) -> None:
     """What `layout_of` leaves to large matrices; here row blocks have partial sums."""
-    for sparsity, M, split_k in ((0.6, 300, 1.5), (0.7, 2000, 4), (0.97, 500, 1)):
+    sparsities = (0.85, 0.9, 0.97) if format == hopper_wgmma.LANES else (0.6, 0.7, 0.97)
+    for sparsity, M, split_k in zip(sparsities, (300, 2000, 500), (1.5, 4, 1), strict=True):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
-        A = encode(W, format, levels=levels).to("cuda")
+        A = encode(W, format, **options).to("cuda")
         for N in (*hopper_wgmma.WIDE_WIDTHS, 150, 300):
             layout = hopper_wgmma.layout_of(A, N, 1, split_k)
             assert layout.block_n in hopper_wgmma.WIDE_WIDTHS  # chunks of denser A leave no room

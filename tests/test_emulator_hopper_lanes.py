@@ -1,4 +1,4 @@
-"""2:4 with a stream a lane in the wgmma kernel, on the host: every variant, entries of all kinds."""
+"""2:4 with a stream a lane in the wgmma kernel, on the host: variants, entries of all kinds."""
 
 import itertools
 

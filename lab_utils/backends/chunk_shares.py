@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lab_utils.backends.remembered import remembered
 from lab_utils.formats import ZeroRow24
-from lab_utils.formats.zero_row_24_chunks import START_BYTES
+from lab_utils.formats.chunks import START_BYTES
 from lab_utils.formats.zero_row_24_slices import fixed_chunks
 
 CHUNK_ROWS = 64

@@ -5,7 +5,6 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from lab_utils.formats.chunks import START_BYTES as START_BYTES
 from lab_utils.formats.chunks import Chunks
 
 EXPONENT = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # all ones: infinite or NaN
