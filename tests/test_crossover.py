@@ -12,12 +12,13 @@ from lab_utils import accuracy, encode, explain, results, sparse_linear, spmm
 from lab_utils.backends import crossover, cuda, decoded, hopper
 from lab_utils.backends.chunk_shares import CHUNK_ROWS
 from lab_utils.backends.crossover import COSTS, Product, gpu_of
+from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.catalog import DATA
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
-STRIPS_WARPS = {64: 16, 128: 12}  # by the columns of the widest blocks of either kind
+STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
 M, K = 330, 200  # rows: no multiple of a piece
 NS = (100, 256, 300, 512)
 formats = pytest.mark.parametrize("format", cuda.formats)
@@ -56,7 +57,7 @@ def width_of_pass(row, format: str) -> int:
     Those have fewer warps. A launch had one on each multiprocessor; its split of K says which ones
     those were.
     """
-    warps = {"zero_row_24": hopper.WARPS, "zero_row_24_strips": STRIPS_WARPS}.get(format)
+    warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
         return min(128, max(8, row.N))
     row_blocks = -(-row.M // CHUNK_ROWS)
@@ -99,7 +100,7 @@ def test_the_costs_of_dense_products_follow_from_measured_rows() -> None:
     assert ratio.between(0.8, 1.25).mean() > 0.98
 
 
-@pytest.mark.parametrize("format", ["zero_row_24", "zero_row_24_strips"])
+@pytest.mark.parametrize("format", ["zero_row_24", *STRIPS])
 def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
     rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
     rows = rows[rows.kernel.eq(f"{format}_decoded")]
@@ -110,7 +111,7 @@ def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
     assert len(ratio) and ratio.between(0.8, 1.25).all(), ratio.describe()
 
 
-@pytest.mark.parametrize("format", ["zero_row_24", "zero_row_24_strips"])
+@pytest.mark.parametrize("format", ["zero_row_24", *STRIPS])
 def test_the_faster_of_both_ways_is_taken_where_both_were_measured(format: str) -> None:
     rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
     fused, first = (rows[rows.kernel.eq(kernel)] for kernel in kernels_of(format))
@@ -124,12 +125,12 @@ def test_the_faster_of_both_ways_is_taken_where_both_were_measured(format: str) 
 
 @pytest.mark.parametrize("format", COSTS)
 def test_many_columns_decode_first_and_few_do_not(format: str) -> None:
-    chosen, widest = {}, 128 if format == "zero_row_24_strips" else 64
+    chosen, widest = {}, 128 if format in STRIPS else 64
     for N in (1, 8, 16, 32, 512, 1024, 4096):
         product = Product(format, 400_000_000, 36864, 9216, N, min(widest, max(8, N)))
         chosen[N], why = crossover.decodes_first(product, H200)
         assert "400.0 MB read and 679.5 written" in why and "NVIDIA H200" in why
-    least = 1024 if format == "zero_row_24_strips" else 512
+    least = 1024 if format in STRIPS else 512
     assert [N for N, first in chosen.items() if first] == [N for N in chosen if least <= N]
 
 

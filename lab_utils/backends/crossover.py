@@ -46,7 +46,7 @@ COSTS = {
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
     "zero_row_24": Cost(0.98, 0.00, 0.83, 10.3),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
-    "lane_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
+    "lane_24_strips": Cost(0.95, 0.00, 0.17, 8.4, side_by_side=True),
 }
 
 

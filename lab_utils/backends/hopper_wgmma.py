@@ -115,12 +115,12 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
 
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
     about the same time, from memory once; what is left over stays idle, up to half of a GPU where
-    passes are most of its multiprocessors. Beyond 64 columns thread blocks are wide, if shared
-    memory leaves room for rings of ENOUGH_STAGES.
+    passes are most of its multiprocessors. Thread blocks are as wide as shared memory
+    leaves room for rings of ENOUGH_STAGES.
     """
-    layout = _layout(A, N, WIDTHS)
-    if layout.block_n in WIDE_WIDTHS and layout.stages < ENOUGH_STAGES:
-        layout = _layout(A, N, NARROW_WIDTHS)
+    layouts = [_layout(A, N, widths) for widths in (WIDTHS, WIDTHS[:-1], NARROW_WIDTHS)]
+    enough = (one for one in layouts if one.stages >= ENOUGH_STAGES)
+    layout = next(enough, layouts[-1])
     rows = row_blocks_of(A, layout.warps)
     each = multiprocessors // layout.passes
     wanted = each if split_k is None else round(split_k * rows)
