@@ -4,14 +4,14 @@ A kernel that decodes A while it multiplies does so again for every so many colu
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
 what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers to them)::
 
-    kernel         passes · (a · encoded bytes + (b + c · n^1.5) · dense bytes)
-    decoding       DECODING · (encoded bytes, read, + dense bytes, written)
+    kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5) · dense bytes)
+    decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
 
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
-others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4; that other
-formats take as long, is assumed.
+others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
+lane_24_strips; that other formats take as long as the former, is assumed.
 """
 
 import functools
@@ -23,7 +23,6 @@ from lab_utils.analysis.compression import VALUE_BYTES
 from lab_utils.catalog import device, devices
 
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
-DECODING = 1.4  # time of decoding, in that of reading and writing its bytes
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
@@ -31,7 +30,7 @@ FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does no
 
 class Cost(NamedTuple):
     """Of a pass over A: a, b and c above, in the time of reading so many bytes; its start, which
-    all passes have together if they stand side by side.
+    all passes have together if they stand side by side. And e, and d, of decoding first.
     """
 
     encoded: float
@@ -39,6 +38,8 @@ class Cost(NamedTuple):
     columns: float
     start_us: float
     side_by_side: bool = False
+    entries: float = 0.0
+    decoding: float = 1.4
 
 
 COSTS = {
@@ -46,7 +47,7 @@ COSTS = {
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
     "zero_row_24": Cost(0.98, 0.00, 0.83, 10.3),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
-    "lane_24_strips": Cost(0.95, 0.00, 0.17, 8.4, side_by_side=True),
+    "lane_24_strips": Cost(0.35, 0.11, 0.04, 8.8, side_by_side=True, entries=0.72, decoding=1.06),
 }
 
 
@@ -82,17 +83,17 @@ class Product(NamedTuple):
 
 def kernel_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes while it multiplies, in µs."""
-    a, b, c, start_us, side_by_side = COSTS[product.format]
-    n = product.block_n / 64
-    streamed = _read_us(a * product.encoded_bytes + (b + c * n**1.5) * product.dense_bytes, gpu)
-    starts = 1 if side_by_side else product.passes
-    return starts * start_us + product.passes * streamed
+    cost, n = COSTS[product.format], product.block_n / 64
+    encoded = (cost.encoded + cost.entries * n) * product.encoded_bytes
+    dense = (cost.dense + cost.columns * n**1.5) * product.dense_bytes
+    starts = 1 if cost.side_by_side else product.passes
+    return starts * cost.start_us + product.passes * _read_us(encoded + dense, gpu)
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:
     """Time of writing A dense, in µs."""
     streamed = _read_us(product.encoded_bytes + product.dense_bytes, gpu)
-    return START_US * product.pieces + DECODING * streamed
+    return START_US * product.pieces + COSTS[product.format].decoding * streamed
 
 
 def dense_us(product: Product, gpu: Gpu) -> float:
