@@ -87,8 +87,8 @@ def test_weights_that_are_not_finite_are_multiplied() -> None:
     accuracy.check(C[finite], W[finite], B)
 
 
-def test_activations_that_are_not_finite_reach_no_other_group() -> None:
-    """0 times infinity: in rows with a word whose other half is zero, too, as a dense product."""
+def test_activations_that_are_not_finite_stay_in_their_columns() -> None:
+    """And reach every row with a weight there; others, with 0 times infinity, may be NaN."""
     W, B = random_sparse(64, 256, 0.9, mean=0.5), activations(256, 24).contiguous()
     B[7, 3] = torch.inf
     C = spmm(encode(W, "lane_24_strips"), B, backend="emulator")

@@ -252,4 +252,4 @@ def test_other_gpus_are_refused_by_name(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 5)
     told = cuda.format_problem("zero_row_24_strips", device)
-    assert "needs wgmma.sp to select by any metadata; on NVIDIA A100, 5 of 1024 self-tests" in told
+    assert "needs wgmma.sp as its self-test wants it; on NVIDIA A100, 5 of 1024 results" in told

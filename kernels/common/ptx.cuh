@@ -165,17 +165,15 @@ __device__ inline uint32_t ld_shared_if(uint32_t condition, Address from) {
     return value;
 }
 
-// A bit of a word, left where it is, and an address with as much added for that bit: an instruction each. The
-// compiler would shift the word first, which is one more.
+// A bit of a word, left where it is; an address, and 1 << SHIFT more where that bit is set. An instruction
+// each: the compiler would shift the word first, which is one more.
 __device__ inline uint32_t one_bit(uint32_t word, int bit) {
     uint32_t own;
     asm("and.b32 %0, %1, %2;" : "=r"(own) : "r"(word), "r"(1u << bit));
     return own;
 }
-template <int BYTES>
+template <int SHIFT>
 __device__ inline Address add_bit(Address at, uint32_t own, int bit) {
-    constexpr int SHIFT = BYTES == 128 ? 7 : 0;
-    static_assert(1 << SHIFT == BYTES);
     if (bit > SHIFT) return at + (own >> (bit - SHIFT));
     asm("mad.lo.u32 %0, %1, %2, %0;" : "+r"(at) : "r"(own), "r"(1u << (SHIFT - bit)));
     return at;

@@ -129,8 +129,8 @@ struct SparseRing {
         if constexpr (FORMAT::IN_LINES) return 0;
         return min((start - stage / 16) % (LINE / 16), uint32_t(p.stage_bytes) / 16 - (end - start));
     }
-    // To where the next copy goes: without what a chunk has behind that.
-    __device__ uint32_t copied() const {
+    // Where the next copy ends: before the far steps of its chunk.
+    __device__ uint32_t copy_end() const {
         if constexpr (FORMAT::FAR) return min(end, start + FORMAT::MOST_COPIED / 16);
         return end;
     }
@@ -152,7 +152,7 @@ struct SparseRing {
     __device__ void fill(int from, int to) const {
         if (!has_copy() || lane < from || lane >= to) return;
         Address to_stage = stage_of(lane) + into(stage_of(lane), start, end) * 16;
-        ld_sparse<false>(to_stage, p.data(), start, copied(), barrier + 8 * lane);
+        ld_sparse<false>(to_stage, p.data(), start, copy_end(), barrier + 8 * lane);
     }
     __device__ void filled(const LaneNumbers<WarpStart>& record) {
         chunks = Chunks(record, WarpStart::CHUNKS);
@@ -173,7 +173,7 @@ struct SparseRing {
         if (uniform(chunks.more())) {
             uint32_t line = into(stage, start, end);
             lines |= line << IN_LINE * (p.stages - 1);
-            ld_sparse<true>(stage + line * 16, p.data(), start, copied(), barrier);
+            ld_sparse<true>(stage + line * 16, p.data(), start, copy_end(), barrier);
             next();
         }
         stage += p.stage_bytes, barrier += 8;

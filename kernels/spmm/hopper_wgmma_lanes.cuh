@@ -15,7 +15,8 @@ namespace {
 struct LaneStrips {
     static constexpr int ROUND_COLS = 256;
     static constexpr int PRESENT = 512, HEADER = 640, FAR_AT = 644;  // places in a chunk
-    static constexpr int ENTRIES = 656, STEP_BYTES = 48, NEAR_STEPS = 7, LINE_BYTES = 128;
+    static constexpr int ENTRIES = 656, STEP_BYTES = 48, NEAR_STEPS = 7;
+    static constexpr int LINE_SHIFT = 7, LINE_BYTES = 1 << LINE_SHIFT;
     static constexpr bool IN_LINES = true, FAR = true;
     // Of a chunk, the far steps left out: they are read from global memory.
     static constexpr int MOST_COPIED = HEADER + 3 * LINE_BYTES + 32 * LINE_BYTES;
@@ -63,12 +64,14 @@ struct LaneStrips {
                 uint32_t own = one_bit(h.present, 16 * step + i);
                 uint32_t& word = of_step[step][i / 4][i % 4];
                 word = left_out(Stage::extract) ? wgmma_operand(own) : ld_shared_if(own, h.next);
-                h.next = add_bit<LINE_BYTES>(h.next, own, 16 * step + i);
+                h.next = add_bit<LINE_SHIFT>(h.next, own, 16 * step + i);
             }
         }
-        __device__ __forceinline__ void finish(const Header&, int step) {
+        // Nothing is left to load; the products of the other step have been waited for.
+        __device__ __forceinline__ void finish(const Header&, int step) const { used(1 - step); }
+        __device__ __forceinline__ void used(int step) const {
 #pragma unroll
-            for (int tile = 0; tile < TILES; tile++) wgmma_used(of_step[1 - step][tile]);
+            for (int tile = 0; tile < TILES; tile++) wgmma_used(of_step[step][tile]);
         }
     };
 

@@ -4,7 +4,7 @@
 //   hopper_wgmma   the product: a thread block has 256 or 192 rows, and BLOCK_N columns of C, at a time
 //   add_slots      row blocks that several thread blocks have parts of (hopper_wgmma_slots.cuh)
 //
-//   a row block           a round, 192 columns, and its tile of B' -->
+//   a row block           a round, 192 or 256 columns, and its tile of B' -->
 //   warpgroup 0  warp 0   [ chunk ][ chunk ]...   strip of 16 rows: its chunks lie behind each other
 //                warp 1   [ chunk ][ chunk ]...
 //                ...      shares of equal costs: whole row blocks, then rounds of those that are left
@@ -134,7 +134,7 @@ struct WgmmaKernel {
 #pragma unroll 1
         while (!next(x[0], x[1]) && !next(x[1], x[0])) {}
         wgmma_wait<0>();
-        wgmma_used(x[0]), wgmma_used(x[1]);
+        wgmma_used(x[0]), wgmma_used(x[1]), values.used(1);
         dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
     }
 

@@ -10,7 +10,7 @@ namespace {
 struct ZeroRowStrips {
     static constexpr int ROUND_COLS = 192;                  // four tiles of 16 x 48, side by side
     static constexpr int ENTRIES = 576, STEP_BYTES = 32;    // of a chunk before its entries; of eight entries
-    static constexpr bool IN_LINES = false, FAR = false;    // chunks begin with lines; have steps behind them
+    static constexpr bool IN_LINES = false, FAR = false;    // whether chunks begin with lines; have far steps
 
     // --- B' ---
 
@@ -64,6 +64,7 @@ struct ZeroRowStrips {
             locate(h, step, 1);
             extract(1);
         }
+        __device__ static void used(int) {}  // all that is written is written behind a wait
         // Where the values of two tiles lie.
         __device__ __forceinline__ void locate(const Header& h, int step, int pair) {
 #pragma unroll

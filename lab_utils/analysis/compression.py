@@ -192,7 +192,7 @@ def break_even(format: str, M: int, K: int, **tiles) -> float | None:
     low, high = 0.0, 1.0
     if not excess(low) > 0 > excess(high):
         return None
-    while high - low > 1e-12:  # every formula falls as sparsity grows, so bisection is enough
+    while high - low > 1e-12:  # formulas fall as sparsity grows, simulated ones nearly
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return (low + high) / 2
@@ -206,7 +206,7 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
     where rows or tiles begin. The three sum to `format_bytes` / (M·K).
     """
     if format in OURS:
-        parts = OURS[format](M, K, np.float64(1 - sparsity))
+        parts = OURS[format](M, K, np.float64(1 - _checked(M, K, sparsity)))
         return {part: float(nbytes) / (M * K) for part, nbytes in parts.items()}
     total = format_bytes(format, M, K, sparsity)
     kept = M * K * (1 - sparsity)

@@ -29,9 +29,11 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
         return 4 * _of_tiles(format, M, K, N)
     if format == "zero_row_24":
         return 4 * _of_chunks(M, K, N)
-    if format == "zero_row_24_strips":
-        return 4 * _of_strips(zero_row_24_strips.rounds(K, 1), N)
-    return 4 * _of_strips(lane_24_strips.rounds(K), N) if format == "lane_24_strips" else 0
+    rounds = {
+        "zero_row_24_strips": zero_row_24_strips.rounds(K, 1),
+        "lane_24_strips": lane_24_strips.rounds(K),
+    }.get(format)
+    return 4 * _of_strips(rounds, N) if rounds else 0
 
 
 def _of_tiles(format: str, M: int, K: int, N: int) -> int:

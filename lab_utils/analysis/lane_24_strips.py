@@ -77,7 +77,7 @@ def parts(M: int, K: int, density: np.ndarray) -> dict[str, np.ndarray]:
     sums = np.zeros((2, densities.size))
     for rows, cols, count in _chunks(M, K):
         for i, d in enumerate(densities):
-            sums[:, i] += count * np.array(_mean_bytes(rows, cols, float(d)))
+            sums[:, i] += count * np.array(_mean_bytes(rows, cols, float(d) if rows else 0.0))
     values, total = sums
     headers = HEADER_BYTES * strips(M) * rounds(K)
     tables = OFFSET_BYTES * (strips(M) * rounds(K) + 1) + GEOMETRY_BYTES
@@ -105,7 +105,7 @@ def _chunks(M: int, K: int) -> Iterator[tuple[int, int, int]]:
     """Rows, columns and number of chunks."""
     below = strips(M) - -(-M // TILE_ROWS)  # strips that have no rows of A
     for rows, across in (*cut(M, TILE_ROWS), (0, below)):
-        for cols, along in cut(K, COLS):
+        for cols, along in cut(K, COLS) if across else ():
             yield rows, cols, across * along
 
 

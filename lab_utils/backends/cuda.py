@@ -74,8 +74,8 @@ def format_problem(format: str, device: torch.device) -> str | None:
         return f"{format} needs sm_90 (H100, H200); {gpu} is sm_{number}: {ELSEWHERE}"
     if not documented and (failed := _failed_selections(format, device)):
         return (
-            f"{format} needs {instruction} to select by any metadata; on {gpu}, {failed} of "
-            f"{probes} self-tests found that it does not: {ELSEWHERE}"
+            f"{format} needs {instruction} as its self-test wants it; on {gpu}, {failed} of "
+            f"{probes} results of that were others: {ELSEWHERE}"
         )
     return None
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from lab_utils.analysis import lane_24_strips
 from lab_utils.backends import hopper
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
@@ -32,8 +33,10 @@ SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of a tile of B'
 MOST_TILES, ENOUGH_STAGES = 6, 2
 START_BYTES = 16  # chunks begin and end at multiples
-MOST_COPIED = 5120  # bytes: `LaneStrips` of kernels/spmm/hopper_wgmma_lanes.cuh
+# Of a chunk into a ring: with as many lines and near steps as can be (`LaneStrips`, the same).
+MOST_COPIED = int(lane_24_strips.Choice(lane_24_strips.ORDERS, lane_24_strips.NEAR_STEPS).nbytes)
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
+# All codes of metadata, for zero_row_24_strips, and products narrower than a swizzle.
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 
 
@@ -155,6 +158,13 @@ def tiles_of(A: Strips, layout: Layout) -> tuple[int, ...]:
     return layout.passes, A.rounds, DENSE_ROWS, layout.tile_columns // 2
 
 
+def _far(A: Strips) -> str:
+    """What `explain` says of chunks with more entries than rings hold."""
+    few = lane_24_strips.NEAR_STEPS * lane_24_strips.PLACES
+    far = A.name == LANES and A.largest_chunk > MOST_COPIED
+    return f", of which rings hold {few}; further ones are read from global memory" * far
+
+
 def most_copied(A: Strips) -> int:
     """Bytes of the largest copy into a ring: of a chunk, without far steps of entries."""
     return min(A.largest_chunk, MOST_COPIED) if A.name == LANES else A.largest_chunk
@@ -219,5 +229,5 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
         "shares": f"{rows} row blocks of {layout.row_block}, {A.rounds} rounds each: "
         f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal costs",
         "ring": f"{layout.stages} chunks under way in each warp",
-        "values": f"groups {groups} have two slots; what is left over: {levels}",
+        "values": f"groups {groups} have two slots; what is left over: {levels}{_far(A)}",
     }

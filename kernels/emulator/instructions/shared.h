@@ -79,9 +79,9 @@ inline uint32_t ld_shared_if(uint32_t condition, Address from, simt::Site site =
     return condition ? ld_shared(from, site) : 0;
 }
 inline uint32_t one_bit(uint32_t word, int bit) { return word & 1u << bit; }
-template <int BYTES>
+template <int SHIFT>
 inline Address add_bit(Address at, uint32_t own, int bit) {
-    return at + (own >> bit) * BYTES;
+    return at + (own >> bit << SHIFT);
 }
 
 // What the compiler must not see through, and what says nothing here.
