@@ -57,19 +57,10 @@ def _assignments(ctx: click.Context, option: click.Parameter, texts: tuple[str, 
 @main.command()
 @click.argument("notebooks", nargs=-1, metavar="[NOTEBOOK]...")
 @click.option("--profile", default="auto", show_default=True, help="One of notebooks/profiles.")
-@click.option(
-    "-p",
-    "parameters",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_assignments,
-    help="Set a parameter of every notebook of this run; overrides the profile.",
-)
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the run's own folder.  [default: outputs]",
-)
+@click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", callback=_assignments,
+              help="Set a parameter of every notebook of this run; overrides the profile.")
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the run's own folder.  [default: outputs]")
 def run(notebooks: tuple[str, ...], profile: str, parameters: dict, output: Path | None) -> None:
     """Execute notebooks and write a report.
 
@@ -84,12 +75,8 @@ def run(notebooks: tuple[str, ...], profile: str, parameters: dict, output: Path
 
 
 @main.command()
-@click.argument(
-    "notebooks",
-    nargs=-1,
-    metavar="[NOTEBOOK]...",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-)
+@click.argument("notebooks", nargs=-1, metavar="[NOTEBOOK]...",
+                type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 def format(notebooks: tuple[Path, ...], check: bool) -> None:
     """Bring notebooks into canonical form.

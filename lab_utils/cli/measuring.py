@@ -128,38 +128,17 @@ def _sweep(
 
 @main.command()
 @_cases(None, N="1,8,16", sparsity="0.5,0.7", dtype="bf16")
-@_many(
-    "--model",
-    "models",
-    str,
-    "NAME",
-    "Shapes of a model's layers, such as OPT-30B; may be repeated.",
-)
-@_many(
-    "--format",
-    "formats",
-    str,
-    "NAMES",
-    "Sparse formats.  [default: tca_bme; on a GPU, all that it multiplies]",
-)
+@_many("--model", "models", str, "NAME",
+       "Shapes of a model's layers, such as OPT-30B; may be repeated.")
+@_many("--format", "formats", str, "NAMES",
+       "Sparse formats.  [default: tca_bme; on a GPU, all that it multiplies]")
 @click.option("--device", metavar="NAME", help="cpu or cuda.  [default: cuda where there is one]")
-@_many(
-    "--baseline", "baselines", str, "NAMES", "What to measure beside ours on a GPU.  [default: all]"
-)
-@_many(
-    "--isa",
-    "isas",
-    str,
-    "NAMES",
-    "Instruction sets of the CPU beside the one that is chosen anyway.",
-)
-@click.option(
-    "--repeats",
-    default=15,
-    type=click.IntRange(min=1),
-    show_default=True,
-    help="Times that are taken of each kernel; slow ones get fewer on a GPU.",
-)
+@_many("--baseline", "baselines", str, "NAMES",
+       "What to measure beside ours on a GPU.  [default: all]")
+@_many("--isa", "isas", str, "NAMES",
+       "Instruction sets of the CPU beside the one that is chosen anyway.")
+@click.option("--repeats", default=15, type=click.IntRange(min=1), show_default=True,
+              help="Times that are taken of each kernel; slow ones get fewer on a GPU.")
 @click.option("--encode", is_flag=True, help="Measure the formats' encoders instead of products.")
 def bench(shapes: list[str], models: list[str], formats: list[str], device: str | None,
           baselines: list[str], isas: list[str], encode: bool, save: bool, output: Path | None,
@@ -187,21 +166,12 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
 
 @main.command()
 @_cases("36864x9216", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
-@_many(
-    "--format", "formats", str, "NAMES", "Sparse formats.  [default: all whose kernels have stages]"
-)
-@click.option(
-    "--stages/--no-stages",
-    default=True,
-    show_default=True,
-    help="Time the kernels without each stage.",
-)
-@click.option(
-    "--counters/--no-counters",
-    default=True,
-    show_default=True,
-    help="Read the profiler's counters (needs ncu).",
-)
+@_many("--format", "formats", str, "NAMES",
+       "Sparse formats.  [default: all whose kernels have stages]")
+@click.option("--stages/--no-stages", default=True, show_default=True,
+              help="Time the kernels without each stage.")
+@click.option("--counters/--no-counters", default=True, show_default=True,
+              help="Read the profiler's counters (needs ncu).")
 def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool, save: bool,
             output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure where the GPU kernels' time goes: without each stage, and with the profiler."""
@@ -226,13 +196,8 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
 @main.command()
 @_cases("36864x9216,7168x7168,4096x4096", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
 @_many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
-@_many(
-    "--format",
-    "formats",
-    str,
-    "NAMES",
-    "Sparse formats.  [default: all whose kernels share tiles out]",
-)
+@_many("--format", "formats", str, "NAMES",
+       "Sparse formats.  [default: all whose kernels share tiles out]")
 def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure how A's tiles are best shared out: the plan's number of workers beside others."""
@@ -266,15 +231,9 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
 @main.command()
 @_cases("256x512", N="16", sparsity="0.5,0.8", dtype="fp16")
 @_many("--kernel", "kernels", str, "NAMES", "Formats and rungs of the ladder.  [default: all]")
-@_many(
-    "--split-k",
-    "splits",
-    int,
-    "INTS",
-    "Workers for each row of blocks, of kernels that share tiles out.",
-    default=["1,2"],
-    show_default=True,
-)
+@_many("--split-k", "splits", int, "INTS",
+       "Workers for each row of blocks, of kernels that share tiles out.", default=["1,2"],
+       show_default=True)
 def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Hold the emulator's counts against the profiler's on a GPU (needs ncu); small products.

@@ -76,30 +76,14 @@ def main() -> None:
 
 
 @main.command()
-@_shown(
-    "--model",
-    "models",
-    default="OPT-30B,OPT-66B,OPT-175B",
-    callback=_list_of(str),
-    help="Sizes of the family.",
-)
-@_shown(
-    "--format",
-    "formats",
-    default="dense,tiled_csl,tca_bme",
-    callback=_list_of(str),
-    help="Formats of the weights.",
-)
-@_shown(
-    "--sparsity", "sparsities", default="0.8", callback=_list_of(float), help="Fractions of zeros."
-)
-@_shown(
-    "--gpu",
-    "devices",
-    default="A100-80GB,H200-SXM",
-    callback=_list_of(str),
-    help="Names in data/devices.yaml.",
-)
+@_shown("--model", "models", default="OPT-30B,OPT-66B,OPT-175B", callback=_list_of(str),
+        help="Sizes of the family.")
+@_shown("--format", "formats", default="dense,tiled_csl,tca_bme", callback=_list_of(str),
+        help="Formats of the weights.")
+@_shown("--sparsity", "sparsities", default="0.8", callback=_list_of(float),
+        help="Fractions of zeros.")
+@_shown("--gpu", "devices", default="A100-80GB,H200-SXM", callback=_list_of(str),
+        help="Names in data/devices.yaml.")
 @_shown("--gpus", default=1, help="How many of them share each model.")
 @_shown("--batch", default=8, help="Sequences; the last column says how many GPUs they need.")
 @_lengths
@@ -121,12 +105,8 @@ def plan(models: list[str], formats: list[str], sparsities: list[float], devices
 
 @main.command()
 @click.option("--model", required=True, help=MODEL)
-@click.option(
-    "--prompt",
-    "prompts",
-    multiple=True,
-    help="Text, or token ids with commas between them; may be repeated.",
-)
+@click.option("--prompt", "prompts", multiple=True,
+              help="Text, or token ids with commas between them; may be repeated.")
 @_shown("--output", default=64, help="New tokens of each sequence, at most.")
 @click.option("--format", help="Encode in this format.  [default: dense, or as stored]")
 @_pruning
@@ -176,11 +156,8 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
 @_shown("--format", default="tca_bme", help="Format of the pruned matrices.")
 @_pruning
 @_shown("--method", default="magnitude", help="magnitude, wanda, sparsegpt or taylor.")
-@click.option(
-    "--calibration",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Text for methods that need some.",
-)
+@click.option("--calibration", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Text for methods that need some.")
 @_shown("--sequences", default=128, help="Of that text.")
 @_shown("--length", default=2048, help="Tokens of each of them.")
 @_place
@@ -212,30 +189,17 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
 
 @main.command()
 @click.option("--model", required=True, help=MODEL)
-@_shown(
-    "--format",
-    "formats",
-    default="dense,tca_bme",
-    callback=_list_of(str),
-    help="Formats; dense and transformers are baselines.",
-)
+@_shown("--format", "formats", default="dense,tca_bme", callback=_list_of(str),
+        help="Formats; dense and transformers are baselines.")
 @_pruning
-@click.option(
-    "--batch",
-    "batches",
-    default="",
-    callback=_list_of(int),
-    help="Sequences, commas between them.  [default: 8, 16 … to the largest that fits]",
-)
+@click.option("--batch", "batches", default="", callback=_list_of(int),
+              help="Sequences, commas between them.  [default: 8, 16 … to the largest that fits]")
 @_lengths
 @_shown("--repeats", default=1, help="Generations; the row has their median.")
 @_shown("--breakdown/--no-breakdown", default=True, help="Measure the parts, too.")
 @_shown("--save/--no-save", default=True, help="Append the rows to <device>/opt.csv.")
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the rows.  [default: data/measured]",
-)
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder for the rows.  [default: data/measured]")
 @_place
 def measure(model: str, formats: list[str], sparsity: float | None, within: str,
             outer_fc1_dense: bool, batches: list[int], save: bool, folder: Path | None,

@@ -1,0 +1,199 @@
+"""2:4 in strips, a word for each lane, read and written slowly, by the rules of its drawing."""
+
+from itertools import zip_longest
+
+import numpy as np
+import torch
+
+from lab_utils.formats import Lane24Strips
+
+METADATA, PRESENT, HEADER, STEPS = 0, 512, 640, 656
+
+
+def bits_of(dense: torch.Tensor) -> np.ndarray:
+    return dense.contiguous().view(torch.int16).numpy().view(np.uint16)
+
+
+def chunk_bytes(A: Lane24Strips, chunk: int) -> np.ndarray:
+    starts = A.arrays["chunk_start"].tolist()
+    return A.arrays["data"][16 * starts[chunk] : 16 * starts[chunk + 1]].numpy()
+
+
+def lines_and_steps(A: Lane24Strips, chunk: int) -> tuple[int, int]:
+    data = chunk_bytes(A, chunk)
+    lines_at, steps = data[HEADER : HEADER + 4].view(np.uint16).tolist()
+    return (data.size - lines_at) // 128 - -(-48 * max(steps - 7, 0) // 128), steps
+
+
+# --- an element, read where the drawing puts it
+
+
+class SlowReading:
+    """The weights of an encoding, found as lane_24_strips.h draws them, one by one."""
+
+    def __init__(self, A: Lane24Strips):
+        self.A, self.entries = A, 0
+        self.dense = np.zeros((16 * A.strips, 256 * A.rounds), np.uint16)
+        self.data = A.arrays["data"].numpy()
+        starts = A.arrays["chunk_start"].tolist()
+        for chunk in range(A.strips * A.rounds):
+            strip, nth = divmod(chunk, A.rounds)
+            self.row, self.column = 16 * strip, 256 * nth
+            self.read_chunk(16 * starts[chunk], 16 * starts[chunk + 1])
+
+    def put(self, row: int, column: int, value: int) -> None:
+        at = self.row + row, self.column + column
+        assert value != 0 and self.dense[at] == 0
+        assert at[0] < self.A.shape[0] and at[1] < self.A.shape[1]
+        self.dense[at] = value
+
+    def read_chunk(self, begin: int, end: int) -> None:
+        words = self.data[begin:end].view(np.uint32)
+        lines_at, steps = int(words[160]) & 0xFFFF, int(words[160]) >> 16
+        assert begin % 128 == end % 128 == lines_at % 128 == 0
+        for lane in range(32):
+            line = 0
+            for order in range(32):
+                if int(words[128 + lane]) >> order & 1:
+                    word = int(words[(lines_at + 128 * line) // 4 + lane])
+                    self.read_word(words, lane, order, word)
+                    line += 1
+        for step in range(steps):
+            at = begin + STEPS + 48 * step
+            if step >= 7:
+                at = 16 * int(words[161]) + 48 * (step - 7)
+            self.read_step(self.data[at : at + 48].view(np.uint16).tolist())
+
+    def read_word(self, words: np.ndarray, lane: int, order: int, word: int) -> None:
+        g, t = divmod(lane, 4)
+        step, tile, half, r = order // 16, order // 4 % 4, order // 2 % 2, order % 2
+        metadata = int(words[4 * (4 * g + 2 * step + half) + tile])
+        nibble = metadata >> (16 * r + 4 * t) & 15
+        group = (2 * tile + step) * 8 + 4 * half + t
+        for index, value in ((nibble & 3, word & 0xFFFF), (nibble >> 2, word >> 16)):
+            if value:
+                self.put(g + 8 * r, 4 * group + index, value)
+
+    def read_step(self, halves: list[int]) -> None:
+        for value, row, column in zip(halves[:8], halves[8:16], halves[16:], strict=True):
+            if row:
+                self.put(row.bit_length() - 1, column, value)
+                self.entries += 1
+            else:
+                assert value == 0 and column == halves[16]
+
+
+# --- all bytes, written by the rules
+
+
+def split(group: list[int], nth: int) -> tuple[list[int], list[int]]:
+    """Columns of a group that stay, and those that its `nth` full group leaves out."""
+    columns = [c for c in range(4) if group[c]]
+    if len(columns) == 4:
+        left = [nth % 4, (nth + 1) % 4]
+    elif len(columns) == 3:
+        left = [next(c % 4 for c in range(nth, nth + 4) if group[c % 4])]
+    else:
+        left = []
+    return [c for c in columns if c not in left], sorted(left)
+
+
+class SlowChunk:
+    """A chunk of `weights` [16, 256] (bits): what stands in words, what may, and its bytes."""
+
+    def __init__(self, weights: np.ndarray):
+        self.words = [[] for _ in range(32)]  # of a lane: (order, values, nibble, columns kept)
+        self.left = []  # (lane, order, column, value, row), whatever the number of lines
+        full = [0, 0]
+        for lane in range(32):
+            for order in range(32):
+                row, first = self.place(lane, order)
+                group = weights[row, first : first + 4].tolist()
+                kept, left = split(group, full[lane % 2])
+                full[lane % 2] += bool(left)
+                self.left += [(lane, order, first + c, group[c], row) for c in left]
+                if kept:
+                    indices = kept
+                    if len(kept) == 1:
+                        indices = [kept[0], 3] if kept[0] < 3 else [2, 3]
+                    entries = [(lane, order, first + c, group[c], row) for c in kept]
+                    values = [group[i] for i in indices]
+                    self.words[lane].append((order, values, indices, entries))
+
+    @staticmethod
+    def place(lane: int, order: int) -> tuple[int, int]:
+        """Row and first column of a lane's group."""
+        step, tile, half, r = order // 16, order // 4 % 4, order // 2 % 2, order % 2
+        return lane // 4 + 8 * r, 4 * ((2 * tile + step) * 8 + 4 * half + lane % 4)
+
+    def entries(self, lines: int) -> list[tuple]:
+        late = [entry for words in self.words for word in words[lines:] for entry in word[3]]
+        return sorted(self.left + late)
+
+    def sizes(self, lines: int) -> tuple[int, int, int, int]:
+        """Steps, far ones, where lines stand, bytes."""
+        steps = -(-len(self.entries(lines)) // 8)
+        near = min(steps, 7)
+        lines_at = 640 + 128 * -(-(16 + 48 * near) // 128)
+        nbytes = lines_at + 128 * lines + 128 * -(-48 * (steps - near) // 128)
+        return steps, steps - near, lines_at, nbytes
+
+    def lines(self) -> int:
+        """The number that costs least; of equals the largest."""
+        most = max(len(words) for words in self.words)
+        costs = {}
+        for lines in range(most, max(0, most - 13) - 1, -1):
+            steps, far, _, nbytes = self.sizes(lines)
+            costs[lines] = nbytes + 256 * steps + 768 * far
+        return min(costs, key=costs.get)  # the first of equals
+
+    def bytes(self, begin: int) -> np.ndarray:
+        """`begin`: where the chunk stands in `data`."""
+        lines = self.lines()
+        steps, far, lines_at, nbytes = self.sizes(lines)
+        data = np.zeros(nbytes, np.uint8)
+        words, halves = data.view(np.uint32), data.view(np.uint16)
+        words[:128] = 0x44444444
+        for lane, late in enumerate(self.words):
+            for line, (order, values, indices, _) in enumerate(late[:lines]):
+                halves[(lines_at + 128 * line) // 2 + 2 * lane :][:2] = values
+                words[PRESENT // 4 + lane] |= 1 << order
+                self.put_nibble(words, lane, order, indices)
+        words[160] = lines_at | steps << 16
+        far_at = lines_at + 128 * lines
+        words[161] = (begin + far_at) // 16 if far else 0
+        for step, entries in enumerate(self.steps(lines)):
+            at = STEPS + 48 * step if step < 7 else far_at + 48 * (step - 7)
+            halves[at // 2 :][:24] = np.array(entries).T.ravel()
+        return data
+
+    @staticmethod
+    def put_nibble(words: np.ndarray, lane: int, order: int, indices: list[int]) -> None:
+        step, tile, half, r = order // 16, order // 4 % 4, order // 2 % 2, order % 2
+        at, shift = 4 * (lane // 4 * 4 + 2 * step + half) + tile, 16 * r + 4 * (lane % 4)
+        words[at] &= ~(15 << shift) & 0xFFFFFFFF
+        words[at] |= (indices[0] | indices[1] << 2) << shift
+
+    def steps(self, lines: int) -> list[list[tuple[int, int, int]]]:
+        """Entries (value, bit of the row, column) of steps, all places in use."""
+        entries = self.entries(lines)
+        queues = [[e for e in entries if e[2] % 8 == place] for place in range(8)]
+        turns = [e for turn in zip_longest(*queues) for e in turn if e is not None]
+        steps = [turns[i : i + 8] for i in range(0, len(turns), 8)]
+        found = [[(e[3], 1 << e[4], e[2]) for e in step] for step in steps]
+        for step in found:
+            step += [(0, 0, step[0][2])] * (8 - len(step))
+        return found
+
+
+def slow_encoding(dense: torch.Tensor) -> list[np.ndarray]:
+    """The bytes of all chunks."""
+    (M, K), bits = dense.shape, bits_of(dense)
+    padded = np.pad(bits, ((0, -M % 64), (0, -K % 256)))
+    chunks, begin = [], 0
+    for row in range(0, padded.shape[0], 16):
+        for column in range(0, padded.shape[1], 256):
+            chunk = SlowChunk(padded[row : row + 16, column : column + 256])
+            chunks.append(chunk.bytes(begin))
+            begin += chunks[-1].size
+    return chunks
