@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 import torch
-from emulated import DTYPES, activations, product, with_epilogue
+from emulated import DTYPES, activations, product
 
 from lab_utils import accuracy, encode, spmm
 from lab_utils.backends import emulator, hopper_wgmma
 from lab_utils.formats import Lane24Strips
-from lab_utils.patterns import PATTERNS, random_sparse
+from lab_utils.patterns import random_sparse
 
 WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130)
 
@@ -30,32 +30,6 @@ def test_every_sparsity(sparsity) -> None:
         A = Lane24Strips.encode(W)
         assert (A.largest_chunk > hopper_wgmma.MOST_COPIED) == (sparsity < 0.9)
         product(A, W, 32)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("relu", [False, True])
-def test_epilogues_come_before_rounding(relu, dtype) -> None:
-    for N, (M, K), split_k in itertools.product((24, 150), ((65, 49), (330, 450)), (1, 1.5)):
-        W = random_sparse(M, K, 0.9, dtype=dtype, seed=N)
-        with_epilogue(Lane24Strips.encode(W), W, N, relu, split_k)
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_masks_with_a_dense_tile(pattern) -> None:
-    W = random_sparse(300, 700, 0.9, pattern=pattern, mean=0.5)
-    W[64:128, 48:200] = 1.5
-    product(Lane24Strips.encode(W), W, 40, split_k=3)
-
-
-def test_rings_and_tiles_come_around() -> None:
-    """Refilled many times, with as few stages and tiles as there can be; segments of all kinds."""
-    for sparsity, N, stages, tiles in ((0.0, 64, 2, 2), (0.9, 24, 3, 5), (0.97, 48, 3, 4)):
-        W = random_sparse(300, 2900, sparsity, mean=0.5)
-        A = Lane24Strips.encode(W)
-        layout = hopper_wgmma.layout_of(A, N, 1, None)
-        assert (layout.stages, layout.tile_slots) == (stages, tiles)
-        for split_k in (1.5, 4):
-            product(A, W, N, split_k)
 
 
 def test_a_trace_counts_what_the_layout_promises() -> None:

@@ -1,4 +1,7 @@
-"""The wgmma kernel on the host: every compiled variant, its shares, its traces, its refusals."""
+"""The wgmma kernel on the host: every compiled variant, its shares, its traces, its refusals.
+
+What is of lane_24_strips alone stands in test_emulator_hopper_lanes.py.
+"""
 
 import ctypes
 import itertools
@@ -12,7 +15,7 @@ from torch import Tensor
 from lab_utils import encode, explain, spmm
 from lab_utils.backends import cuda, emulator, hopper_wgmma, row_blocks
 from lab_utils.backends.simt import Machine
-from lab_utils.formats import ZeroRow24Strips
+from lab_utils.formats import Lane24Strips, ZeroRow24Strips
 from lab_utils.patterns import PATTERNS, random_sparse
 
 WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130)
@@ -36,25 +39,34 @@ def test_every_sparsity(sparsity) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("relu", [False, True])
-def test_epilogues_come_before_rounding(relu, dtype) -> None:
+@pytest.mark.parametrize("format, sparsity", [(ZeroRow24Strips, 0.6), (Lane24Strips, 0.9)])
+def test_epilogues_come_before_rounding(format, sparsity, relu, dtype) -> None:
     """In row blocks of one thread block, and in those of several, whose sums are added up."""
     for N, (M, K), split_k in itertools.product((24, 150), ((65, 49), (330, 450)), (1, 1.5)):
-        W = random_sparse(M, K, 0.6, dtype=dtype, seed=N)
-        with_epilogue(ZeroRow24Strips.encode(W), W, N, relu, split_k)
+        W = random_sparse(M, K, sparsity, dtype=dtype, seed=N)
+        with_epilogue(format.encode(W), W, N, relu, split_k)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_masks_with_a_dense_tile(pattern) -> None:
-    W = random_sparse(300, 700, 0.7, pattern=pattern, mean=0.5)
+@pytest.mark.parametrize("format, sparsity", [(ZeroRow24Strips, 0.7), (Lane24Strips, 0.9)])
+def test_masks_with_a_dense_tile(format, sparsity, pattern) -> None:
+    W = random_sparse(300, 700, sparsity, pattern=pattern, mean=0.5)
     W[64:128, 48:200] = 1.5
-    product(ZeroRow24Strips.encode(W), W, 40, split_k=3)
+    product(format.encode(W), W, 40, split_k=3)
 
 
-def test_rings_and_tiles_come_around() -> None:
+@pytest.mark.parametrize(
+    "format, K, cases",
+    [
+        (ZeroRow24Strips, 2500, ((0.0, 64, 1, 2), (0.5, 24, 2, 6), (0.97, 48, 5, 4))),
+        (Lane24Strips, 2900, ((0.0, 64, 2, 2), (0.9, 24, 3, 5), (0.97, 48, 3, 4))),
+    ],
+)
+def test_rings_and_tiles_come_around(format, K, cases) -> None:
     """Refilled many times, with as few stages and tiles as there can be; segments of all kinds."""
-    for sparsity, N, stages, tiles in ((0.0, 64, 1, 2), (0.5, 24, 2, 6), (0.97, 48, 5, 4)):
-        W = random_sparse(300, 2500, sparsity, mean=0.5)
-        A = ZeroRow24Strips.encode(W)
+    for sparsity, N, stages, tiles in cases:
+        W = random_sparse(300, K, sparsity, mean=0.5)
+        A = format.encode(W)
         layout = hopper_wgmma.layout_of(A, N, 1, None)
         assert (layout.stages, layout.tile_slots) == (stages, tiles)
         for split_k in (1.5, 4):

@@ -88,7 +88,8 @@ struct DenseTile {
 cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);        // A: zero-row 2:4
 cudaError_t launch_wgmma_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane
 
-// Whether wgmma.sp selects as zero-row 2:4 needs it: see hopper_wgmma_select.cu.
+// Whether wgmma.sp selects as zero-row 2:4 needs it, and reads B' as both formats do: see
+// hopper_wgmma_select.cu.
 cudaError_t launch_wgmma_select(int32_t* wrong, cudaStream_t stream);
 
 }  // namespace lscd

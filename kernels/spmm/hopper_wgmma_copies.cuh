@@ -126,7 +126,7 @@ struct SparseRing {
     // How far into a stage a chunk lies, in 16 bytes: so that its lines of global memory stay lines, if the
     // stage has room for that.
     __device__ uint32_t into(Address stage, uint32_t start, uint32_t end) const {
-        if constexpr (FORMAT::IN_LINES) return 0;
+        if constexpr (FORMAT::WHOLE_LINES) return 0;
         return min((start - stage / 16) % (LINE / 16), uint32_t(p.stage_bytes) / 16 - (end - start));
     }
     // Where the next copy ends: before the far steps of its chunk.
@@ -144,7 +144,7 @@ struct SparseRing {
         int mine = min(lane, p.stages - 1);
         start = record[WarpStart::STARTS + mine], end = record[WarpStart::ENDS + mine];
         if (lane >= p.stages) end = start;
-        if constexpr (FORMAT::IN_LINES) return;
+        if constexpr (FORMAT::WHOLE_LINES) return;
         if (has_copy()) lines = into(stage_of(lane), start, end) << IN_LINE * lane;
         for (int other = 4; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
         lines = __shfl_sync(~0u, lines, 0);

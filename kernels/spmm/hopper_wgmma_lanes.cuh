@@ -17,7 +17,7 @@ struct LaneStrips {
     static constexpr int PRESENT = 512, HEADER = 640, FAR_AT = 644;  // places in a chunk
     static constexpr int ENTRIES = 656, STEP_BYTES = 48, NEAR_STEPS = 7;
     static constexpr int LINE_SHIFT = 7, LINE_BYTES = 1 << LINE_SHIFT;
-    static constexpr bool IN_LINES = true, FAR = true;
+    static constexpr bool WHOLE_LINES = true, FAR = true;
     // Of a chunk, the far steps left out: they are read from global memory.
     static constexpr int MOST_COPIED = HEADER + 3 * LINE_BYTES + 32 * LINE_BYTES;
     static_assert(ENTRIES + NEAR_STEPS * STEP_BYTES <= HEADER + 3 * LINE_BYTES);
@@ -39,10 +39,8 @@ struct LaneStrips {
         Address next;      // of the lane's words
     };
 
-    __device__ __forceinline__ static Header header(Address at, int lane, uint32_t (&metadata)[TILES]) {
+    __device__ __forceinline__ static Header header(Address at, int lane, const uint32_t (&)[TILES]) {
         Header h;
-        uint4 four = ld_shared_v4(at + lane * 16);
-        metadata[0] = four.x, metadata[1] = four.y, metadata[2] = four.z, metadata[3] = four.w;
         h.present = ld_shared(at + PRESENT + lane * 4);
         uint32_t stated = ld_shared(at + HEADER);
         h.steps = __shfl_sync(~0u, stated >> 16, 0);

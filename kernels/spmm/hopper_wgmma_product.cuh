@@ -67,6 +67,8 @@ struct WgmmaKernel {
     __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
                                           bool follows) {
         Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
+        uint4 metadata = ld_shared_v4(at + lane * 16);  // which all chunks begin with
+        x[0] = metadata.x, x[1] = metadata.y, x[2] = metadata.z, x[3] = metadata.w;
         auto h = FORMAT::header(at, lane, x);
         Entries entries;  // the first ones
         uint32_t left_before = 0;
@@ -255,7 +257,8 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
     dim3 parts = of_all_passes(p.rounds * Expand::PARTS), grid = of_all_passes(p.blocks);
     dim3 rows = of_all_passes(p.shared_rows * (BLOCK_N / 8));
-    auto error = launch_grid(expand_dense<FORMAT, BLOCK_N>, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
+    auto expand = expand_dense<FORMAT, BLOCK_N>;
+    auto error = launch_grid(expand, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
     if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
     if (error || !p.shared_rows) return error;
     return launch_grid(add_slots<T, BLOCK_N>, p, rows, PartialSums<BLOCK_N>::THREADS, 0, stream);

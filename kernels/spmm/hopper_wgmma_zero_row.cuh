@@ -8,9 +8,9 @@ namespace lscd {
 namespace {
 
 struct ZeroRowStrips {
-    static constexpr int ROUND_COLS = 192;                  // four tiles of 16 x 48, side by side
-    static constexpr int ENTRIES = 576, STEP_BYTES = 32;    // of a chunk before its entries; of eight entries
-    static constexpr bool IN_LINES = false, FAR = false;    // whether chunks begin with lines; have far steps
+    static constexpr int ROUND_COLS = 192;                   // four tiles of 16 x 48, side by side
+    static constexpr int ENTRIES = 576, STEP_BYTES = 32;     // of a chunk before its entries; of eight entries
+    static constexpr bool WHOLE_LINES = false, FAR = false;  // whether chunks are whole lines; have far steps
 
     // --- B' ---
 
@@ -37,10 +37,9 @@ struct ZeroRowStrips {
         uint32_t steps;  // of entries
     };
 
-    __device__ __forceinline__ static Header header(Address at, int lane, uint32_t (&metadata)[TILES]) {
+    __device__ __forceinline__ static Header header(Address at, int lane,
+                                                    const uint32_t (&metadata)[TILES]) {
         Header h;
-        uint4 four = ld_shared_v4(at + lane * 16);
-        metadata[0] = four.x, metadata[1] = four.y, metadata[2] = four.z, metadata[3] = four.w;
         uint2 starts = ld_shared_v2(at + starts_at(true) + lane / 4 * 8);
         h.steps = __shfl_sync(~0u, stated(starts), 0);
         begin_streams(h.bases, starts, at);

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab_utils.analysis.zero_row_24 import OFFSET_BYTES, TILE_ROWS, cut
-from lab_utils.analysis.zero_row_24_strips import strips as strips
+from lab_utils.analysis.zero_row_24_strips import strips
 
 COLS = 256  # of a chunk: 64 groups of four in a row
 LANES, ORDERS, GROUP, PLACES = 32, 32, 4, 8  # ORDERS: groups of a lane; PLACES: entries of a step

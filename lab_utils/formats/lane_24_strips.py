@@ -5,7 +5,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.lane_24_strips import rounds, strips
+from lab_utils.analysis.lane_24_strips import rounds
+from lab_utils.analysis.zero_row_24_strips import strips
 from lab_utils.formats import native
 from lab_utils.formats.checks import check_dense, offsets_from_counts
 from lab_utils.formats.chunks import START_BYTES, Chunks
