@@ -143,8 +143,9 @@ class SlowChunk:
         most = max(len(words) for words in self.words)
         costs = {}
         for lines in range(most, max(0, most - 13) - 1, -1):
-            steps, far, _, nbytes = self.sizes(lines)
-            costs[lines] = nbytes + 256 * steps + 768 * far
+            steps, far, lines_at, nbytes = self.sizes(lines)
+            narrow = lines_at + 128 * lines > 4096
+            costs[lines] = nbytes + 256 * steps + 768 * far + 2048 * narrow
         return min(costs, key=costs.get)  # the first of equals
 
     def bytes(self, begin: int) -> np.ndarray:

@@ -25,9 +25,10 @@ DTYPES = (torch.float16, torch.bfloat16)
 SPARSITIES = (0.2, 0.7, 0.9)  # other registers per tile; the first exceeds what they can hold
 # No size is a multiple of a tile; one N for every width of block.
 SHAPES = ((130, 200, 8), (256, 130, 9), (65, 136, 20), (129, 65, 50), (70, 328, 130))
-ACTIVATED = ((130, 48), (130, 450))  # rows that are one warp's; that warps and slices share
+ACTIVATED = ((130, 48), (130, 600))  # rows that are one warp's; that warps and slices share
 STRIPS = tuple((130, 450, N) for N in hopper_wgmma.NARROW_WIDTHS)  # which has its own widths
 SPLITS = (1, 2)
+ADDED = 3  # thread blocks for a row block of strips that has no owner: add_slots adds their sums
 OWN_BASELINES = ("gemv", "csr_simt")  # kernels of kernels/baselines; the others are libraries'
 
 
@@ -43,7 +44,7 @@ def products() -> Iterator[str]:
             yield from activated_products(format, (1, 8, 16), slice_cols=144)
         if format in hopper_wgmma.FORMATS:
             yield from wide_products(format)
-            yield from activated_products(format, (24, 130), split_k=2)
+            yield from activated_products(format, (24, 130), split_k=ADDED)
 
 
 def documented_products() -> Iterator[str]:

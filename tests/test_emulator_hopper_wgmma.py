@@ -1,4 +1,4 @@
-"""The wgmma kernel on the host: every compiled variant, its shares, its traces, its refusals.
+"""The wgmma kernel on the host: every compiled variant, its traces, its refusals.
 
 What is of lane_24_strips alone stands in test_emulator_hopper_lanes.py.
 """
@@ -13,7 +13,7 @@ from emulated import DTYPES, activations, machine_of, product, with_epilogue
 from torch import Tensor
 
 from lab_utils import encode, explain, spmm
-from lab_utils.backends import cuda, emulator, hopper_wgmma, row_blocks
+from lab_utils.backends import cuda, emulator, hopper_wgmma
 from lab_utils.backends.simt import Machine
 from lab_utils.formats import Lane24Strips, ZeroRow24Strips
 from lab_utils.patterns import PATTERNS, random_sparse
@@ -81,63 +81,6 @@ def test_stages_that_begin_anywhere_in_a_line() -> None:
     assert 4096 < A.largest_chunk <= layout.stage_bytes == 4176
     assert (layout.block_n, layout.stages) == (128, 2)
     product(A, W, 100, split_k=1.5)
-
-
-@pytest.mark.parametrize("blocks", [1, 3, 4, 7, 132])
-def test_shares_are_everything_once_and_equal(blocks) -> None:
-    W = random_sparse(1100, 900, 0.8)
-    W[:300] = random_sparse(300, 900, 0.3)  # five row blocks, of which one is three times as dense
-    A = ZeroRow24Strips.encode(W)
-    rows, rounds = row_blocks.row_blocks_of(A, 16), A.rounds
-    sizes = 16 * A.arrays["chunk_start"].long().diff() + row_blocks.SHARE_OF_CHUNK
-    none = int(row_blocks.SHARE_OF_NO_STRIP * sizes.double().mean())
-    missing = (0, 0, 0, -A.strips % 16)
-    padded = torch.nn.functional.pad(sizes.view(A.strips, rounds), missing, value=none)
-    costs = padded.view(rows, 16, rounds).sum(1)
-    costs[:, 0] += int(row_blocks.SHARE_OF_SEGMENT * costs.double().mean())
-    blocks = min(blocks, rows * rounds)
-    slots, shares = row_blocks.share_out(A, blocks, 16)
-    done, shared_by, slots_of = torch.zeros(rows, rounds), torch.zeros(blocks), {}
-    for block in range(blocks):
-        mine = shares.segments[shares.first_segment[block] : shares.first_segment[block + 1]]
-        for row, first, last, slot in mine.tolist():
-            assert first < last and (slot < 0) == (last - first == rounds)
-            done[row, first:last] += 1
-            shared_by[block] += costs[row, first:last].sum()
-            slots_of.setdefault(row, []).extend([slot] * (slot >= 0))
-    assert bool((done == 1).all())
-    assert float((shared_by - shared_by.mean()).abs().max()) <= int(costs.max()) + int(
-        costs.sum(1).max() * (blocks < rows)
-    )
-    summed = {row: list(range(first, last)) for row, first, last, _ in shares.shared.tolist()}
-    assert summed == {row: sorted(found) for row, found in slots_of.items() if found}
-    assert sorted(itertools.chain(*summed.values())) == list(range(slots))
-
-
-def test_a_row_block_with_few_strips_takes_nearly_as_long_as_others() -> None:
-    """Rounds of thread blocks with 12 warps, the last of which meet a row block of four strips."""
-    A = ZeroRow24Strips.encode(random_sparse(448, 4800, 0.8))
-    assert A.strips == 2 * 12 + 4
-    _, shares = row_blocks.share_out(A, 8, 12)
-    rounds = (shares.segments[:, 2] - shares.segments[:, 1]).tolist()
-    ends = shares.first_segment.tolist()
-    of_blocks = [sum(rounds[first:end]) for first, end in itertools.pairwise(ends)]
-    assert max(of_blocks) <= 1.4 * min(of_blocks)
-
-
-def test_whole_row_blocks_come_first() -> None:
-    """12 equal row blocks for 11 thread blocks: only one is shared."""
-    owner = row_blocks._whole_row_blocks([8] * 12, 11)
-    assert owner.tolist() == [*range(11), -1]
-    assert row_blocks._whole_row_blocks([30, 1, 1, 1], 3).tolist() == [-1, 0, 0, 0]
-
-
-def test_shares_are_found_once() -> None:
-    A = ZeroRow24Strips.encode(random_sparse(100, 100, 0.5))
-    again = ZeroRow24Strips.of_valid(A.shape, A.dtype, A.arrays, A.constants)
-    found = row_blocks.share_out(A, 2, 16)
-    assert row_blocks.share_out(again, 2, 16) is found
-    assert row_blocks.share_out(A.clone(), 2, 16) is not found
 
 
 @pytest.mark.parametrize("levels", [0, 1])
@@ -212,7 +155,7 @@ def test_the_plan_for_a_gpu_fills_it(h200) -> None:
     launch = hopper_wgmma.launch_of(A, 64, cuda._layout(A, 64, None))
     again = hopper_wgmma.launch_of(A, 64, cuda._layout(A, 64, plan.split_k))  # as lab anatomy
     assert launch.problem.blocks == again.problem.blocks == 132
-    assert launch.sums == (1, launch.problem.slots, 64, 256)
+    assert launch.sums == (1, launch.problem.slots, 64 * 256 + 16)  # flags of warps, too
     assert launch.more == {"tiles": (1, 16, 256, 32)}
     rings = 16 * launch.problem.stages * launch.problem.stage_bytes
     tiles = launch.problem.tile_slots * 256 * 128

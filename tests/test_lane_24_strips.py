@@ -130,7 +130,8 @@ def test_a_dense_chunk_is_the_largest_and_has_far_steps():
     dense = torch.ones(64, 512, dtype=torch.float16)
     A = assert_written(dense)
     most = 1024 + 32 * 128 + 12032  # header, lines, 249 far steps in whole 128 bytes
-    assert A.largest_chunk == most == 17152 and A.constants == (most,)
+    assert A.largest_chunk == most == 17152
+    assert A.largest_copy == 1024 + 32 * 128 and A.constants == (A.largest_copy,)
     assert A.nbytes == 8 * most + 4 * 9 + 4
     for chunk in range(8):
         assert lines_and_steps(A, chunk) == (32, 256)

@@ -28,7 +28,7 @@ def rounds_of(segments: list, first: int, end: int, strip_of, A: ZeroRow24Strips
 def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles) -> None:
     """Also of the last row block, of which A has some strips, and with more blocks than rounds."""
     A = ZeroRow24Strips.encode(random_sparse(850, 900, 0.8))
-    _, shares = row_blocks.share_out(A, blocks, warps)
+    shares = row_blocks.share_out(A, blocks, warps).shares
     records = warp_starts.starts_of(A, blocks, warps, stages, tiles)
     data, segments = A.arrays["chunk_start"].tolist(), shares.segments.tolist()
     assert records.shape == (blocks, warps, 32) and records.dtype == torch.int32

@@ -52,6 +52,17 @@ __device__ inline void st_global(T* to, T value) {
     *to = value;
 }
 
+// A flag of global memory: who sees it set sees all that its setter, and lanes of its warp that it met before,
+// had written. Blocks begin in the order of their numbers: one may wait for those before it.
+__device__ inline void st_release(uint32_t* flag, uint32_t value) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+__device__ inline void wait_for_flag(const uint32_t* flag) {
+    uint32_t set;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(set) : "l"(flag) : "memory");
+    while (!set);
+}
+
 // cp.async of 16 bytes, of which `valid` (0 to 16) are read and the others are zeros. L2 only.
 template <class T>
 __device__ inline void cp_async_16(Shared<T> to, int i, const void* from, int valid = 16) {

@@ -8,6 +8,7 @@ namespace {
 
 constexpr int CANDIDATES = 14;                  // numbers of lines
 constexpr int STEP_COST = 256, FAR_COST = 768;  // in bytes, beside those that a step has
+constexpr int WIDE_BYTES = 4096, NARROW_COST = 2048;  // of one with more before far steps
 
 __device__ inline uint32_t mask_of(uint2 group) {
     return nonzero_mask(group.x) | nonzero_mask(group.y) << 2;
@@ -39,7 +40,8 @@ class Contents {
 };
 
 __device__ inline int cost(const Sizes& sizes) {
-    return sizes.bytes() + STEP_COST * sizes.steps + FAR_COST * sizes.far();
+    int narrow = sizes.far_from() > WIDE_BYTES;
+    return sizes.bytes() + STEP_COST * sizes.steps + FAR_COST * sizes.far() + NARROW_COST * narrow;
 }
 
 // How many lines the chunk has: as many as the longest lane needs, or less where it is cheaper that

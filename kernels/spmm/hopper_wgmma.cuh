@@ -16,7 +16,8 @@ constexpr int MOST_WARPS = wgmma_warps(8);
 // A row block is what a thread block works on: 64 rows for each of its warpgroups, a strip a warp.
 constexpr int row_block(int block_n) { return wgmma_warps(block_n) * STRIP_ROWS; }
 
-// Rounds [first, last) of a row block. Its sums go to C, where `slot` is -1, or to partial[slot].
+// Rounds [first, last) of a row block. Its sums go to partial[slot]; or to C, where `slot` is -1; or, where
+// it is less, to C with those of SharedRows number -2 - slot.
 struct __align__(16) Segment {
     int32_t row_block, first, last, slot;
 };
@@ -36,7 +37,8 @@ struct __align__(128) WarpStart {
     static constexpr int ROW_BLOCK = END_SEGMENT + 1, ROUNDS = ROW_BLOCK + 1, SLOT = ROUNDS + 1;
 };
 
-// A row block that several thread blocks have parts of: partial[first] to partial[last - 1].
+// A row block that several thread blocks have parts of: partial[first] to partial[last - 1]. Either all of
+// them are there, for add_slots, or all but the owner's, who adds them to its own.
 struct __align__(16) SharedRows {
     int32_t row_block, first, last, unused;
 };
@@ -46,12 +48,12 @@ struct __align__(16) SharedRows {
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass
-    int32_t slots, shared_rows;
+    int32_t slots, shared_rows;      // the last: of add_slots; 0 where row blocks have owners
     int32_t stages, stage_bytes;     // of each warp's ring of chunks
     int32_t tile_slots;              // tiles of B' in shared memory
     const Segment* segments;
     const int32_t* first_segment;    // [blocks + 1]: of each thread block
-    const SharedRows* shared;        // [shared_rows]
+    const SharedRows* shared;
     void* tiles;                     // B' [passes][rounds][DenseTile]
     const WarpStart* starts;         // [blocks][warps]
     int32_t relu;                    // whether negative sums become 0

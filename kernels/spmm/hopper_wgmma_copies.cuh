@@ -129,9 +129,9 @@ struct SparseRing {
         if constexpr (FORMAT::WHOLE_LINES) return 0;
         return min((start - stage / 16) % (LINE / 16), uint32_t(p.stage_bytes) / 16 - (end - start));
     }
-    // Where the next copy ends: before the far steps of its chunk.
+    // Where the next copy ends: stages have room for all of a chunk but its far steps.
     __device__ uint32_t copy_end() const {
-        if constexpr (FORMAT::FAR) return min(end, start + FORMAT::MOST_COPIED / 16);
+        if constexpr (FORMAT::FAR) return min(end, start + uint32_t(p.stage_bytes) / 16);
         return end;
     }
     __device__ void make_barriers() const {

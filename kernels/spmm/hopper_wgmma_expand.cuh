@@ -8,7 +8,7 @@
 // small.
 #pragma once
 #include "hopper_eights.cuh"
-#include "hopper_wgmma.cuh"
+#include "hopper_wgmma_slots.cuh"
 
 namespace lscd {
 namespace {
@@ -88,10 +88,19 @@ struct ExpandDense {
         }
     }
 
+    // Of the product's warps, which none of them has set yet.
+    __device__ void clear_flags() const {
+        using Partial = PartialSums<BLOCK_N>;
+        if (p.shared_rows || threadIdx.x >= Partial::WARPS) return;
+        for (int slot = blockIdx.x; slot < p.slots; slot += gridDim.x)
+            st_global(Partial(p, pass, slot).flag(threadIdx.x), 0u);
+    }
+
     __device__ void run() const {
         int k0 = FORMAT::first_row(p, round);
         if (FORMAT::of_level(p, round)) ld_level(k0);
         else ld_rows(k0);
+        clear_flags();
         __syncthreads();
         store();
     }

@@ -18,9 +18,6 @@ struct LaneStrips {
     static constexpr int ENTRIES = 656, STEP_BYTES = 48, NEAR_STEPS = 7;
     static constexpr int LINE_SHIFT = 7, LINE_BYTES = 1 << LINE_SHIFT;
     static constexpr bool WHOLE_LINES = true, FAR = true;
-    // Of a chunk, the far steps left out: they are read from global memory.
-    static constexpr int MOST_COPIED = HEADER + 3 * LINE_BYTES + 32 * LINE_BYTES;
-    static_assert(ENTRIES + NEAR_STEPS * STEP_BYTES <= HEADER + 3 * LINE_BYTES);
 
     // --- B' ---
 

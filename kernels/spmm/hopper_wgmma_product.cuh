@@ -147,14 +147,36 @@ struct WgmmaKernel {
             for (int r = 0; r < 4; r++) sum[i][r] = 0;
     }
 
-    // A segment's sums, to partial[slot] or, of rows that no other thread block has, to C.
-    __device__ void store(int row_block, int slot) const {
-        if (slot < 0) return store_rounded(row_block);
+    // A segment's sums.
+    __device__ void store(int row_block, int slot) {
+        if (slot >= 0) return store_part(slot);
+        if (slot < -1) add_parts(-2 - slot);
+        store_rounded(row_block);
+    }
+    __device__ void store_part(int slot) const {
         PartialSums<BLOCK_N> to(p, blockIdx.y, slot);
-        int thread = strip * 32 + anew(lane);
+        int lane = anew(this->lane);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
-            st_global(to.at(i, thread), float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+            st_global(to.at(i, strip * 32 + lane), float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+        if (p.shared_rows) return;
+        __syncwarp();
+        if (lane == 0) st_release(to.flag(strip), 1u);
+    }
+    // What other thread blocks have of the row block, in the order of their slots. They are earlier ones, so
+    // that they run when this one waits for them.
+    __device__ void add_parts(int shared) {
+        uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
+#pragma unroll 1
+        for (int slot = rows.y; slot < int(rows.z); slot++) {
+            PartialSums<BLOCK_N> from(p, blockIdx.y, slot);
+            wait_for_flag(from.flag(strip));
+#pragma unroll
+            for (int i = 0; i < BLOCK_N / 8; i++) {
+                float4 part = ld_global(from.at(i, strip * 32 + anew(lane)));
+                sum[i][0] += part.x, sum[i][1] += part.y, sum[i][2] += part.z, sum[i][3] += part.w;
+            }
+        }
     }
     __device__ void store_rounded(int row_block) const {
         int lane = anew(this->lane), n = blockIdx.y * BLOCK_N + lane % 4 * 2;

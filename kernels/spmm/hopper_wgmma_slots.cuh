@@ -8,16 +8,20 @@ namespace lscd {
 namespace {
 
 // partial[pass][slot], as its threads have it: of eight columns, four sums of each. Both who writes and
-// who reads them do so by 16 bytes a thread, side by side.
+// who reads them do so by 16 bytes a thread, side by side. Behind them a flag for each warp: 1 once its
+// sums are there.
 template <int BLOCK_N>
 struct PartialSums {
     static constexpr int ROWS = row_block(BLOCK_N), THREADS = ROWS * 2, EIGHTS = BLOCK_N / 8;
+    static constexpr int WARPS = THREADS / 32, SUMS = EIGHTS * THREADS, FLAGS = WARPS / 4;  // of 16 bytes
     float4* first;
 
     __device__ PartialSums(const WgmmaProblem& p, int pass, int slot)
-        : first(reinterpret_cast<float4*>(p.partial) +
-                (int64_t(pass) * p.slots + slot) * EIGHTS * THREADS) {}
+        : first(reinterpret_cast<float4*>(p.partial) + (int64_t(pass) * p.slots + slot) * (SUMS + FLAGS)) {}
     __device__ float4* at(int eight, int thread) const { return first + eight * THREADS + thread; }
+    __device__ uint32_t* flag(int warp) const {
+        return reinterpret_cast<uint32_t*>(first + SUMS) + warp;
+    }
 };
 
 // Where a lane's four sums of eight columns go in C: rows m and m + 8, columns n and n + 1.

@@ -20,6 +20,7 @@ LANES, ORDERS, GROUP, PLACES = 32, 32, 4, 8  # ORDERS: groups of a lane; PLACES:
 METADATA_BYTES, PRESENT_BYTES, HEADER_BYTES, GEOMETRY_BYTES = 512, 128, 16, 4
 LINE_BYTES, STEP_BYTES, NEAR_STEPS, FEWER_LINES = 128, 48, 7, 13
 COST_OF_STEP, COST_OF_FAR = 256, 768  # in the encoder's choice, beside bytes
+WIDE_BYTES, COST_OF_NARROW = 4096, 2048  # of a chunk with more before its far steps
 SAMPLES = 128  # chunks: their mean bytes are within 1.5 % of encodings
 
 
@@ -37,9 +38,14 @@ class Choice:
 
     @property
     def nbytes(self) -> np.ndarray:
+        return self.copied + _whole_lines(STEP_BYTES * self.far)
+
+    @property
+    def copied(self) -> np.ndarray:
+        """Bytes before far steps."""
         near = np.minimum(self.steps, NEAR_STEPS)
         front = _whole_lines(HEADER_BYTES + STEP_BYTES * near) + LINE_BYTES * self.lines
-        return METADATA_BYTES + PRESENT_BYTES + front + _whole_lines(STEP_BYTES * self.far)
+        return METADATA_BYTES + PRESENT_BYTES + front
 
     @property
     def far(self) -> np.ndarray:
@@ -48,7 +54,8 @@ class Choice:
 
     @property
     def cost(self) -> np.ndarray:
-        return self.nbytes + COST_OF_STEP * self.steps + COST_OF_FAR * self.far
+        narrow = COST_OF_NARROW * (self.copied > WIDE_BYTES)
+        return self.nbytes + COST_OF_STEP * self.steps + COST_OF_FAR * self.far + narrow
 
 
 def choose(held: np.ndarray, left: np.ndarray) -> Choice:

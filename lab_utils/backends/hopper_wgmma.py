@@ -33,8 +33,6 @@ SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of a tile of B'
 MOST_TILES, ENOUGH_STAGES = 6, 2
 START_BYTES = 16  # chunks begin and end at multiples
-# Of a chunk into a ring: with as many lines and near steps as can be (`LaneStrips`, the same).
-MOST_COPIED = int(lane_24_strips.Choice(lane_24_strips.ORDERS, lane_24_strips.NEAR_STEPS).nbytes)
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
 # All codes of metadata, for zero_row_24_strips, and products narrower than a swizzle.
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
@@ -134,10 +132,10 @@ def _layout(A: Strips, N: int, widths: tuple[int, ...]) -> Layout:
     """Of one thread block, in as few passes as these widths allow."""
     passes = -(-N // widths[-1])
     block_n = next(width for width in widths if width * passes >= N)
-    layout = Layout(block_n, passes, 1, hopper.stage_bytes(most_copied(A)))
+    layout = Layout(block_n, passes, 1, hopper.stage_bytes(largest_copy(A)))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(2) // ENOUGH_STAGES // START_BYTES * START_BYTES
-    if layout.stages < ENOUGH_STAGES and tight >= most_copied(A):
+    if layout.stages < ENOUGH_STAGES and tight >= largest_copy(A):
         return replace(layout, stage_bytes=tight)
     return layout
 
@@ -149,8 +147,8 @@ def split_k_of(A: Strips, layout: Layout) -> float:
 
 def sums_of(A: Strips, layout: Layout) -> tuple[int, ...]:
     """As many fp32 as a launch has partial sums: of passes, slots, columns and rows."""
-    slots, _ = share_out(A, layout.blocks, layout.warps)
-    return layout.passes, slots, layout.block_n, layout.row_block
+    slots = share_out(A, layout.blocks, layout.warps).slots
+    return layout.passes, slots, layout.block_n * layout.row_block + layout.warps
 
 
 def tiles_of(A: Strips, layout: Layout) -> tuple[int, ...]:
@@ -161,13 +159,13 @@ def tiles_of(A: Strips, layout: Layout) -> tuple[int, ...]:
 def _far(A: Strips) -> str:
     """What `explain` says of chunks with more entries than rings hold."""
     few = lane_24_strips.NEAR_STEPS * lane_24_strips.PLACES
-    far = A.name == LANES and A.largest_chunk > MOST_COPIED
+    far = A.largest_chunk > largest_copy(A)
     return f", of which rings hold {few}; further ones are read from global memory" * far
 
 
-def most_copied(A: Strips) -> int:
-    """Bytes of the largest copy into a ring: of a chunk, without far steps of entries."""
-    return min(A.largest_chunk, MOST_COPIED) if A.name == LANES else A.largest_chunk
+def largest_copy(A: Strips) -> int:
+    """Bytes, into a ring: of a chunk, without far steps of entries."""
+    return A.largest_copy if isinstance(A, Lane24Strips) else A.largest_chunk
 
 
 def levels_of(A: Strips) -> int:
@@ -175,7 +173,9 @@ def levels_of(A: Strips) -> int:
     return A.levels if isinstance(A, ZeroRow24Strips) else 0
 
 
-def _problem_of(A: Strips, N: int, layout: Layout, arrays: dict[str, Tensor]) -> WgmmaProblem:
+def _problem_of(
+    A: Strips, N: int, layout: Layout, arrays: dict[str, Tensor], owners: bool
+) -> WgmmaProblem:
     return WgmmaProblem(
         **product(A, N, (arrays[name] for name in READ)),
         rounds=A.rounds,
@@ -184,7 +184,7 @@ def _problem_of(A: Strips, N: int, layout: Layout, arrays: dict[str, Tensor]) ->
         block_n=layout.block_n,
         blocks=layout.blocks,
         slots=sums_of(A, layout)[1],
-        shared_rows=arrays["shared"].shape[0],
+        shared_rows=0 if owners else arrays["shared"].shape[0],
         stages=layout.stages,
         stage_bytes=layout.stage_bytes,
         tile_slots=layout.tile_slots,
@@ -197,11 +197,11 @@ def _problem_of(A: Strips, N: int, layout: Layout, arrays: dict[str, Tensor]) ->
 
 def launch_of(A: Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
-    _, shares = share_out(A, layout.blocks, layout.warps)
+    plan = share_out(A, layout.blocks, layout.warps)
     starts = starts_of(A, layout.blocks, layout.warps, layout.stages, layout.tile_slots)
-    read = {name: A.arrays[name] for name in READ} | shares._asdict() | {"starts": starts}
+    read = {name: A.arrays[name] for name in READ} | plan.shares._asdict() | {"starts": starts}
     arrays = {name: place(array) for name, array in read.items()}
-    problem = _problem_of(A, N, layout, arrays)
+    problem = _problem_of(A, N, layout, arrays, plan.owners)
     tiles = {"tiles": tiles_of(A, layout)}
     return Launch((FORMATS[A.name],), problem, sums_of(A, layout), arrays, tiles)
 

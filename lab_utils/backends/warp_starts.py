@@ -36,7 +36,7 @@ def starts_of(A: Strips, blocks: int, warps: int, stages: int, tiles: int) -> Te
 
 
 def _starts_of(A: Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
-    _, shares = share_out(A, blocks, warps)
+    shares = share_out(A, blocks, warps).shares
     segments, first = shares.segments.long(), shares.first_segment.long()
     chunks, begins, ends = _chunks(A, segments, first, warps, stages + 1)
     every = torch.ones(1, len(segments), dtype=torch.bool, device=A.device)

@@ -56,14 +56,13 @@ class Chunks(SparseMatrix):
         self.require(ends == [0, end], f"{name} begins and ends with {ends}, not [0, {end}]")
         self.require(bool((offsets.diff() > 0).all()), f"{name} does not ascend")
 
-    def _check_chunk_start(self, chunks: int, largest: int) -> None:
-        """Check that it says where so many chunks stand, and that `largest` is their maximum."""
+    def _check_chunk_start(self, chunks: int) -> None:
+        """Check that it says where so many chunks stand."""
         found = self.arrays["chunk_start"].numel()
         self.require(
             found == chunks + 1, f"array 'chunk_start' has {found} elements, needs {chunks + 1}"
         )
         self._check_ascent("chunk_start", self._units_of_data())
-        self._check_largest(largest)
 
     def _units_of_data(self) -> int:
         """Length of `data` in the unit of chunk_start."""

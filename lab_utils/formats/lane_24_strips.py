@@ -5,11 +5,20 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.lane_24_strips import rounds
+from lab_utils.analysis.lane_24_strips import (
+    LINE_BYTES,
+    METADATA_BYTES,
+    NEAR_STEPS,
+    PRESENT_BYTES,
+    STEP_BYTES,
+    rounds,
+)
 from lab_utils.analysis.zero_row_24_strips import strips
 from lab_utils.formats import native
 from lab_utils.formats.checks import check_dense, offsets_from_counts
 from lab_utils.formats.chunks import START_BYTES, Chunks
+
+HEADER = METADATA_BYTES + PRESENT_BYTES  # where it stands in a chunk
 
 
 class Lane24Strips(Chunks):
@@ -39,7 +48,7 @@ class Lane24Strips(Chunks):
 
         data         uint8 [16 * U]               chunks of strip after strip, round after round
         chunk_start  int32 [strips * rounds + 1]  of each chunk, in 16 bytes
-        geometry     int32 [1]                    the `constants`: largest_chunk
+        geometry     int32 [1]                    the `constants`: largest_copy
 
     Bits and offsets are drawn in kernels/cpu/encode/lane_24_strips.h. Strips are whole 64 rows:
     those below A have no weights. Infinite and NaN weights are multiplied only where they stand.
@@ -71,10 +80,19 @@ class Lane24Strips(Chunks):
         chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
         data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
         native.call("lscd_lane_24_strips_pack", dense, M, K, chunk_start, data)
-        largest = START_BYTES * int(sizes.max())
+        largest = _largest_copy(data, chunk_start)
         geometry = torch.tensor([largest], dtype=torch.int32, device=dense.device)
         arrays = {"data": data, "chunk_start": chunk_start, "geometry": geometry}
         return cls.of_valid((M, K), dense.dtype, arrays, (largest,))
+
+    @property
+    def largest_copy(self) -> int:
+        """Bytes of the largest chunk, but for its far steps: what kernels copy of it."""
+        return self.constants[0]
+
+    @property
+    def largest_chunk(self) -> int:
+        return START_BYTES * int(self.arrays["chunk_start"].diff().max())
 
     @property
     def strips(self) -> int:
@@ -95,6 +113,18 @@ class Lane24Strips(Chunks):
 
     def _check(self) -> None:
         geometry = self._read_constants()
-        self._check_chunk_start(self.strips * self.rounds, *geometry)
+        self._check_chunk_start(self.strips * self.rounds)
         self._check_chunks(self.arrays["data"], self.arrays["chunk_start"], *self.shape)
         self._check_once(geometry)
+        found = _largest_copy(self.arrays["data"], self.arrays["chunk_start"])
+        self.require(
+            found == geometry[0], f"its largest copy is {geometry[0]} bytes, and has {found}"
+        )
+
+
+def _largest_copy(data: Tensor, chunk_start: Tensor) -> int:
+    """Of sound chunks: bytes before far steps, of which headers say how many there are."""
+    begins = chunk_start[:-1].long() * (START_BYTES // 4) + HEADER // 4
+    far = ((data.view(torch.int32)[begins] >> 16) - NEAR_STEPS).clamp(min=0)
+    far_bytes = -(-STEP_BYTES * far // LINE_BYTES) * LINE_BYTES
+    return int((START_BYTES * chunk_start.diff() - far_bytes).max())

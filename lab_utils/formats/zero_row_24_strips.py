@@ -110,7 +110,8 @@ class ZeroRow24Strips(ZeroRowChunks):
     def _check(self) -> None:
         levels, largest, nonfinite = geometry = self._read_constants()
         self._check_flags(levels=levels, nonfinite=nonfinite)
-        self._check_chunk_start(strips(self.shape[0]) * rounds(self.shape[1], levels), largest)
+        self._check_chunk_start(strips(self.shape[0]) * rounds(self.shape[1], levels))
+        self._check_largest(largest)
         self._check_weights(geometry)
 
 

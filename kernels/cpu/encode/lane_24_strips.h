@@ -21,8 +21,9 @@
 //                     (3, then 0); where it has four, nth % 4 and the one after it
 //
 // L lines need not hold all words: those of a lane that come later become entries, too. An entry
-// costs more than a weight of a word, a line costs 128 bytes even for one lane that wants it; of
-// the number of the longest lane's words and the 13 below it, L is the one of least cost.
+// costs more than a weight of a word, a line costs 128 bytes even for one lane that wants it, and so
+// do chunks that fill more than 4096 bytes before their far steps, whose rings leave no room for wide
+// blocks; of the number of the longest lane's words and the 13 below it, L is the one of least cost.
 //
 //   step              eight entries. An entry's place is its column modulo 8; places take turns
 //                     while they last, so that the columns of a step meet few banks of B twice.
@@ -53,6 +54,9 @@ constexpr i64 PRESENT = 512, LINES_AT = 640, FAR_AT = 644, ZEROS = 648, NEAR = 6
 constexpr i64 STEP_BYTES = 48, NEAR_STEPS = 7, FEWER_LINES = 13;
 // What the kernel does for a step, and for a far one beside that, in bytes loaded in the same time.
 constexpr i64 COST_OF_STEP = 256, COST_OF_FAR = 768;
+// Where no chunk has more bytes than these before its far steps, the kernel multiplies 128 columns at
+// once. What that is worth for one chunk.
+constexpr i64 WIDE_BYTES = 4096, COST_OF_NARROW = 2048;
 constexpr u32 ABSENT = 0 | 1 << 2;  // nibble of a group without a word
 
 constexpr i64 whole_lines(i64 bytes) { return (bytes + LINE - 1) / LINE * LINE; }
@@ -108,7 +112,10 @@ struct Layout {
     i64 lines_at() const { return LINES_AT + whole_lines(NEAR - LINES_AT + STEP_BYTES * near()); }
     i64 lines_end() const { return lines_at() + LINE * lines; }
     i64 bytes() const { return lines_end() + whole_lines(STEP_BYTES * far()); }
-    i64 cost() const { return bytes() + COST_OF_STEP * steps + COST_OF_FAR * far(); }
+    i64 cost() const {
+        i64 narrow = lines_end() > WIDE_BYTES;
+        return bytes() + COST_OF_STEP * steps + COST_OF_FAR * far() + COST_OF_NARROW * narrow;
+    }
 
     i64 word_at(i64 lane, i64 nth) const { return lines_at() + LINE * nth + 4 * lane; }
     i64 step_at(i64 step) const {

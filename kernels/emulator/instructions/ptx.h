@@ -2,6 +2,7 @@
 #pragma once
 #include "bits.h"
 #include "cp_async.h"
+#include "flags.h"
 #include "ldmatrix.h"
 #include "mbarrier.h"
 #include "mma.h"

@@ -6,6 +6,7 @@
 //   memory.h                   what instructions are made of: checked accesses, meetings
 //   request.h, count.h         what a warp's accesses cost, summed by source line
 //   order.h, shadow.h          what happens before what; who touched a byte, and what is under way
+//   between.h                  what blocks of a grid see of each other
 //   exports.h                  what Python calls
 //
 // Instructions are in ../instructions, one set a file: how their copies and products go on and end is
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "between.h"
 #include "block.h"
 
 namespace lscd::simt {
@@ -39,20 +41,22 @@ struct Machine {
     std::vector<Line> lines = {};           // of each worker: the same line may come more than once
     std::vector<Request> requests = {};     // of the watched block, in the order of each warp
     std::string fault = {};                 // of the last launch
+    std::unique_ptr<Between> between = {};  // blocks of the last launch
 
     // Runs all blocks. After a fault only blocks before that one still run: the first is reported.
     bool run(const Launch& launch) {
         int blocks = int(launch.grid.count());
         std::atomic<int> faulty{blocks};
         std::mutex merging;
+        between = std::make_unique<Between>(blocks);
 #pragma omp parallel num_threads(threads)
         {
             Block block(launch);
 #pragma omp for schedule(dynamic)
             for (int i = 0; i < blocks; i++) {
-                if (i > faulty) continue;
-                block.run(i, launch.number == 0 && i == watched);
-                if (block.fault.empty()) continue;
+                if (i <= faulty) block.run(i, launch.number == 0 && i == watched);
+                between->end(i);
+                if (i > faulty || block.fault.empty()) continue;
                 std::lock_guard<std::mutex> guard(merging);
                 if (i < faulty) faulty = i, fault = block.fault;
             }

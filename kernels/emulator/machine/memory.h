@@ -98,6 +98,19 @@ inline int64_t change_shared(const void* to, int bytes, Site site) {
 
 // --- global memory ---
 
+// What another block stores in the same grid must be behind a flag.
+inline void note_global(const char* what, const void* address, int bytes, bool write, Site site) {
+    Block& block = *Block::current;
+    uint64_t at = uint64_t(address);
+    Touch by;
+    by.add(Block::lane->now(), site);
+    if (write) block.states.of<Unreleased>().all.push_back({at, by});
+    std::string wrong = write ? machine.between->store(block.counter.block, at)
+                              : machine.between->load(block.counter.block, at,
+                                                      Block::lane->states.of<Acquired>());
+    if (!wrong.empty()) block.fail(site, sized(what, bytes) + ": " + wrong);
+}
+
 // `movable`: past griddepcontrol.wait, as far as the compiler is concerned.
 inline void check_global(const char* what, const void* address, int bytes, int align, bool write,
                          Site site, bool movable = false) {

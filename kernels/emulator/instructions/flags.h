@@ -1,0 +1,34 @@
+// Flags of global memory, between blocks of a grid (machine/between.h).
+#pragma once
+#include <thread>
+
+#include "global.h"
+
+namespace lscd {
+
+inline void st_release(uint32_t* flag, uint32_t value, simt::Site site = simt::here()) {
+    simt::check_global("release", flag, sizeof *flag, sizeof *flag, true, site);
+    simt::note({simt::Op::global_store, site, {}, {int64_t(flag), sizeof *flag}});
+    simt::Block& block = *simt::Block::current;
+    if (*flag) block.fail(site, "sets a flag that is not 0: it has been set, or nobody has cleared it");
+    *flag = value;
+    auto& stores = block.states.of<simt::Unreleased>();
+    simt::machine.between->release(block.counter.block, uint64_t(flag), simt::Block::lane->now(), stores);
+}
+
+// Whoever sets it runs on another core, or has ended.
+inline void wait_for_flag(const uint32_t* flag, simt::Site site = simt::here()) {
+    simt::check_global("acquire", flag, sizeof *flag, sizeof *flag, false, site);
+    simt::note({simt::Op::global_load, site, {}, {int64_t(flag), sizeof *flag}});
+    simt::Block& block = *simt::Block::current;
+    simt::Between& between = *simt::machine.between;
+    while (!between.is_set(uint64_t(flag))) {
+        bool others_run = between.others_run(block.counter.block);  // asked before the flag is looked at again
+        if (!between.is_set(uint64_t(flag)) && !others_run)
+            block.fail(site, "waits for a flag that no block before it sets: deadlock");
+        std::this_thread::yield();
+    }
+    simt::Block::lane->states.of<simt::Acquired>().flags.insert(uint64_t(flag));
+}
+
+}  // namespace lscd

@@ -1,0 +1,85 @@
+// What blocks of one grid have to do with each other. What one stores in global memory, another may read
+// behind a flag: the first sets it behind its stores, the other waits for it. Blocks begin in the order
+// of their numbers, so that one may wait for those before it.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "order.h"
+#include "state.h"
+
+namespace lscd::simt {
+
+struct Stored {
+    uint64_t address;
+    Touch by;
+};
+struct Unreleased : State {  // of a block: what it has stored, and no flag tells of yet
+    std::vector<Stored> all;
+};
+struct Acquired : State {  // of a lane: flags that it has seen set
+    std::set<uint64_t> flags;
+};
+
+// Accesses are known by where they begin.
+class Between {
+    struct Word {
+        int writer = -1, reader = -1;  // blocks
+        uint64_t flag = 0;             // that tells of what the writer stored
+    };
+    std::mutex busy;
+    std::unordered_map<uint64_t, Word> words;
+    std::unordered_map<uint64_t, int> set;  // flags, and who has set them
+    std::unique_ptr<std::atomic<bool>[]> ended;
+
+    static std::string of(const char* did, int block) {
+        return std::string(did) + " by block " + std::to_string(block) + " of the grid, ";
+    }
+
+  public:
+    explicit Between(int blocks) : ended(new std::atomic<bool>[size_t(blocks)]()) {}
+
+    void end(int block) { ended[size_t(block)] = true; }
+
+    // What is wrong with a block's access, or nothing.
+    std::string store(int block, uint64_t address) {
+        std::lock_guard<std::mutex> guard(busy);
+        Word& word = words[address];
+        if (word.reader >= 0 && word.reader != block)
+            return of("read", word.reader) + "no wait between";
+        word.writer = block, word.flag = 0;
+        return {};
+    }
+    std::string load(int block, uint64_t address, const Acquired& seen) {
+        std::lock_guard<std::mutex> guard(busy);
+        Word& word = words[address];
+        word.reader = block;
+        if (word.writer < 0 || word.writer == block || seen.flags.count(word.flag)) return {};
+        return of("stored", word.writer) + (word.flag ? "no wait between" : "no barrier between");
+    }
+
+    // A flag is set: it tells of what happened before.
+    void release(int block, uint64_t flag, const Moment& now, Unreleased& stores) {
+        std::lock_guard<std::mutex> guard(busy);
+        std::vector<Stored> later;
+        for (const Stored& one : stores.all)
+            if (one.by.races_with(now)) later.push_back(one);
+            else words[one.address].flag = flag;
+        stores.all = later, set[flag] = block;
+    }
+    bool is_set(uint64_t flag) {
+        std::lock_guard<std::mutex> guard(busy);
+        return set.count(flag);
+    }
+    // Whether blocks before this one may still set a flag.
+    bool others_run(int block) const {
+        for (int i = 0; i < block; i++)
+            if (!ended[size_t(i)]) return true;
+        return false;
+    }
+};
+
+}  // namespace lscd::simt
