@@ -4,7 +4,8 @@ A kernel that decodes A while it multiplies does so again for every so many colu
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
 what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers to them)::
 
-    kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5) · dense bytes)
+    kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5) · dense bytes + far)
+    far            f · (encoded bytes beyond g · dense bytes): entries that rings do not hold
     decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
@@ -30,7 +31,7 @@ FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does no
 
 class Cost(NamedTuple):
     """Of a pass over A: a, b and c above, in the time of reading so many bytes; its start, which
-    all passes have together if they stand side by side. And e, and d, of decoding first.
+    all passes have together if they stand side by side. And e; d, of decoding first; f and g.
     """
 
     encoded: float
@@ -39,7 +40,9 @@ class Cost(NamedTuple):
     start_us: float
     side_by_side: bool = False
     entries: float = 0.0
-    decoding: float = 1.4
+    decoding: float = 1.42
+    far: float = 0.0
+    near: float = 1.0
 
 
 COSTS = {
@@ -47,7 +50,9 @@ COSTS = {
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
     "zero_row_24": Cost(0.98, 0.00, 0.83, 10.3),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
-    "lane_24_strips": Cost(0.35, 0.11, 0.04, 8.8, side_by_side=True, entries=0.72, decoding=1.06),
+    "lane_24_strips": Cost(
+        0.78, 0.04, 0.10, 8.2, side_by_side=True, entries=0.34, decoding=0.95, far=13.0, near=0.56
+    ),
 }
 
 
@@ -86,8 +91,9 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     cost, n = COSTS[product.format], product.block_n / 64
     encoded = (cost.encoded + cost.entries * n) * product.encoded_bytes
     dense = (cost.dense + cost.columns * n**1.5) * product.dense_bytes
+    far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
     starts = 1 if cost.side_by_side else product.passes
-    return starts * cost.start_us + product.passes * _read_us(encoded + dense, gpu)
+    return starts * cost.start_us + product.passes * _read_us(encoded + dense + far, gpu)
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:
