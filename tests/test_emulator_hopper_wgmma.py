@@ -117,6 +117,24 @@ def test_explain_names_the_blocks_and_the_format_for_few_columns() -> None:
     assert few == "24 of C at once; for 16 columns and fewer, zero_row_24 is the format"
 
 
+@pytest.mark.parametrize(
+    "split_k, told",
+    [
+        (1, "of each row block in one thread block"),
+        (2, "7 partial ones; the thread block that has its first rounds adds those of a row block"),
+        (3, "12 partial ones; a kernel of its own adds those of a row block"),
+    ],
+)
+def test_explain_says_who_adds_partial_sums(split_k, told) -> None:
+    A = ZeroRow24Strips.encode(random_sparse(1024, 576, 0.9))
+    with emulator.recording(split_k=split_k) as traces:
+        plan = explain(A, activations(576, 64), backend="emulator")
+        spmm(A, activations(576, 64), backend="emulator")
+    assert plan.choices["sums"] == told
+    assert any(name.startswith("add_slots") for name in traces[0].kernels) == (split_k == 3)
+
+
+
 @pytest.mark.parametrize("value", [torch.inf, torch.nan])
 def test_weights_that_are_not_finite_are_refused(value) -> None:
     W = random_sparse(64, 96, 0.5)

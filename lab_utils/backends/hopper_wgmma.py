@@ -146,7 +146,7 @@ def split_k_of(A: Strips, layout: Layout) -> float:
 
 
 def sums_of(A: Strips, layout: Layout) -> tuple[int, ...]:
-    """As many fp32 as a launch has partial sums: of passes, slots, columns and rows."""
+    """Passes, slots, and numbers of 4 bytes in each: partial sums, and a flag for each warp."""
     slots = share_out(A, layout.blocks, layout.warps).slots
     return layout.passes, slots, layout.block_n * layout.row_block + layout.warps
 
@@ -154,6 +154,15 @@ def sums_of(A: Strips, layout: Layout) -> tuple[int, ...]:
 def tiles_of(A: Strips, layout: Layout) -> tuple[int, ...]:
     """Shape of B', in words of two elements."""
     return layout.passes, A.rounds, DENSE_ROWS, layout.tile_columns // 2
+
+
+def _sums(A: Strips, layout: Layout) -> str:
+    """What `explain` says of row blocks that several thread blocks have."""
+    plan = share_out(A, layout.blocks, layout.warps)
+    if not plan.slots:
+        return "of each row block in one thread block"
+    who = "the thread block that has its first rounds" if plan.owners else "a kernel of its own"
+    return f"{plan.slots} partial ones; {who} adds those of a row block"
 
 
 def _far(A: Strips) -> str:
@@ -228,6 +237,7 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
         "columns": columns,
         "shares": f"{rows} row blocks of {layout.row_block}, {A.rounds} rounds each: "
         f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal costs",
+        "sums": _sums(A, layout),
         "ring": f"{layout.stages} chunks under way in each warp",
         "values": f"groups {groups} have two slots; what is left over: {levels}{_far(A)}",
     }
