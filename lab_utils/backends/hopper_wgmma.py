@@ -161,8 +161,9 @@ def _sums(A: Strips, layout: Layout) -> str:
     plan = share_out(A, layout.blocks, layout.warps)
     if not plan.slots:
         return "of each row block in one thread block"
-    who = "the thread block that has its first rounds" if plan.owners else "a kernel of its own"
-    return f"{plan.slots} partial ones; {who} adds those of a row block"
+    owner = "the owner of a row block, who has its first rounds,"
+    who = owner if plan.owners else "a kernel of its own"
+    return f"partial ones in {plan.slots} slots; {who} adds them"
 
 
 def _far(A: Strips) -> str:
