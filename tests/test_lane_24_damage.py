@@ -27,6 +27,16 @@ SIZE = "chunk 0 has a size that its header does not state"
 ENTRY = "chunk 0 has an entry that is out of place"
 ORDER = "chunk 0 has a group whose two values are not in ascending order"
 GARBAGE = "chunk 0 has a non-zero that is no value"
+
+
+def test_data_may_begin_anywhere_in_memory():
+    A = eleven_steps()
+    for offset in (1, 2):
+        moved = torch.zeros(A.arrays["data"].numel() + offset, dtype=torch.uint8)[offset:]
+        arrays = {**A.arrays, "data": moved.copy_(A.arrays["data"])}
+        assert Lane24Strips(A.shape, A.dtype, arrays).constants == A.constants
+
+
 LINES = 1024  # where they begin after seven near steps
 FAR = LINES + 27 * 128
 

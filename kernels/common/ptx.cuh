@@ -53,7 +53,8 @@ __device__ inline void st_global(T* to, T value) {
 }
 
 // A flag of global memory: who sees it set sees all that its setter, and lanes of its warp that it met before,
-// had written. Blocks begin in the order of their numbers: one may wait for those before it.
+// had written. A block may wait for those before it, which have begun: GPUs begin blocks in the order of their
+// numbers, though nothing promises it.
 __device__ inline void st_release(uint32_t* flag, uint32_t value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int CANDIDATES = 14;                  // numbers of lines
 constexpr int STEP_COST = 256, FAR_COST = 768;  // in bytes, beside those that a step has
-constexpr int WIDE_BYTES = 4096, NARROW_COST = 2048;  // of one with more before far steps
+constexpr int WIDE_BYTES = 4096, NARROW_COST = 2048;  // of a chunk that has more before far steps
 
 __device__ inline uint32_t mask_of(uint2 group) {
     return nonzero_mask(group.x) | nonzero_mask(group.y) << 2;

@@ -43,7 +43,7 @@ struct __align__(16) SharedRows {
     int32_t row_block, first, last, unused;
 };
 
-// A: data, chunk_start (in 16 bytes); partial [passes][slots][BLOCK_N * row_block] (PartialSums), where
+// A: data, chunk_start (in 16 bytes); partial [passes][slots] (PartialSums), where
 // a pass is BLOCK_N columns of C.
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4

@@ -5,7 +5,7 @@
 //   of streams a lane  k    k+1  k+2  k+3    k+4  k+5  k+6  k+7    k+8 ...
 //
 // All wait for it, and its blocks stand where the grid before leaves room, up to six on one SM: so they are
-// small.
+// small. They also clear the flags of the product's partial sums.
 #pragma once
 #include "hopper_eights.cuh"
 #include "hopper_wgmma_slots.cuh"
@@ -88,7 +88,7 @@ struct ExpandDense {
         }
     }
 
-    // Of the product's warps, which none of them has set yet.
+    // Before warps of the product set them.
     __device__ void clear_flags() const {
         using Partial = PartialSums<BLOCK_N>;
         if (p.shared_rows || threadIdx.x >= Partial::WARPS) return;

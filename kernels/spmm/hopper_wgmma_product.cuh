@@ -2,12 +2,13 @@
 //
 //   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh)
 //   hopper_wgmma   the product: a thread block has 256 or 192 rows, and BLOCK_N columns of C, at a time
-//   add_slots      row blocks that several thread blocks have parts of (hopper_wgmma_slots.cuh)
+//   add_slots      row blocks that several thread blocks have parts of, if no owner adds these up
+//                  (hopper_wgmma_slots.cuh, backends/row_blocks.py)
 //
 //   a row block           a round, 192 or 256 columns, and its tile of B' -->
 //   warpgroup 0  warp 0   [ chunk ][ chunk ]...   strip of 16 rows: its chunks lie behind each other
 //                warp 1   [ chunk ][ chunk ]...
-//                ...      shares of equal costs: whole row blocks, then rounds of those that are left
+//                ...      shares of equal costs: a stretch of rounds, of one row block or several
 //
 //   global   data, a strip a warp                          B', a tile a round
 //              | ld_sparse (bulk copies)                     | ld_dense (bulk copies)

@@ -1,8 +1,9 @@
 """Scratch memory of a sparse product on an H200: the most that its kernel needs, by shape alone.
 
-Several workers have parts of the same rows of C. What each has is a partial sum, in fp32, and a
-second kernel adds them up. A launch looks at the mask as well (`lab_utils.backends`): these are
-bounds for any mask, held by tests to the launches and to measured rows.
+Several workers have parts of the same rows of C. What each has is a partial sum, in fp32; a second
+kernel, or one of the workers, adds them up. A launch looks at the mask as well
+(`lab_utils.backends`): these are bounds for any mask, held by tests to the launches and to measured
+rows.
 """
 
 from lab_utils.analysis import lane_24_strips, zero_row_24_strips

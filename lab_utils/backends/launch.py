@@ -46,7 +46,7 @@ class Launch:
 
     call: tuple[str | int, ...]
     problem: Problem
-    sums: tuple[int, ...]  # fp32, partial sums
+    sums: tuple[int, ...]  # words of 4 bytes: partial sums, of some kernels flags as well
     arrays: dict[str, Tensor] = field(default_factory=dict)
     more: dict[str, tuple[int, ...]] = field(default_factory=dict)  # other words of 4 bytes
 

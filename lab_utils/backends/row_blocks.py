@@ -61,7 +61,7 @@ class Shares(NamedTuple):
     shared: Tensor
 
 
-class Plan(NamedTuple):
+class SharePlan(NamedTuple):
     """Shares; how many slots they need; whether row blocks with several segments have owners."""
 
     shares: Shares
@@ -69,13 +69,13 @@ class Plan(NamedTuple):
     owners: bool
 
 
-def share_out(A: Strips, blocks: int, warps: int) -> Plan:
+def share_out(A: Strips, blocks: int, warps: int) -> SharePlan:
     """The chunks of A in equal costs for `blocks` of `warps` each."""
 
-    def find() -> Plan:
+    def find() -> SharePlan:
         shares, owners = _share_out(A, blocks, warps)
         slots = int(shares.shared[-1, 2]) if shares.shared.numel() else 0
-        return Plan(Shares(*(array.int().to(A.device) for array in shares)), slots, owners)
+        return SharePlan(Shares(*(array.int().to(A.device) for array in shares)), slots, owners)
 
     return remembered(A, (blocks, warps), find)
 
@@ -83,25 +83,24 @@ def share_out(A: Strips, blocks: int, warps: int) -> Plan:
 def _share_out(A: Strips, blocks: int, warps: int) -> tuple[Shares, bool]:
     """Shares, as int64 on the host; whether there are owners."""
     costs = _costs(A, warps)  # [row blocks, rounds]
-    block = _whole_row_blocks(costs.sum(1).tolist(), blocks)
-    left = (block < 0).nonzero()[:, 0]
-    if len(left) * BLOCKS_OF_OWNED >= blocks:
+    alone = _whole_row_blocks(costs.sum(1).tolist(), blocks)
+    if int((alone < 0).sum()) * BLOCKS_OF_OWNED >= blocks:
         return _owned(costs, blocks), True
-    return _added(costs, blocks, block), False
+    return _added(costs, blocks, alone), False
 
 
-def _added(costs: Tensor, blocks: int, owner: Tensor) -> Shares:
-    """Shares of whole row blocks, by their thread blocks or -1; add_slots adds others' parts."""
-    own, left = (owner >= 0).nonzero()[:, 0], (owner < 0).nonzero()[:, 0]
+def _added(costs: Tensor, blocks: int, alone: Tensor) -> Shares:
+    """Shares of whole row blocks, `alone` to a thread block or -1; add_slots adds others' parts."""
+    own, left = (alone >= 0).nonzero()[:, 0], (alone < 0).nonzero()[:, 0]
     rounds = costs.shape[1]
     free = torch.full((blocks,), costs.sum() / blocks, dtype=torch.float64)
-    free.index_add_(0, owner[own], -costs[own].sum(1).double())
+    free.index_add_(0, alone[own], -costs[own].sum(1).double())
     block, parts = _split(costs[left], free)
     parts[:, 0] = left[parts[:, 0]]
     slot, shared = _slots(parts, rounds)
     parts = torch.cat([parts, slot[:, None]], 1)
     whole = torch.stack([own, 0 * own, 0 * own + rounds, 0 * own - 1], 1)
-    whose = torch.cat([block, owner[own]])  # its parts first: then their sums are soon added up
+    whose = torch.cat([block, alone[own]])  # its parts first: then their sums are soon added up
     return _in_order(whose, torch.cat([parts, whole]), shared, blocks)
 
 
@@ -151,14 +150,14 @@ def _costs(A: Strips, warps: int) -> Tensor:
 def _whole_row_blocks(costs: list[int], blocks: int) -> Tensor:
     """The thread block that has each row block alone, or -1: filled up to equal parts, in order."""
     part = sum(costs) / blocks
-    owner, block, free = [], 0, part
+    alone, block, free = [], 0, part
     for cost in costs:
         if free < cost <= part:
             block, free = block + 1, part
         fits = cost <= free and block < blocks
-        owner.append(block if fits else -1)
+        alone.append(block if fits else -1)
         free -= cost * fits
-    return torch.tensor(owner, dtype=torch.long)
+    return torch.tensor(alone, dtype=torch.long)
 
 
 def _split(costs: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
@@ -178,14 +177,13 @@ def _split(costs: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _slots(parts: Tensor, rounds: int, owners: bool = False) -> tuple[Tensor, Tensor]:
-    """Slots of parts, and `shared`, as `Shares` has them."""
+    """Slots of parts, which are in order, and `shared`, as `Shares` has them."""
     row, first, last = parts.unbind(1)
     several = last - first < rounds
     owner = several & (first == 0) & owners
     stored = several & ~owner
-    shared, counts = row[several].unique(return_counts=True)
-    ends = torch.bincount(row[stored], minlength=int(row.max()) + 1 if len(row) else 0).cumsum(0)
-    counts -= int(owners)
+    shared, counts = row[stored].unique(return_counts=True)
     slot = torch.where(stored, stored.cumsum(0) - 1, -1)
     slot = torch.where(owner, -2 - torch.searchsorted(shared, row.contiguous()), slot)
-    return slot, torch.stack([shared, ends[shared] - counts, ends[shared], 0 * shared], 1)
+    ends = counts.cumsum(0)
+    return slot, torch.stack([shared, ends - counts, ends, 0 * shared], 1)

@@ -55,6 +55,7 @@ class Lane24Strips(Chunks):
     """
 
     name = "lane_24_strips"
+    version = 2
     ARRAYS: ClassVar = {
         "data": torch.uint8,
         "chunk_start": torch.int32,
@@ -92,6 +93,7 @@ class Lane24Strips(Chunks):
 
     @property
     def largest_chunk(self) -> int:
+        """Bytes, with far steps; counted each time, for `explain`."""
         return START_BYTES * int(self.arrays["chunk_start"].diff().max())
 
     @property
@@ -124,7 +126,8 @@ class Lane24Strips(Chunks):
 
 def _largest_copy(data: Tensor, chunk_start: Tensor) -> int:
     """Of sound chunks: bytes before far steps, of which headers say how many there are."""
-    begins = chunk_start[:-1].long() * (START_BYTES // 4) + HEADER // 4
-    far = ((data.view(torch.int32)[begins] >> 16) - NEAR_STEPS).clamp(min=0)
+    headers = data.view(-1, START_BYTES)[chunk_start[:-1].long() + HEADER // START_BYTES]
+    steps = headers[:, 2].int() | headers[:, 3].int() << 8
+    far = (steps - NEAR_STEPS).clamp(min=0)
     far_bytes = -(-STEP_BYTES * far // LINE_BYTES) * LINE_BYTES
     return int((START_BYTES * chunk_start.diff() - far_bytes).max())

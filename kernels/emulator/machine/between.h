@@ -48,8 +48,8 @@ class Between {
     std::string store(int block, uint64_t address) {
         std::lock_guard<std::mutex> guard(busy);
         Word& word = words[address];
-        if (word.reader >= 0 && word.reader != block)
-            return of("read", word.reader) + "no wait between";
+        for (auto [did, other] : {std::pair("read", word.reader), std::pair("stored", word.writer)})
+            if (other >= 0 && other != block) return of(did, other) + "no wait between";
         word.writer = block, word.flag = 0;
         return {};
     }

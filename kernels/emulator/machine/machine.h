@@ -52,7 +52,7 @@ struct Machine {
 #pragma omp parallel num_threads(threads)
         {
             Block block(launch);
-#pragma omp for schedule(dynamic)
+#pragma omp for schedule(monotonic : dynamic)  // blocks wait for earlier ones
             for (int i = 0; i < blocks; i++) {
                 if (i <= faulty) block.run(i, launch.number == 0 && i == watched);
                 between->end(i);
