@@ -7,14 +7,14 @@ namespace lscd {
 template <class T>
 T ld_global(const T* from, simt::Site site = simt::here(), bool movable = false) {
     check_global("load", from, sizeof(T), sizeof(T), false, site, movable);
-    if (!movable) note_global("load", from, sizeof(T), false, site);  // __ldg reads what nobody stores
+    if (!movable) note_load(from, sizeof(T), site);  // __ldg reads what nobody stores
     simt::note({simt::Op::global_load, site, {}, {int64_t(from), sizeof(T)}});
     return *from;
 }
 template <class T>
 void st_global(T* to, T value, simt::Site site = simt::here()) {
     check_global("store", to, sizeof(T), sizeof(T), true, site);
-    note_global("store", to, sizeof(T), true, site);
+    note_store(to, &value, sizeof(T), site);
     simt::note({simt::Op::global_store, site, {}, {int64_t(to), sizeof(T)}});
     *to = known(value, site);
 }

@@ -44,12 +44,13 @@ class Between {
 
     void end(int block) { ended[size_t(block)] = true; }
 
-    // What is wrong with a block's access, or nothing.
-    std::string store(int block, uint64_t address) {
+    // What is wrong with a block's access, or nothing. Several may store the `same`, which is there already.
+    std::string store(int block, uint64_t address, bool same) {
         std::lock_guard<std::mutex> guard(busy);
         Word& word = words[address];
-        for (auto [did, other] : {std::pair("read", word.reader), std::pair("stored", word.writer)})
-            if (other >= 0 && other != block) return of(did, other) + "no wait between";
+        if (word.reader >= 0 && word.reader != block) return of("read", word.reader) + "no wait between";
+        if (word.writer >= 0 && word.writer != block)
+            return same ? std::string() : of("stored", word.writer) + "no wait between";
         word.writer = block, word.flag = 0;
         return {};
     }

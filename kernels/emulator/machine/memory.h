@@ -99,16 +99,20 @@ inline int64_t change_shared(const void* to, int bytes, Site site) {
 // --- global memory ---
 
 // What another block stores in the same grid must be behind a flag.
-inline void note_global(const char* what, const void* address, int bytes, bool write, Site site) {
+inline void note_load(const void* from, int bytes, Site site) {
     Block& block = *Block::current;
-    uint64_t at = uint64_t(address);
+    const Acquired& seen = Block::lane->states.of<Acquired>();
+    std::string wrong = machine.between->load(block.counter.block, uint64_t(from), seen);
+    if (!wrong.empty()) block.fail(site, sized("load", bytes) + ": " + wrong);
+}
+inline void note_store(const void* to, const void* value, int bytes, Site site) {
+    Block& block = *Block::current;
     Touch by;
     by.add(Block::lane->now(), site);
-    if (write) block.states.of<Unreleased>().all.push_back({at, by});
-    std::string wrong = write ? machine.between->store(block.counter.block, at)
-                              : machine.between->load(block.counter.block, at,
-                                                      Block::lane->states.of<Acquired>());
-    if (!wrong.empty()) block.fail(site, sized(what, bytes) + ": " + wrong);
+    block.states.of<Unreleased>().all.push_back({uint64_t(to), by});
+    bool same = !memcmp(to, value, size_t(bytes));
+    std::string wrong = machine.between->store(block.counter.block, uint64_t(to), same);
+    if (!wrong.empty()) block.fail(site, sized("store", bytes) + ": " + wrong);
 }
 
 // `movable`: past griddepcontrol.wait, as far as the compiler is concerned.
