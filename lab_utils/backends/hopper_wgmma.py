@@ -14,7 +14,7 @@ from lab_utils.analysis import lane_24_strips
 from lab_utils.backends import hopper
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
-from lab_utils.backends.row_blocks import STRIP_ROWS, Strips, row_blocks_of, share_out
+from lab_utils.backends.row_blocks import STRIP_ROWS, SharePlan, Strips, row_blocks_of, share_out
 from lab_utils.backends.warp_starts import starts_of
 from lab_utils.formats import Lane24Strips, ZeroRow24Strips
 
@@ -132,10 +132,10 @@ def _layout(A: Strips, N: int, widths: tuple[int, ...]) -> Layout:
     """Of one thread block, in as few passes as these widths allow."""
     passes = -(-N // widths[-1])
     block_n = next(width for width in widths if width * passes >= N)
-    layout = Layout(block_n, passes, 1, hopper.stage_bytes(largest_copy(A)))
+    layout = Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_copy))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(2) // ENOUGH_STAGES // START_BYTES * START_BYTES
-    if layout.stages < ENOUGH_STAGES and tight >= largest_copy(A):
+    if layout.stages < ENOUGH_STAGES and tight >= A.largest_copy:
         return replace(layout, stage_bytes=tight)
     return layout
 
@@ -169,13 +169,8 @@ def _sums(A: Strips, layout: Layout) -> str:
 def _far(A: Strips) -> str:
     """What `explain` says of chunks with more entries than rings hold."""
     few = lane_24_strips.NEAR_STEPS * lane_24_strips.PLACES
-    far = A.largest_chunk > largest_copy(A)
+    far = A.largest_chunk > A.largest_copy
     return f", of which rings hold {few}; further ones are read from global memory" * far
-
-
-def largest_copy(A: Strips) -> int:
-    """Bytes, into a ring: of a chunk, without far steps of entries."""
-    return A.largest_copy if isinstance(A, Lane24Strips) else A.largest_chunk
 
 
 def levels_of(A: Strips) -> int:
@@ -184,7 +179,7 @@ def levels_of(A: Strips) -> int:
 
 
 def _problem_of(
-    A: Strips, N: int, layout: Layout, arrays: dict[str, Tensor], owners: bool
+    A: Strips, N: int, layout: Layout, arrays: dict[str, Tensor], plan: SharePlan
 ) -> WgmmaProblem:
     return WgmmaProblem(
         **product(A, N, (arrays[name] for name in READ)),
@@ -193,8 +188,8 @@ def _problem_of(
         levels=levels_of(A),
         block_n=layout.block_n,
         blocks=layout.blocks,
-        slots=sums_of(A, layout)[1],
-        shared_rows=0 if owners else arrays["shared"].shape[0],
+        slots=plan.slots,
+        shared_rows=0 if plan.owners else arrays["shared"].shape[0],
         stages=layout.stages,
         stage_bytes=layout.stage_bytes,
         tile_slots=layout.tile_slots,
@@ -211,7 +206,7 @@ def launch_of(A: Strips, N: int, layout: Layout, place: Place = unmoved) -> Laun
     starts = starts_of(A, layout.blocks, layout.warps, layout.stages, layout.tile_slots)
     read = {name: A.arrays[name] for name in READ} | plan.shares._asdict() | {"starts": starts}
     arrays = {name: place(array) for name, array in read.items()}
-    problem = _problem_of(A, N, layout, arrays, plan.owners)
+    problem = _problem_of(A, N, layout, arrays, plan)
     tiles = {"tiles": tiles_of(A, layout)}
     return Launch((FORMATS[A.name],), problem, sums_of(A, layout), arrays, tiles)
 

@@ -32,6 +32,11 @@ class Chunks(SparseMatrix):
         return self.constants[-1]
 
     @property
+    def largest_copy(self) -> int:
+        """Bytes that kernels copy of a chunk, at most."""
+        return self.largest_chunk
+
+    @property
     def nnz(self) -> int:
         starts = self.arrays["chunk_start"]
         counts = starts.new_empty(starts.numel() - 1)

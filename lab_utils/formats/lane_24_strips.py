@@ -88,7 +88,7 @@ class Lane24Strips(Chunks):
 
     @property
     def largest_copy(self) -> int:
-        """Bytes of the largest chunk, but for its far steps: what kernels copy of it."""
+        """Bytes that kernels copy of a chunk, at most: all but its far steps."""
         return self.constants[0]
 
     @property

@@ -19,13 +19,16 @@ struct Words {
         if (i == 0) st_release(flag, 1u);
     }
     __device__ void take() const { st_global(data + 96 + 32 * block + i, ld_global(data + i)); }
+    // One block stores, the others wait for it.
+    __device__ void hand_over(int from, bool together = true) const {
+        if (block == from) return put(together);
+        wait_for_flag(flag);
+        take();
+    }
 };
 
 __global__ void two_wait_for_one(const __grid_constant__ Problem p) {
-    Words words(p);
-    if (words.block == 0) return words.put();
-    wait_for_flag(words.flag);
-    words.take();
+    Words(p).hand_over(0);
 }
 
 __global__ void no_wait_for_the_flag(const __grid_constant__ Problem p) {
@@ -34,17 +37,11 @@ __global__ void no_wait_for_the_flag(const __grid_constant__ Problem p) {
 }
 
 __global__ void a_flag_before_others_have_stored(const __grid_constant__ Problem p) {
-    Words words(p);
-    if (words.block == 0) return words.put(false);
-    wait_for_flag(words.flag);
-    words.take();
+    Words(p).hand_over(0, false);
 }
 
 __global__ void a_wait_for_a_later_block(const __grid_constant__ Problem p) {
-    Words words(p);
-    if (words.block == 2) return words.put();
-    wait_for_flag(words.flag);
-    words.take();
+    Words(p).hand_over(2);
 }
 
 __global__ void a_flag_set_twice(const __grid_constant__ Problem p) {

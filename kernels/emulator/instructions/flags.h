@@ -13,7 +13,7 @@ inline void st_release(uint32_t* flag, uint32_t value, simt::Site site = simt::h
     if (*flag) block.fail(site, "sets a flag that is not 0: it has been set, or nobody has cleared it");
     *flag = value;
     auto& stores = block.states.of<simt::Unreleased>();
-    simt::machine.between->release(block.counter.block, uint64_t(flag), simt::Block::lane->now(), stores);
+    simt::machine.between->release(uint64_t(flag), simt::Block::lane->now(), stores);
 }
 
 // Whoever sets it runs on another core, or has ended.

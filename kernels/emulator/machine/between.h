@@ -32,7 +32,7 @@ class Between {
     };
     std::mutex busy;
     std::unordered_map<uint64_t, Word> words;
-    std::unordered_map<uint64_t, int> set;  // flags, and who has set them
+    std::set<uint64_t> flags;  // that are set
     std::unique_ptr<std::atomic<bool>[]> ended;
 
     static std::string of(const char* did, int block) {
@@ -63,17 +63,17 @@ class Between {
     }
 
     // A flag is set: it tells of what happened before.
-    void release(int block, uint64_t flag, const Moment& now, Unreleased& stores) {
+    void release(uint64_t flag, const Moment& now, Unreleased& stores) {
         std::lock_guard<std::mutex> guard(busy);
         std::vector<Stored> later;
         for (const Stored& one : stores.all)
             if (one.by.races_with(now)) later.push_back(one);
             else words[one.address].flag = flag;
-        stores.all = later, set[flag] = block;
+        stores.all = later, flags.insert(flag);
     }
     bool is_set(uint64_t flag) {
         std::lock_guard<std::mutex> guard(busy);
-        return set.count(flag);
+        return flags.count(flag);
     }
     // Whether blocks before this one may still set a flag.
     bool others_run(int block) const {
