@@ -20,9 +20,9 @@ PUBLISHED = {  # how a system is drawn: symbol, colour
     "DeepSpeed": ("diamond", "#8b46b8"),
 }
 FIGURES = {
-    "OPT-30B": ("figure 13", "figure 14a"),
-    "OPT-66B": ("figure 15", "figure 14b"),
-    "OPT-175B": ("figure 16a", "figure 16b"),
+    "OPT-30B": ("fig. 13", "fig. 14a"),
+    "OPT-66B": ("fig. 15", "fig. 14b"),
+    "OPT-175B": ("fig. 16a", "fig. 16b"),
 }
 PARTS = {
     "matmul_s": ("MatMul", "#2563c4"),
@@ -62,7 +62,7 @@ def generation_throughput(
     _batch_axes(fig)
     return _titled(
         fig,
-        _title(model, "generated tokens", 0),
+        _title(model, "tokens", 0),
         f"{_origin(rows, model)}; open: as published, A100",
         height=520,
         margin={"t": 110, "b": 160},
