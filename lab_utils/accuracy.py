@@ -24,20 +24,27 @@ class Judge:
     Attributes, fp64 [M, N] in column order, as C has for activations Bᵀ: `expected`, the product;
     `magnitude`, |A|·|B|, which no partial sum exceeds; and `allowed`, the largest error of each
     element: one rounding of the result, plus fp32 summation, whose rounding errors add up like √K
-    for terms no larger than the magnitude, plus what flushed subnormals can amount to.
+    for terms no larger than the magnitude, plus what flushed subnormals can amount to. `dtype` is
+    that of A, B and results.
     """
 
     def __init__(self, A: Tensor, B: Tensor):
-        dtype, (_, K) = A.dtype, A.shape
+        """Of A [M, K] and B [K, N], both fp16 or both bf16; ValueError for others."""
+        if A.dtype not in ROUNDING or B.dtype != A.dtype:
+            raise ValueError(f"A is {A.dtype}, B is {B.dtype}; allowed: both fp16, or both bf16")
+        if A.dim() != 2 or B.dim() != 2 or A.shape[1] != B.shape[0]:
+            shapes = f"A is {list(A.shape)}, B is {list(B.shape)}"
+            raise ValueError(f"{shapes}; allowed: [M, K] and [K, N]")
+        self.dtype, K = A.dtype, A.shape[1]
         A, B = A.double(), B.double()
         self.expected = (B.T @ A.T).T
         A, B = A.abs(), B.abs()
         self.magnitude = (B.T @ A.T).T
         summation = 2 * FP32 * (8 + K**0.5) * self.magnitude
         # A flushed input is lost times all that it meets; no kernel flushes the inputs of fp16.
-        inputs = A.sum(1, keepdim=True) + B.sum(0) if dtype == torch.bfloat16 else 0.0
-        flushed = SMALLEST[dtype] * (1 + inputs)
-        self.allowed = 1.01 * ROUNDING[dtype] * self.expected.abs() + summation + flushed
+        inputs = A.sum(1, keepdim=True) + B.sum(0) if self.dtype == torch.bfloat16 else 0.0
+        flushed = SMALLEST[self.dtype] * (1 + inputs)
+        self.allowed = 1.01 * ROUNDING[self.dtype] * self.expected.abs() + summation + flushed
 
     def columns(self, N: int) -> Self:
         """The judge of the first N columns of B alone."""
@@ -50,13 +57,17 @@ class Judge:
         """Relative error ‖C − A·B‖ / ‖A·B‖ of a result C [M, N], fp16 or bf16.
 
         `roundings` is how often a sum is rounded to that dtype on its way into C.
-        Raises AssertionError naming the first element that is farther off than `allowed`. NaN
-        passes only where the product is NaN; an infinity only where the product is the same one,
-        or comes within `allowed` of rounding to it.
+        Raises ValueError for a C of another shape or dtype than the product's, and AssertionError
+        naming the first element that is farther off than `allowed`. NaN passes only where the
+        product is NaN; an infinity only where the product is the same one, or comes within
+        `allowed` of rounding to it.
         """
         expected, allowed = self.expected, self.allowed
+        if (C.shape, C.dtype) != (expected.shape, self.dtype):
+            found, wanted = list(C.shape), list(expected.shape)
+            raise ValueError(f"C is {found}, {C.dtype}; allowed: {wanted}, {self.dtype}")
         if roundings > 1:
-            allowed = allowed + 1.01 * (roundings - 1) * ROUNDING[C.dtype] * self.magnitude
+            allowed = allowed + 1.01 * (roundings - 1) * ROUNDING[self.dtype] * self.magnitude
         error = (C.double() - expected).abs()
         farthest = (expected + allowed * expected.sign()).to(C.dtype)  # infinite close to overflow
         right = (expected.isfinite() & (error <= allowed)) | (farthest == C)

@@ -64,3 +64,21 @@ def test_a_partial_sum_may_be_rounded_too_where_said() -> None:
         judge.check(rounded_twice)
     with pytest.raises(AssertionError):
         judge.check(torch.tensor([[8.0]]).half(), roundings=2)
+
+
+def test_a_result_of_another_shape_or_dtype_is_no_result() -> None:
+    a, b = A.half(), B[:, :1].half().repeat(1, 6)  # equal columns: one would pass for all
+    judge = accuracy.Judge(a, b)
+    right = (a.double() @ b.double()).half()
+    for wrong in (right[:, :1], right[:1, :1], right.T, right.float(), right.bfloat16()):
+        with pytest.raises(ValueError, match=r"C is \[.*allowed: \[40, 6\], torch.float16"):
+            judge.check(wrong)
+
+
+def test_factors_must_fit() -> None:
+    for a, b in ((A, B), (A.half(), B.bfloat16())):
+        with pytest.raises(ValueError, match="allowed: both fp16, or both bf16"):
+            accuracy.Judge(a, b)
+    for a, b in ((A.half(), B.T.half()), (A[0].half(), B.half())):
+        with pytest.raises(ValueError, match=r"allowed: \[M, K\] and \[K, N\]"):
+            accuracy.Judge(a, b)

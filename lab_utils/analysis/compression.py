@@ -6,7 +6,6 @@ They are the single source: ``expected_nbytes`` of the formats and every figure 
 `stored_extra_bytes` says what the layouts hold beyond the published formulas.
 """
 
-import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -102,15 +101,15 @@ def zero_row_24_bytes(
     K: int,
     sparsity: ArrayLike,
     *,
-    pairs: bool = False,
+    pairs: bool | None = None,
     slice_cols: int | None = None,
     levels: int | None = None,
 ) -> float | np.ndarray:
     """Bytes of zero-row 2:4: 2·NNZ + 452·NC + 512·NE, chunks and extra chunks, and their rounding.
 
-    With `pairs` a chunk has 580 bytes, and zeros beside lone values come on top. `slice_cols` and
-    `levels` are options of the format, too; `lab_utils.analysis.zero_row_24` derives NC and NE.
-    Bytes that streams skip to avoid bank conflicts are not in it: 1 to 2 %.
+    With `pairs` a chunk has 580 bytes, and zeros beside lone values come on top. All three are
+    options of the format, None what `encode` chooses; `lab_utils.analysis.zero_row_24` derives NC
+    and NE. Bytes that streams skip to avoid bank conflicts are not in it: 1 to 2 %.
     """
     s = _checked(M, K, sparsity)
     return plain(sum(zero_row_24.parts(M, K, 1 - s, pairs, slice_cols, levels).values()))
@@ -152,24 +151,24 @@ FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
 }
 # By purpose, of those that are not a paper's.
 OURS: dict[str, Callable[..., dict[str, np.ndarray]]] = {
-    "zero_row_24": functools.partial(zero_row_24.parts, pairs=False),
+    "zero_row_24": zero_row_24.parts,
     "zero_row_24_strips": zero_row_24_strips.parts,
     "lane_24_strips": lane_24_strips.parts,
 }
 
 
-def format_bytes(format: str, M: int, K: int, sparsity: ArrayLike, **tiles) -> float | np.ndarray:
-    """Bytes of `format` by its published formula; `tiles` are the tile options of that formula."""
+def format_bytes(format: str, M: int, K: int, sparsity: ArrayLike, **options) -> float | np.ndarray:
+    """Bytes of `format` by its published formula, or by ours; `options` are keywords of that."""
     if format not in FORMULAS:
         raise ValueError(f"format={format!r} is unknown; allowed: {', '.join(FORMULAS)}")
-    return FORMULAS[format](M, K, sparsity, **tiles)
+    return FORMULAS[format](M, K, sparsity, **options)
 
 
 def compression_ratio(
-    format: str, M: int, K: int, sparsity: ArrayLike, **tiles
+    format: str, M: int, K: int, sparsity: ArrayLike, **options
 ) -> float | np.ndarray:
     """Dense bytes over encoded bytes: above 1 the format saves memory (SpInfer eq. 1)."""
-    return dense_bytes(M, K, sparsity) / format_bytes(format, M, K, sparsity, **tiles)
+    return dense_bytes(M, K, sparsity) / format_bytes(format, M, K, sparsity, **options)
 
 
 def optimal_ratio(sparsity: ArrayLike) -> float | np.ndarray:
@@ -179,7 +178,7 @@ def optimal_ratio(sparsity: ArrayLike) -> float | np.ndarray:
         return plain(np.divide(1.0, 1 - s))
 
 
-def break_even(format: str, M: int, K: int, **tiles) -> float | None:
+def break_even(format: str, M: int, K: int, **options) -> float | None:
     """Sparsity at which `format` is exactly as large as dense (CR = 1).
 
     None where there is no such point: the size does not depend on sparsity (dense, 2:4), or the
@@ -187,7 +186,7 @@ def break_even(format: str, M: int, K: int, **tiles) -> float | None:
     """
 
     def excess(s: float) -> float:
-        return format_bytes(format, M, K, s, **tiles) - dense_bytes(M, K)
+        return format_bytes(format, M, K, s, **options) - dense_bytes(M, K)
 
     low, high = 0.0, 1.0
     if not excess(low) > 0 > excess(high):

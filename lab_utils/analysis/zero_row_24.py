@@ -54,7 +54,7 @@ def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int
     return whole_chunks(-(-K // slices))
 
 
-def pairs_pay(M: int, K: int, sparsity: float) -> bool:
+def pairs_pay(M: int, K: int, sparsity: float | np.ndarray) -> bool | np.ndarray:
     """Whether streams of A [M, K] are words of two values, if nothing else is asked for."""
     return sparsity >= next(least for most, least in PAIRS_FROM.items() if most >= M * K)
 
@@ -81,16 +81,20 @@ def parts(
     M: int,
     K: int,
     density: np.ndarray,
-    pairs: bool,
+    pairs: bool | None = None,
     slice_cols: int | None = None,
     levels: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Expected bytes of the encoding, by purpose, before streams are moved for their banks.
 
     "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
-    of columns; "offsets": starts of streams, and tables. `levels` None: what `ZeroRow24.encode`
-    chooses.
+    of columns; "offsets": starts of streams, and tables. `pairs`, `slice_cols` and `levels` None:
+    what `ZeroRow24.encode` chooses.
     """
+    if pairs is None:
+        words, packed = (parts(M, K, density, one, slice_cols, levels) for one in (True, False))
+        pays = pairs_pay(M, K, 1 - density)
+        return {part: np.where(pays, words[part], packed[part]) for part in words}
     found = chunks(M, K, density, pairs, slice_cols, levels)
     blocks = -(-K // (slice_cols or slice_columns(M, K))) * -(-M // ROWS)
     values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * found.count

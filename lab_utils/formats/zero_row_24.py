@@ -5,7 +5,6 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.compression import format_bytes
 from lab_utils.analysis.zero_row_24 import COLS, pairs_pay, whole_chunks
 from lab_utils.formats.checks import check_dense
 from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
@@ -99,15 +98,6 @@ class ZeroRow24(ZeroRowChunks):
         constants = (slice_cols, levels, int(pairs), largest, int(queues.nonfinite))
         arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)
         return cls.of_valid(tuple(dense.shape), dense.dtype, arrays, constants)
-
-    @classmethod
-    def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
-        """Bytes by the formula of `lab_utils.analysis.zero_row_24`, for a random mask.
-
-        Streams and levels are those that `encode` chooses; placing streams for their banks skips
-        1 to 2 % more.
-        """
-        return float(format_bytes(cls.name, M, K, sparsity, pairs=pairs_pay(M, K, sparsity)))
 
     @property
     def slice_cols(self) -> int:
