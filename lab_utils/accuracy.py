@@ -74,9 +74,10 @@ class Judge:
         wrong = ~(right | (C.isnan() & expected.isnan()))
         if wrong.any():
             m, n = (int(i) for i in wrong.nonzero()[0])
+            found, right, off = (x[m, n].item() for x in (C, expected, allowed))
             raise AssertionError(
                 f"{int(wrong.sum())} of {C.numel()} elements are wrong; the first, C[{m}, {n}], is "
-                f"{C[m, n].item()}, expected {expected[m, n].item()} ± {allowed[m, n].item():.3g}"
+                f"{found:.6g}, expected {right:.6g} ± {off:.3g}"
             )
         finite = expected.isfinite() & C.isfinite()
         norm = float(torch.where(finite, expected, 0.0).norm())

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from lab_utils.toolchains import KERNELS, Cxx, Emulator, Nvcc, Toolchain, run
+from lab_utils.toolchains import SOURCES, Cxx, Emulator, Nvcc, Toolchain, run
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Library:
 
     def sources(self) -> list[Path]:
         """Sources to compile on this machine, sorted."""
-        found = sorted((KERNELS / self.folder).rglob(self.toolchain.sources))
+        found = sorted((SOURCES / self.folder).rglob(self.toolchain.sources))
         if not found:
-            raise RuntimeError(f"no sources under {KERNELS / self.folder}: use a full checkout")
+            raise RuntimeError(f"no sources under {SOURCES / self.folder}: use a full checkout")
         return [source for source in found if self.toolchain.takes(source)]
 
     def inputs(self) -> list[Path]:
         """Every file whose content the library depends on."""
-        folders = [KERNELS / name for name in (self.folder, *self.toolchain.shared)]
+        folders = [SOURCES / name for name in (self.folder, *self.toolchain.shared)]
         headers = (folder.rglob(self.toolchain.headers) for folder in folders)
         return self.sources() + sorted(itertools.chain.from_iterable(headers))
 
@@ -77,7 +77,7 @@ def cache_key(library: Library) -> str:
     digest = hashlib.sha256(f"{tools.identity()} {tools.link_flags()}".encode())
     digest.update(" ".join(library.definitions).encode())
     for path in library.inputs():
-        digest.update(f"{path.relative_to(KERNELS)} {tools.flags(path)}".encode())
+        digest.update(f"{path.relative_to(SOURCES)} {tools.flags(path)}".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -87,7 +87,7 @@ def _compile(library: Library, folder: Path, progress: Callable[[Iterable], Iter
 
     def compile_one(source: Path) -> str:
         # Named by its whole path: encode/tca_bme.cpp and spmm/tca_bme.cpp are two objects.
-        name = "_".join(source.relative_to(KERNELS).with_suffix(".o").parts)
+        name = "_".join(source.relative_to(SOURCES).with_suffix(".o").parts)
         run(library.compile_command(source, folder / name))
         return str(folder / name)
 

@@ -13,7 +13,6 @@ import pandas as pd
 import yaml
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-PROVENANCE = ("stated", "derived", "measured")
 
 
 @dataclass(frozen=True)
@@ -143,9 +142,13 @@ def device(name: str) -> Device:
     return _pick(devices(), name, "device")
 
 
-def model(name: str) -> Model:
-    """Return one model; ValueError lists the known names."""
-    return _pick(models(), name, "model")
+def model(name: str, family: str | None = None) -> Model:
+    """Return one model, of that family if one is named; ValueError lists the known names."""
+    fitting = {name: one for name, one in models().items() if family in (None, one.family)}
+    if name in models() and name not in fitting:
+        found = models()[name].family
+        raise ValueError(f"model {name!r} is a {found}; allowed: {', '.join(fitting)}")
+    return _pick(fitting, name, "model")
 
 
 def published_names() -> list[str]:

@@ -1,15 +1,18 @@
-"""What all commands share: errors as one line, and exit statuses.
+"""What all commands share: errors as one line, exit statuses, and options that take lists.
 
 Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted, 143 ended by SIGTERM.
 """
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
+
+Option = Callable[[Callable], Callable]  # as `click.option` returns it
+KINDS = {int: "whole numbers", float: "numbers", str: "names"}  # that an option takes several of
 
 
 class OneMessage(click.Group):
@@ -33,6 +36,47 @@ def _failure(error: Exception, exit_code: int) -> click.ClickException:
     failure = click.ClickException(str(error) or type(error).__name__)
     failure.exit_code = exit_code
     return failure
+
+
+def many(name: str, parameter: str, kind: type, metavar: str, help: str, **options: Any) -> Option:
+    """An option that takes several values of a `kind` in KINDS; see `list_of`."""
+    return click.option(name, parameter, multiple=True, metavar=metavar, callback=list_of(kind),
+                        help=help, **options)  # fmt: skip
+
+
+def list_of(kind: type) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], list]:
+    """Reads the values of an option, with commas between them or each with the option, as a list.
+
+    It is empty where the option is not given. Nothing is measured twice: a value that is given
+    again has its first place alone. An empty item, as in "8,,16", is refused like any other that
+    is not of the `kind`.
+    """
+    allowed = f"allowed: {KINDS[kind]}, commas between them"
+
+    def read(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list:
+        values = {}
+        for text in texts:
+            for part in map(str.strip, text.split(",")):
+                if not part:
+                    raise click.BadParameter(f"{text!r} has an empty item; {allowed}", ctx, option)
+                try:
+                    values[kind(part)] = None
+                except ValueError as error:
+                    raise click.BadParameter(f"{part!r}; {allowed}", ctx, option) from error
+        return list(values)
+
+    return read
+
+
+def together(*options: Option) -> Option:
+    """Several options as one decorator; the help lists them in this order."""
+
+    def decorate(command: Callable) -> Callable:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.weight_norm import WeightNorm
 
-from lab_utils.formats import FORMATS, SparseMatrix, encode
+from lab_utils.formats import SparseMatrix, by_name, check_options, encode
 from lab_utils.formats.checks import DTYPES
 from lab_utils.ops import check_bias, has_epilogue, sparse_linear, sparse_relu
 
@@ -182,13 +182,13 @@ def sparsify(
     `select(name, linear)` says which; by default those whose encoding is expected to be smaller and
     whose weight no other module shares, as tied embeddings do.
     Only layers of the very class `torch.nn.Linear` are asked for: others may do something else.
-    Raises ValueError, and replaces nothing, where a layer is not fp16 or bf16. One whose weights do
-    not fit the format is named; those before it are replaced by then.
+    Raises ValueError, and replaces nothing, for an unknown format or option, and where a layer is
+    not fp16 or bf16. One whose weights do not fit the format is named; those before it are replaced
+    by then.
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"model is a {type(model).__name__}; allowed: torch.nn.Module")
-    if format not in FORMATS:
-        raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+    check_options(by_name(format), options)
     if select is not None and not callable(select):
         raise ValueError(f"select={select!r}; allowed: None, or a function of name and linear")
     linears = [m for m in model.modules() if type(m) is nn.Linear]
@@ -242,7 +242,7 @@ def _pays(linear: nn.Linear, format: str) -> bool:
     if weight.numel() == 0:
         return False
     sparsity = 1 - int(torch.count_nonzero(weight)) / weight.numel()
-    return FORMATS[format].expected_nbytes(*weight.shape, sparsity) < weight.nbytes
+    return by_name(format).expected_nbytes(*weight.shape, sparsity) < weight.nbytes
 
 
 def _check_gradient(x: Tensor) -> None:

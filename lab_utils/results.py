@@ -121,61 +121,9 @@ def latest(rows: pd.DataFrame, case: Sequence[str] = CASE) -> pd.DataFrame:
     return rows[rows.date.eq(run)].reset_index(drop=True)
 
 
-def summary(rows: pd.DataFrame) -> str:
-    """Rows of `spmm` as a table for a terminal, the fastest kernel first in each case."""
-    rows = rows.sort_values(["M", "K", "sparsity", "N", "time_us"], kind="stable")
-    memory = (rows.gb_per_s / rows.byte_limit_fraction).median()
-    columns = {
-        "N": rows.N,
-        "kernel": rows.kernel,
-        **times(rows),
-        "speed-up": rows.speedup.map("{:.2f}".format),
-        "of limit": rows.byte_limit_fraction.map("{:.0%}".format),
-        "error": rows.relative_error.map("{:.0e}".format),
-    }
-    return text_table(rows, columns, f", memory reads {memory:.1f} GB/s")
-
-
-def encode_summary(rows: pd.DataFrame) -> str:
-    """Rows of `encode` as a table for a terminal."""
-    rows = rows.sort_values(["format", "options", "M", "K", "sparsity"], kind="stable")
-    columns = {
-        "format": rows.format,
-        "options": rows.options,
-        **times(rows),
-        "dense GB/s": rows.dense_gb_per_s.map("{:.1f}".format),
-        "encoded": (rows.encoded_bytes / (2 * rows.M * rows.K)).map("{:.0%}".format),
-    }
-    return text_table(rows, columns)
-
-
-def opt_line(row: Mapping) -> str:
-    """One row of `opt` for a terminal."""
-    peak = "" if row["peak_gb"] is None else f", {row['peak_gb']:.1f} GB at most"
-    return (
-        f"{row['model']}, {row['format']} {row['sparsity']:.0%} zeros, {row['gpus']} x "
-        f"{row['device']}, batch {row['batch']}: {row['seconds']:.4g} s, "
-        f"{row['tokens_per_gpu_second']:.4g} tokens per GPU-second{peak}"
-    )
-
-
 def rounded(numbers: dict[str, float]) -> dict[str, float]:
     """Five digits of each: more than any clock gives."""
     return {name: float(f"{number:.5g}") for name, number in numbers.items()}
-
-
-def times(rows: pd.DataFrame) -> dict[str, pd.Series]:
-    """Median and spread, as columns of a text table."""
-    spread = rows.p10_us.map("{:.0f}-".format) + rows.p90_us.map("{:.0f}".format)
-    return {"µs": rows.time_us.map("{:.0f}".format), "p10-p90": spread}
-
-
-def text_table(rows: pd.DataFrame, columns: Mapping[str, pd.Series], note: str = "") -> str:
-    """`columns` behind shape and sparsity of each row, under a line that says where from."""
-    what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
-    shape = rows.M.astype(str) + "x" + rows.K.astype(str)
-    cases = {"shape": shape, "zeros": rows.sparsity.map("{:.0%}".format)}
-    return f"{what}{note}\n{pd.DataFrame(cases | columns).to_string(index=False)}"
 
 
 def _columns(table: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
-KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+SOURCES = Path(__file__).resolve().parents[1] / "kernels"
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
@@ -108,7 +108,7 @@ class Emulator(Cxx):
         "-Wall", "-Wextra",
         "-Wno-unknown-pragmas",  # unroll
         "-Wno-sign-compare",  # threadIdx is unsigned, and nvcc says nothing
-        "-DLSCD_EMULATOR", f"-I{KERNELS / 'emulator' / 'cuda'}", "-include", "cuda_runtime.h",
+        "-DLSCD_EMULATOR", f"-I{SOURCES / 'emulator' / 'cuda'}", "-include", "cuda_runtime.h",
     )  # fmt: skip
 
     def takes(self, source: Path) -> bool:
@@ -158,8 +158,8 @@ def _version(compiler: str) -> str:
     return run([compiler, "--version"])
 
 
-def run(command: list[str], merged: bool = False) -> str:
-    """Output of a command, `merged` with what it wrote to stderr.
+def run(command: list[str]) -> str:
+    """Output of a command: a compiler, or a tool of its kind.
 
     Raises RuntimeError, with what the command complained about, where it fails.
     """
@@ -168,5 +168,6 @@ def run(command: list[str], merged: bool = False) -> str:
     except OSError as error:
         raise RuntimeError(f"cannot run {command[0]}: {error.strerror}") from error
     if done.returncode:
-        raise RuntimeError(f"compilation failed: {' '.join(command)}\n{done.stderr.strip()}")
-    return done.stdout + (done.stderr if merged else "")
+        name = Path(command[0]).name
+        raise RuntimeError(f"{name} failed: {' '.join(command)}\n{done.stderr.strip()}")
+    return done.stdout

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from lab_utils import accuracy, spmm, toolchains
+from lab_utils.analysis.kernel_trace import KernelTrace
 from lab_utils.backends import emulator
-from lab_utils.backends.kernel_trace import KernelTrace
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.problem import Problem
 from lab_utils.backends.simt import Machine
@@ -41,7 +41,7 @@ def launch(
     M: int = 1, K: int = 1, watch: int | None = None,
 ) -> KernelTrace:  # fmt: skip
     """Launch a kernel of tests/kernels with A[0] = A to read and C to write."""
-    problem = Problem(M=M, K=K, N=1, split_k=1, C=C.data_ptr())
+    problem = Problem(M=M, K=K, N=1, C=C.data_ptr())
     problem.A[0] = A.data_ptr()
     arrays = {"read": {"A": A}, "written": {"C": C}}
     return machine.run(f"probe_{probe}", ctypes.byref(problem), **arrays, watch=watch)

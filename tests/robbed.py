@@ -9,7 +9,7 @@ from typing import NamedTuple
 from emulated import compiled, linked
 
 from lab_utils.backends.simt import Machine
-from lab_utils.toolchains import KERNELS
+from lab_utils.toolchains import SOURCES
 
 
 class Robbed(NamedTuple):
@@ -46,8 +46,8 @@ def machines_of(
     """
     copies = folder / "kernels" / room.name
     copies.mkdir(parents=True)
-    for shared in (KERNELS / "common", KERNELS / "emulator", *room.glob("*.cuh")):
-        (copies.parent / shared.relative_to(KERNELS)).symlink_to(shared)
+    for shared in (SOURCES / "common", SOURCES / "emulator", *room.glob("*.cuh")):
+        (copies.parent / shared.relative_to(SOURCES)).symlink_to(shared)
 
     def build(name: str, text: str) -> Path:
         copy = copies / f"{name}.cu"

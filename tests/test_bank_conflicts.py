@@ -6,8 +6,8 @@ import torch
 
 from lab_utils import encode, spmm
 from lab_utils.analysis import bank_conflicts as b
+from lab_utils.analysis.kernel_trace import Counts, KernelTrace
 from lab_utils.backends import emulator
-from lab_utils.backends.kernel_trace import Counts, KernelTrace
 from lab_utils.formats import TiledCsl
 from lab_utils.patterns import random_sparse
 

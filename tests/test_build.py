@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab_utils import build
+from lab_utils import build, toolchains
 from lab_utils.toolchains import Cxx
 
 EXPORT = 'extern "C" __attribute__((visibility("default"))) int '
@@ -22,7 +22,7 @@ def kernels(tmp_path, monkeypatch) -> Path:
     (folder / "answer.cpp").write_text(
         f'#include "helper.h"\n{EXPORT}answer() {{ return helper(); }}\n'
     )
-    monkeypatch.setattr(build, "KERNELS", tmp_path / "kernels")
+    monkeypatch.setattr(build, "SOURCES", tmp_path / "kernels")
     monkeypatch.setattr(build, "LIBRARIES", {"cpu": build.LIBRARIES["cpu"]})
     monkeypatch.setenv("LSCD_CACHE", str(tmp_path / "cache"))
     return folder
@@ -109,9 +109,14 @@ def test_a_compiler_that_does_not_run_is_named(kernels, tmp_path, monkeypatch):
 
 def test_a_compile_error_shows_the_compilers_words_and_leaves_nothing(kernels, tmp_path):
     (kernels / "broken.cpp").write_text("int broken( { return 0; }\n")
-    with pytest.raises(RuntimeError, match=r"(?s)compilation failed: .*broken\.cpp:1:.*error"):
+    with pytest.raises(RuntimeError, match=r"(?s) failed: .*broken\.cpp:1:.*error"):
         build.build("cpu")
     assert cached(tmp_path) == []
+
+
+def test_another_tool_that_fails_is_named():
+    with pytest.raises(RuntimeError, match=r"^python\S* failed: .*\n.*no_such_module"):
+        toolchains.run([sys.executable, "-m", "no_such_module"])
 
 
 def test_a_link_error_leaves_nothing(kernels, tmp_path, monkeypatch):
@@ -154,7 +159,7 @@ def test_the_cache_folder_follows_the_environment(monkeypatch):
 def test_two_processes_may_build_at_once(kernels, tmp_path):
     script = (
         "import sys; from pathlib import Path; from lab_utils import build; "
-        "build.KERNELS = Path(sys.argv[1]); print(build.build('cpu'))"
+        "build.SOURCES = Path(sys.argv[1]); print(build.build('cpu'))"
     )
     command = [sys.executable, "-c", script, str(kernels.parent)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]

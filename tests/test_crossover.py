@@ -9,8 +9,8 @@ from gpu_formats import kernels_of
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, results, sparse_linear, spmm
+from lab_utils.analysis.zero_row_24 import ROWS
 from lab_utils.backends import crossover, cuda, decoded, hopper
-from lab_utils.backends.chunk_shares import CHUNK_ROWS
 from lab_utils.backends.crossover import COSTS, Product, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.catalog import DATA
@@ -60,7 +60,7 @@ def width_of_pass(row, format: str) -> int:
     warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
         return min(128, max(8, row.N))
-    row_blocks = -(-row.M // CHUNK_ROWS)
+    row_blocks = -(-row.M // ROWS)
 
     def off(width: int) -> float:
         if format == "zero_row_24":

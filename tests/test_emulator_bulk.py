@@ -4,8 +4,7 @@ import pytest
 import torch
 from emulated import SOURCES, launch, machine_of
 
-from lab_utils.backends.kernel_trace import KernelFault
-from lab_utils.backends.simt import Machine
+from lab_utils.backends.simt import KernelFault, Machine
 
 COPY = "a bulk copy by warp 0, lane 0 at bulk.cu:"
 # The first thread that does it; what it is told begins with its place.

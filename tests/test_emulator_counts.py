@@ -5,7 +5,7 @@ import torch
 from emulated import launch, machine_of
 from torch import Tensor
 
-from lab_utils.backends.kernel_trace import Counts, KernelTrace
+from lab_utils.analysis.kernel_trace import Counts, KernelTrace
 from lab_utils.backends.simt import Machine
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from lab_utils.backends.simt import Machine
 from lab_utils.formats import FORMATS, SparseMatrix, encode, native
 from lab_utils.patterns import random_sparse
-from lab_utils.toolchains import KERNELS
+from lab_utils.toolchains import SOURCES
 
 ROWS, STRIPS, LANES = "zero_row_24", "zero_row_24_strips", "lane_24_strips"
 CASES = {
@@ -32,7 +32,7 @@ formats = pytest.mark.parametrize("format", [ROWS, STRIPS, LANES])
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory) -> Machine:
     folder = tmp_path_factory.mktemp("encode")
-    sources = sorted((KERNELS / "encode").glob("*_24*.cu"))
+    sources = sorted((SOURCES / "encode").glob("*_24*.cu"))
     objects = [compiled(source, folder / f"{source.stem}.o") for source in sources]
     return linked(objects, folder / "encode.so")
 

@@ -7,12 +7,10 @@ import torch
 from emulated import SOURCES, launch, machine_of
 from robbed import Robbed, machines_of, robbed
 
-from lab_utils import encode, spmm
+from lab_utils import encode, spmm, toolchains
 from lab_utils.backends import emulator, hopper, published
-from lab_utils.backends.kernel_trace import KernelFault
-from lab_utils.backends.simt import Machine
+from lab_utils.backends.simt import KernelFault, Machine
 from lab_utils.patterns import random_sparse
-from lab_utils.toolchains import KERNELS
 
 FAULTY = SOURCES / "faulty.cu"
 
@@ -111,8 +109,9 @@ SYNCHRONISES = re.compile(
 # Kernels that the products here do not use: they are not compiled each time.
 WIDE = re.compile(r"case (?:16|32|64): return launch_streams.*;")
 BF16 = "launch_width<__nv_bfloat16>(p, stream)"
-FORMATS_OF_KERNELS = {KERNELS / "spmm" / f"{format}.cu": format for format in published.ARRAYS} | {
-    KERNELS / "spmm" / "hopper_mma.cu": hopper.FORMAT
+SPMM = toolchains.SOURCES / "spmm"
+FORMATS_OF_KERNELS = {SPMM / f"{format}.cu": format for format in published.ARRAYS} | {
+    SPMM / "hopper_mma.cu": hopper.FORMAT
 }
 ROBBED = robbed(FORMATS_OF_KERNELS, SYNCHRONISES)
 
@@ -123,7 +122,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
     def fewer(text: str) -> str:
         return WIDE.sub("", text).replace(BF16, "cudaErrorInvalidValue")
 
-    return machines_of(KERNELS / "spmm", ROBBED, tmp_path_factory.mktemp("robbed"), fewer)
+    return machines_of(SPMM, ROBBED, tmp_path_factory.mktemp("robbed"), fewer)
 
 
 @pytest.mark.parametrize("case", ROBBED, ids=str)

@@ -4,8 +4,7 @@ import pytest
 import torch
 from emulated import launch, machine_of
 
-from lab_utils.backends.kernel_trace import KernelFault
-from lab_utils.backends.simt import Machine
+from lab_utils.backends.simt import KernelFault, Machine
 
 FAULTS = {  # whichever of the blocks comes first
     "no_wait_for_the_flag": "(stored by block 0|read by block [12]) of the grid, no wait between",

@@ -5,8 +5,8 @@ import torch
 from emulated import launch, machine_of
 from torch import Tensor
 
-from lab_utils.backends.kernel_trace import Counts, KernelFault
-from lab_utils.backends.simt import Machine
+from lab_utils.analysis.kernel_trace import Counts
+from lab_utils.backends.simt import KernelFault, Machine
 
 LANE = torch.arange(32)
 G, T = LANE // 4, LANE % 4

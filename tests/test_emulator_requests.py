@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from lab_utils import encode, spmm
+from lab_utils.analysis.kernel_trace import Place, Request
 from lab_utils.backends import emulator, published
-from lab_utils.backends.kernel_trace import Place, Request
 from lab_utils.patterns import random_sparse
 
 

@@ -5,8 +5,7 @@ import torch
 from emulated import SOURCES, launch, machine_of
 from torch import Tensor
 
-from lab_utils.backends.kernel_trace import KernelFault
-from lab_utils.backends.simt import Machine
+from lab_utils.backends.simt import KernelFault, Machine
 
 THREAD = torch.arange(128)
 ROW, T = THREAD // 32 * 16 + THREAD % 32 // 4, THREAD % 4  # of d: row, and row + 8; columns 2T on

@@ -8,15 +8,13 @@ import torch
 from emulated import compiled, linked
 from robbed import Robbed, robbed
 
-from lab_utils import spmm
+from lab_utils import spmm, toolchains
 from lab_utils.backends import emulator
-from lab_utils.backends.kernel_trace import KernelFault
-from lab_utils.backends.simt import Machine
+from lab_utils.backends.simt import KernelFault, Machine
 from lab_utils.formats import ZeroRow24Strips
 from lab_utils.patterns import random_sparse
-from lab_utils.toolchains import KERNELS
 
-SPMM = KERNELS / "spmm"
+SPMM = toolchains.SOURCES / "spmm"
 SOURCES = sorted(SPMM.glob("hopper_wgmma*.cu*"))
 SYNCHRONISES = re.compile(
     r"__sync(?:threads|warp)\(\)|mbarrier_wait\([^()]*\)|mbarrier_init_fence\(\)|async_proxy_fence\(\)"
@@ -50,7 +48,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
         spmm = top / f"{case.source.name}_{case.at}" / "spmm"
         spmm.mkdir(parents=True)
         for shared in ("common", "emulator"):
-            (spmm.parent / shared).symlink_to(KERNELS / shared)
+            (spmm.parent / shared).symlink_to(toolchains.SOURCES / shared)
         for source in SPMM.glob("*.cu*"):
             text = case.text() if source == case.source else source.read_text()
             fewer = OTHERS.sub("", text).replace(BF16, "cudaErrorInvalidValue")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from matrices import VARIANTS, encodings, fitting, matrices, same_bits
 
 from lab_utils.analysis.compression import OURS, stored_extra_bytes
-from lab_utils.formats import FORMATS, Csr, SparseMatrix, checks, encode
+from lab_utils.formats import FORMATS, Csr, SparseMatrix, by_name, check_options, checks, encode
 from lab_utils.patterns import PATTERNS, random_sparse
 
 
@@ -225,6 +225,16 @@ def test_options_belong_to_their_format():
     with pytest.raises(ValueError, match=r"format=\['csr'\]: unknown"):
         encode(dense, ["csr"])
     assert isinstance(encode(random_sparse(8, 8, 0.5), "csr"), Csr)
+
+
+def test_formats_and_options_can_be_checked_without_weights():
+    assert {name: by_name(name) for name in FORMATS} == FORMATS
+    for wrong in ("coo", ["csr"], [], None, Csr):
+        with pytest.raises(ValueError, match=r"format=.*: unknown; allowed: dense, csr"):
+            by_name(wrong)
+    check_options(by_name("tiled_csl"), {"reorder": False})
+    with pytest.raises(ValueError, match="reoder=1: no option of tiled_csl; allowed: reorder"):
+        check_options(by_name("tiled_csl"), {"reoder": 1})
 
 
 @pytest.mark.gpu

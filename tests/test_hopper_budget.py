@@ -105,7 +105,7 @@ def test_bounds_are_drawn_with_what_was_measured() -> None:
 def test_trials_and_peers_share_panels() -> None:
     fig = plots.trial_and_peers(TRIAL, PEERS)
     drawn = [trace.name for trace in fig.data]
-    assert {name: drawn.count(name) for name in plots.hopper.KERNELS} == {
+    assert {name: drawn.count(name) for name in plots.hopper.TRIALS} == {
         "Flash-LLM": 4, "SpInfer": 4, "trial, mma.sp": 4, "trial, wgmma.sp": 3,
     }  # fmt: skip
     assert all(list(trace.x) == [0.5, 0.6, 0.7, 0.8, 0.9] for trace in fig.data)

@@ -1,12 +1,14 @@
 """The ladder: every rung is right, and counts say of each idea what it claims."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
 
 from lab_utils import accuracy, ladder
-from lab_utils.backends.kernel_trace import KernelTrace
-from lab_utils.ladder import RUNGS
+from lab_utils.analysis.kernel_trace import KernelTrace
+from lab_utils.ladder import RUNGS, launch
 from lab_utils.ladder.rungs import KERNELS_IN_ORDER, SOURCES
 from lab_utils.patterns import random_sparse
 
@@ -136,6 +138,39 @@ def test_refusals() -> None:
             ladder.emulate(ladder.encode("tca_bme_3_pipeline", W), B, watch=watch)
     with pytest.raises(ValueError, match="A is on cpu, B on cpu; allowed: both on cuda"):
         ladder.run("tca_bme_3_pipeline", W, B)
+    for rung in ("tiled_csl_7_shares", "tca_bme_3_pipeline"):
+        A = ladder.encode(rung, W)
+        for split_k in (-3, 0, math.nan, math.inf):
+            with pytest.raises(ValueError, match=f"split_k={split_k}: allowed: a number above 0"):
+                ladder.emulate(A, B, split_k=split_k)
+
+
+@pytest.mark.parametrize("backend", ["cuda", "emulator"])
+def test_operands_are_looked_at_before_anything_else(backend: str) -> None:
+    W, B = operands(64, 64, 8, 0.5)
+    for wrong in (B[:, 0], B[None], B.float()):
+        with pytest.raises(ValueError, match=r"B has shape .*; allowed: \[64, N\], torch.float16"):
+            ladder.run("tca_bme_3_pipeline", W, wrong, backend)
+    with pytest.raises(ValueError, match=r"B is a list; allowed: a tensor \[64, N\]"):
+        ladder.run("tca_bme_3_pipeline", W, B.tolist(), backend)
+
+
+def test_kernels_in_the_emulator_begin_among_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they do not write shows in C, and so does padding that they read."""
+    found: dict[str, Tensor] = {}
+
+    class Idle:
+        library = launch.machine().library
+
+        def run(self, *_: object, read: dict, written: dict, watch: None) -> None:
+            found.update(read | written)
+
+    monkeypatch.setattr(launch, "machine", Idle)
+    W, B = operands(65, 65, 9, 0.5)
+    C, _ = ladder.emulate(ladder.encode("tiled_csl_7_shares", W), B)
+    assert C.isnan().all() and found["partial"].numel() and found["partial"].isnan().all()
+    assert torch.equal(found["B"], B.T) and found["B"].stride() == (72, 1)
+    assert found["B"].as_strided((9, 7), (72, 1), found["B"].storage_offset() + 65).isnan().all()
 
 
 def test_every_rung_says_what_it_is() -> None:

@@ -7,8 +7,7 @@ import torch
 from robbed import Robbed, machines_of, robbed
 
 from lab_utils import ladder
-from lab_utils.backends.kernel_trace import KernelFault
-from lab_utils.backends.simt import Machine
+from lab_utils.backends.simt import KernelFault, Machine
 from lab_utils.ladder import RUNGS
 from lab_utils.ladder.rungs import SOURCES
 from lab_utils.patterns import random_sparse

@@ -7,6 +7,7 @@ from opt_models import prompts, pruned, random_model, sparse
 from lab_utils.backends import cuda
 from lab_utils.llm import OPT, generate
 from lab_utils.llm.generate import BUCKET, Decoder
+from lab_utils.llm.model import DENSE_ABOVE
 from lab_utils.llm.prompts import Prompts
 
 pytestmark = pytest.mark.gpu
@@ -66,9 +67,9 @@ def test_steps_never_wait_for_the_gpu(format: str | None) -> None:
             torch.cuda.set_sync_debug_mode("default")
 
 
-def test_decoding_first_can_be_captured() -> None:
+def test_decoding_first_can_be_captured(monkeypatch) -> None:
     model = model_of("tca_bme")
-    model.set_dense_above(0)
+    monkeypatch.setitem(DENSE_ABOVE, "cuda", 0)
     asked = Prompts.of(prompts(), model.config, 30, model.device)
     eager = Decoder(model, 3, 40, graphs=False).run(asked, 30)
     assert torch.equal(Decoder(model, 3, 40).run(asked, 30), eager)

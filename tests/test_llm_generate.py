@@ -8,6 +8,7 @@ from torch import Tensor
 
 from lab_utils.llm import OPT, generate
 from lab_utils.llm.generate import BUCKET, STOP_EVERY, Decoder
+from lab_utils.llm.model import DENSE_ABOVE
 from lab_utils.llm.prompts import Prompts
 
 RAGGED = [[5, 9, 3, 77, 12], [41], [8, 8, 8]]
@@ -75,11 +76,11 @@ def step_logits(model: OPT, whole: Tensor) -> Tensor:
     return model(whole)[:, -6:].float()
 
 
-def test_prompts_decoded_first_give_the_dense_models_tokens() -> None:
+def test_prompts_decoded_first_give_the_dense_models_tokens(monkeypatch) -> None:
     model = pruned(random_model(torch.bfloat16), 0.6)
     expected = generate(model, prompts(), 1)
-    sparse(model).set_dense_above(20)  # of 3 · 7
-    assert torch.equal(generate(model, prompts(), 1), expected)
+    monkeypatch.setitem(DENSE_ABOVE, "cpu", 20)  # of 3 · 7
+    assert torch.equal(generate(sparse(model), prompts(), 1), expected)
 
 
 def test_sampling_is_repeatable_and_depends_on_its_seed() -> None:
@@ -121,14 +122,15 @@ def test_stops_and_fills_up() -> None:
         ([[96, 97]], 3, "token id 97; allowed: 0 to 96, the vocabulary of small"),
         ([[-1]], 3, "token id -1; allowed: 0 to 96"),
         ([[1] * 40], 9, "max_new=9 after a prompt of 40 tokens; .* 48 positions of small"),
-        ([[1]], 0, "max_new=0 after a prompt of 1 tokens; allowed: 1 or more"),
+        *(([[1]], max_new, f"max_new={max_new!r}; allowed: integers from 1")
+          for max_new in (0, 2.5, 3.0, "3", True, None)),
         (torch.zeros(4, dtype=torch.int64), 3, r"shape \(4,\); allowed: \[batch, prompt\]"),
         (torch.zeros(1, 4), 3, "prompt 0 is torch.float32 .*; allowed: integers"),
         ([[0.5]], 3, "prompt 0 is torch.float32"),
         ([["a"]], 3, "tokens is .*; allowed: a tensor"),
         ([1, 2], 3, "tokens is .*; allowed: a tensor"),
     ],
-)
+)  # fmt: skip
 def test_prompts_that_cannot_be_are_refused(tokens, max_new: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Prompts.of(tokens, config(), max_new)
@@ -149,7 +151,37 @@ def test_a_decoder_refuses_what_it_was_not_made_for() -> None:
     decoder = Decoder(random_model(), 2, 20)
     with pytest.raises(ValueError, match=r"3 prompts of 7 tokens, max_new=5; .* batch 2 and 32"):
         decoder.run(Prompts.of(prompts(), config(), 5), 5)
-    with pytest.raises(ValueError, match=r"stop=97; allowed: 0 to 96, or None"):
-        decoder.run(Prompts.of(prompts(2), config(), 5), 5, stop=97)
+    asked = Prompts.of(prompts(2), config(), 5)
+    for stop in (97, -1, 3.5, "3", True):
+        said = f"stop={stop!r}; allowed: integers from 0 to 96, or None"
+        with pytest.raises(ValueError, match=said):
+            decoder.run(asked, 5, stop=stop)
+    for max_new in (0, 2.5, "3", True):
+        with pytest.raises(ValueError, match=f"max_new={max_new!r}; allowed: integers from 1"):
+            decoder.run(asked, max_new)
     with pytest.raises(ValueError, match=r"graphs=True on cpu; allowed: a CUDA device, or None"):
         Decoder(random_model(), 2, 20, graphs=True)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, "3", True, None])
+def test_a_decoder_has_room_for_something(wrong: object) -> None:
+    for name, sizes in (("batch", (wrong, 20)), ("slots", (2, wrong))):
+        with pytest.raises(ValueError, match=f"{name}={wrong!r}; allowed: integers from 1"):
+            Decoder(random_model(), *sizes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"model": None}, "model=None; allowed: OPT, as load"),
+        ({"model": torch.nn.Linear(2, 2)}, r"model=Linear\(.*; allowed: OPT"),
+        ({"max_new": 2.5}, "max_new=2.5; allowed: integers from 1"),
+        ({"stop": 3.5}, "stop=3.5; allowed: integers from 0 to 96, or None"),
+        ({"temperature": "hot"}, "temperature='hot'; allowed: finite numbers from 0"),
+        ({"temperature": 1.0, "top_k": 2.5}, "top_k=2.5; allowed: integers from 1, or None"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(arguments: dict, message: str) -> None:
+    asked = {"model": random_model(), "tokens": prompts(), "max_new": 3} | arguments
+    with pytest.raises(ValueError, match=message):
+        generate(**asked)

@@ -156,8 +156,9 @@ def test_wrong_products_are_never_timed(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch": 0}, "batch=0 must be at least 1"),
-        ({"repeats": 0}, "repeats=0 must be at least 1"),
+        ({"batch": 0}, "batch=0; allowed: integers from 1"),
+        ({"batch": 2.5}, "batch=2.5; allowed: integers from 1"),
+        ({"repeats": 0}, "repeats=0; allowed: integers from 1"),
         ({"output": 100}, "max_new=100 after a prompt of 5 tokens; .* 48 positions of small"),
         ({"prompt": 0}, "prompt 0 is empty"),
     ],
@@ -217,7 +218,7 @@ def test_a_sweep_is_of_a_source_and_a_target() -> None:
     ("formats", "repeats", "said"),
     [
         ([], 1, r"formats=\[\]; allowed: one or more"),
-        (["dense"], 0, "repeats=0; allowed: 1 or more"),
+        (["dense"], 0, "repeats=0; allowed: integers from 1"),
     ],
 )
 def test_a_sweep_measures_something(formats, repeats, said) -> None:

@@ -73,11 +73,11 @@ def test_sparse_layers_give_what_the_same_dense_ones_give(dtype: torch.dtype) ->
 
 
 @torch.inference_mode()
-def test_weights_decoded_first_give_the_dense_models_bits() -> None:
+def test_weights_decoded_first_give_the_dense_models_bits(monkeypatch) -> None:
     model = pruned(random_model(torch.float16), 0.6)
     tokens, expected = prompts(), model(prompts())
-    sparse(model).set_dense_above(0)
-    assert torch.equal(model(tokens), expected)
+    monkeypatch.setitem(DENSE_ABOVE, "cpu", 0)
+    assert torch.equal(sparse(model)(tokens), expected)
 
 
 @torch.inference_mode()
@@ -94,25 +94,16 @@ def test_matrices_are_decoded_into_the_same_memory() -> None:
     assert not second.is_inference()
 
 
-def test_the_limit_of_decoding_first_can_be_set() -> None:
-    model = random_model()
-    for kind, limit in DENSE_ABOVE.items():
-        assert model.layers[0].limit(torch.device(kind)) == limit
-    model.set_dense_above(7)
-    assert {layer.limit(torch.device("cuda")) for layer in model.layers} == {7}
-    model.set_dense_above(None)
-    assert model.layers[1].limit(torch.device("cpu")) == DENSE_ABOVE["cpu"]
-    assert model.layers[1].limit(torch.device("cuda")) == math.inf
-    for wrong in (-1, "x", 7.0, True):
-        with pytest.raises(ValueError, match=f"tokens={wrong!r}; allowed: integers from 0, or Non"):
-            model.set_dense_above(wrong)
-    assert {layer.dense_above for layer in model.layers} == {None}
+def test_the_limit_of_decoding_first_is_that_of_the_device() -> None:
+    layer = random_model().layers[0]
+    assert layer.limit(torch.device("cpu")) == DENSE_ABOVE["cpu"]
+    assert layer.limit(torch.device("cuda")) == math.inf
 
 
 def test_explains_its_products(monkeypatch) -> None:
     model = pruned(random_model(torch.float16), 0.6)
     model.layers[1].fc1 = SparseLinear.from_linear(model.layers[1].fc1)
-    model.set_dense_above(7)
+    monkeypatch.setitem(DENSE_ABOVE, "cpu", 7)
     assert model.explain(7).splitlines() == [
         "2 × qkv [192, 64]: dense",
         "2 × out [64, 64]: dense",
@@ -122,8 +113,7 @@ def test_explains_its_products(monkeypatch) -> None:
         "sums, norms, ReLU: torch's own (on cpu)",
     ]
     assert "tca_bme, decoded first, multiplied dense (8 tokens, above 7)" in model.explain(8)
-    monkeypatch.setattr("lab_utils.llm.model.DENSE_ABOVE", {})  # as on a GPU
-    model.set_dense_above(None)
+    monkeypatch.delitem(DENSE_ABOVE, "cpu")  # as on a GPU
     with cpu.forced("portable"):
         assert "tca_bme, tca_bme_portable (8 tokens)" in model.explain(8)
 

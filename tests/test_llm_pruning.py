@@ -201,6 +201,10 @@ def test_what_is_not_finite_is_refused_by_name(method, value):
         ((random(M, K).int(), Target(0.5)), "weight is torch.int32"),
         (("weight", Target(0.5)), "weight is weight; allowed"),
         ((random(0, K), Target(0.5)), r"weight is torch.float32 \(0, 40\)"),
+        ((random(M, K), 0.5), r"target=0.5; allowed: Target\(sparsity\), Target.n_of_m"),
+        ((random(M, K), None, "wanda", torch.ones(K)), "target=None; allowed"),
+        ((random(M, K), "2:4", "taylor", random(M, K)), "target='2:4'; allowed"),
+        ((random(M, K), 0.5, "sparsegpt", torch.eye(K)), "target=0.5; allowed"),
         ((random(M, K), Target.n_of_m("2:3")), "needs rows of a multiple of 3, not K=40"),
         ((random(M, K), Target(0.5), "lottery"), "method='lottery': unknown; allowed: magnitude"),
         ((random(M, K), Target(0.5), "magnitude", random(K)), "method='magnitude' needs none"),
@@ -219,6 +223,12 @@ def test_what_is_not_finite_is_refused_by_name(method, value):
 def test_what_does_not_fit_is_refused_by_name(arguments, said):
     with pytest.raises(ValueError, match=said):
         prune(*arguments)
+
+
+@pytest.mark.parametrize("block", [0, -4, 2.5, "4", True, None])
+def test_sparsegpt_refuses_blocks_of_no_column(block):
+    with pytest.raises(ValueError, match=f"block={block!r}; allowed: integers from 1"):
+        sparsegpt(random(M, K), Target(0.5), torch.eye(K), block=block)
 
 
 @pytest.mark.parametrize(

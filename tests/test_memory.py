@@ -41,7 +41,8 @@ def test_terms_by_hand() -> None:
     model = catalog.model("OPT-125M")
     work = m.Workload(model, "tiled_csl", 0.75, batch=3, prompt=5, output=7, gpus=2)
     terms = m.needs(work)
-    assert list(terms) == list(m.TERMS)
+    names = ["weights", "tables", "cache", "activations", "workspace", "graphs", "context"]
+    assert list(terms) == names
     H, layers = 768, 12
     shapes = [(1152, 768), (768, 384), (1536, 768), (768, 1536)]
     words = 4 * sum(M * K for M, K in shapes) / 4
@@ -185,6 +186,17 @@ def test_gpus_are_powers_of_two_that_divide_the_heads() -> None:
         needed = m.total(replace(work, gpus=gpus))
         assert m.fewest_gpus(work, needed) == gpus
     assert m.fewest_gpus(work, 0.9 * needed) is None
+
+
+def test_as_many_gpus_are_tried_as_there_are() -> None:
+    work = m.Workload(OPT_175B, batch=64)  # 96 heads
+    each = {gpus: m.total(replace(work, gpus=gpus)) for gpus in (16, 32)}
+    assert m.fewest_gpus(work, each[32], most=32) == 32
+    assert m.fewest_gpus(work, each[32], most=31) is None
+    assert m.fewest_gpus(work, each[16], most=20) == 16
+    for most in (0, -8, 2.5):
+        with pytest.raises(ValueError, match=f"most={most} must be a whole number of at least 1"):
+            m.fewest_gpus(work, each[32], most=most)
 
 
 def test_answers_of_the_issue() -> None:

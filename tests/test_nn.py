@@ -1,6 +1,7 @@
 """SparseLinear is a layer like any other: it moves, copies, saves, loads, compiles, and refuses."""
 
 import copy
+import re
 from collections.abc import Callable
 
 import pytest
@@ -200,6 +201,19 @@ def test_sparsify_replaces_all_or_nothing(model: nn.Module, format: str, said: s
     with pytest.raises(ValueError, match=said):
         sparsify(model, format, select=lambda name, layer: True)
     assert not any(isinstance(module, SparseLinear) for module in model.modules())
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.8])  # where nothing pays, and where all does
+def test_sparsify_refuses_formats_and_options_before_it_chooses(sparsity: float) -> None:
+    model = nn.Sequential(linear(sparsity))
+    for wrong in ([], None, "coo", ["csr"]):
+        with pytest.raises(ValueError, match=re.escape(f"format={wrong!r}: unknown; allowed: den")):
+            sparsify(model, wrong)
+    with pytest.raises(ValueError, match="reoder=True: no option of tiled_csl; allowed: reorder"):
+        sparsify(model, "tiled_csl", reoder=True)
+    with pytest.raises(ValueError, match="reorder=True: no option of csr; allowed: none"):
+        sparsify(model, "csr", select=lambda name, layer: pytest.fail("asked"), reorder=True)
+    assert type(model[0]) is nn.Linear
 
 
 def test_sparsify_names_what_it_cannot_ask() -> None:

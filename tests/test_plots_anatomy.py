@@ -51,8 +51,10 @@ def test_times_are_of_one_case(stages) -> None:
     (bars,) = fig.data
     assert list(bars.x) == one.time_us.tolist()[::-1]
     assert bars.y[-1] == "Tiled-CSL whole" and "TCA-BME without decode" in bars.y
-    with pytest.raises(ValueError, match="rows hold 4 cases; allowed: one"):
+    with pytest.raises(ValueError, match=r"rows hold 4 cases \(.*\); allowed: one"):
         plots.stage_times(stages)
+    with pytest.raises(ValueError, match=r"rows hold 2 cases \(.*pattern.*\); allowed: one"):
+        plots.stage_times(pd.concat([one, one.assign(pattern="magnitude")]))
 
 
 def test_unit_use_marks_published_values_on_their_bars(use) -> None:

@@ -180,7 +180,7 @@ def test_bars_add_up_to_what_is_needed() -> None:
     model = catalog.model("OPT-66B")
     works = [m.Workload(model, "dense", 0.0, 16, gpus=g) for g in (1, 2)]
     fig = plots.memory_terms(works, H200)
-    assert [t.name for t in fig.data] == list(m.TERMS)
+    assert [t.name for t in fig.data] == list(m.needs(works[0]))
     totals = [sum(trace.x[i] for trace in fig.data) for i in range(2)]
     assert totals == pytest.approx([m.total(work) / 1e9 for work in works])
     assert [note.text.endswith("does not fit") for note in fig.layout.annotations] == [True, False]

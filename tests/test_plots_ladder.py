@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lab_utils import ladder, plots
-from lab_utils.backends.kernel_trace import KernelTrace
+from lab_utils.analysis.kernel_trace import KernelTrace
 from lab_utils.ladder import RUNGS, counts
 from lab_utils.patterns import random_sparse
 
@@ -67,5 +67,6 @@ def test_times_are_of_one_case(rows) -> None:
     limits = [trace for trace in fig.data if trace.name == "byte limit of its encoding"]
     assert list(limits[1].x) == [40.0] * 3
     assert "best dense library 50 µs" in [trace.name for trace in fig.data]
-    with pytest.raises(ValueError, match="rows hold 2 cases; allowed: one"):
-        plots.ladder_times(pd.concat([rows, rows.assign(N=8)]))
+    for other in (rows.assign(N=8), rows.assign(pattern="magnitude")):
+        with pytest.raises(ValueError, match=r"rows hold 2 cases \(.*pattern.*\); allowed: one"):
+            plots.ladder_times(pd.concat([rows, other]))

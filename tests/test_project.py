@@ -189,7 +189,22 @@ def test_readme_tree_is_the_real_one():
     folders = {path.relative_to(ROOT).parts[0] for path in committed() if path.parent != ROOT}
     missing = {f"{name}/" for name in folders if name[0] != "."} - set(paths)
     assert missing == set()
-    assert {f"lab_utils/{name}/" for name in LAYERS if (PACKAGE / name).is_dir()} <= set(paths)
+    modules = {f"{name}/" if (PACKAGE / name).is_dir() else f"{name}.py" for name in LAYERS}
+    assert {f"lab_utils/{name}" for name in modules - {"__init__.py"}} - set(paths) == set()
+
+
+def test_readme_names_the_layers_from_top_to_bottom():
+    (chain,) = re.findall(r"Dependencies point one way: ([^.]+)\.", README.read_text())
+    named = {name: number for name, number in LAYERS.items() if name != "__init__"}
+    layers = [{name for name in named if named[name] == number}
+              for number in sorted(set(named.values()), reverse=True)]  # fmt: skip
+    assert [set(step.split(", ")) for step in chain.split(" → ")] == layers
+
+
+def test_nothing_cites_a_document_that_readers_do_not_have():
+    """Sections of the SPEC from which this was written; papers are cited by name."""
+    cites = re.compile(rb"\bSPEC(\.md|\s+[0A-G]\b)")
+    assert [path.name for path in committed() if cites.search(path.read_bytes())] == []
 
 
 def commands() -> list[str]:

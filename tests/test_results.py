@@ -195,13 +195,3 @@ def test_runs_at_the_same_time_do_not_interleave(tmp_path: Path) -> None:
     found = lines(tmp_path / "cpu-a" / "spmm.csv")
     assert len(found) == 1 + 3 * 40 and {len(line) for line in found} == {len(COLUMNS)}
     assert sum(tuple(line) == COLUMNS for line in found) == 1
-
-
-def test_summary_puts_the_fastest_first() -> None:
-    rows = [row(kernel="torch_mm", time_us=20.0, speedup=0.75), row(), row(N=1)]
-    head, titles, *body = results.summary(pd.DataFrame(rows)).splitlines()
-    assert head.startswith("cpu-a, bf16, random zeros, memory reads 2.0 GB/s")
-    assert titles.split()[:4] == ["shape", "zeros", "N", "kernel"]
-    assert [line.split()[2:4] for line in body] == [
-        ["1", "csr_avx2"], ["8", "csr_avx2"], ["8", "torch_mm"]
-    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""TCA-BME against an independent, slow reading of SPEC E.1."""
+"""TCA-BME against an independent, slow encoder (SpInfer, section 4)."""
 
 import pytest
 import torch

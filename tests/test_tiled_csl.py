@@ -1,4 +1,4 @@
-"""Tiled-CSL against an independent, slow reading of SPEC D.1, and what reordering is for."""
+"""Tiled-CSL against an independent, slow encoder (Flash-LLM, 4.3), and what reordering is for."""
 
 from itertools import pairwise
 

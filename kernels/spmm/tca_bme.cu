@@ -1,4 +1,4 @@
-// SpMM on TCA-BME: SpInfer's kernel, whose weights never are dense in memory (SPEC E.2).
+// SpMM on TCA-BME: SpInfer's kernel, whose weights never are dense in memory (section 4).
 //
 //   a block works on GROUPS GroupTiles, one below the other, x BLOCK_N of C at a time, over its share
 //   of A's tiles; each of its 4 warps owns a strip of 16 rows of every GroupTile

@@ -1,1 +1,12 @@
-"""Pure arithmetic on formats and devices: what the papers' equations say, without a kernel."""
+"""Pure arithmetic on formats, devices and measurements: what they come to, without a kernel.
+
+`compression` has the bytes of every format, by the papers' equations; those of our own formats
+come from `zero_row_24`, `zero_row_24_strips` and `lane_24_strips`. From bytes follow times
+(`roofline`) and what fits a GPU (`memory`, with the `kernel_scratch` of a product).
+
+What lanes do is worked out by hand in `bank_conflicts` (Tiled-CSL), `bitmap_decoding` (TCA-BME) and
+`zero_row_lanes` (zero-row 2:4). A `kernel_trace` is what the emulator counted of it: `pipeline`
+reads the steps of a block off one, `schedule` gives them times, `hopper_budget` holds counts
+against what an SM can do, `agreement` against the profiler's. `anatomy` is the profiler's view:
+what stages cost, and which units are busy.
+"""

@@ -29,7 +29,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-LAUNCH = ["device", "kernel", "function", "M", "K", "N", "sparsity", "pattern", "dtype", "split_k"]
+from lab_utils.results import CASE
+
+LAUNCH = ["device", "kernel", "function", *CASE, "split_k"]
 
 
 @dataclass(frozen=True)

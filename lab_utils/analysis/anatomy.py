@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from lab_utils import results
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.catalog import Device
 
-CASE = ["device", "kernel", "M", "K", "N", "sparsity", "pattern", "dtype"]
+CASE = ["device", "kernel", *results.CASE]
 
 # The stages of each format's kernel, in the order of its drawing.
 STAGES = {

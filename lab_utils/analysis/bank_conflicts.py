@@ -1,7 +1,7 @@
 """Banks of shared memory, and the order of words that avoids their conflicts.
 
 Flash-LLM's extract stage scatters the words of a Tiled-CSL tile into a dense tile in shared
-memory (section 4.3.3, algorithm 3; SPEC D.1). A request is what the lanes of a warp store at once.
+memory (section 4.3.3, algorithm 3). A request is what the lanes of a warp store at once.
 It takes as many wavefronts as its busiest bank gets different 4-byte words. Nothing here runs a
 kernel: what kernels really ask for, the emulator counts.
 """

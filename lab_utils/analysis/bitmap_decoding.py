@@ -1,4 +1,4 @@
-"""Shared-memory bitmap decoding, lane by lane (SpInfer, section 4; SPEC E.2).
+"""Shared-memory bitmap decoding, lane by lane (SpInfer, section 4).
 
 A warp decodes one 8x8 tile at a time: lane l makes register q of the A fragment of mma.m16n8k16
 from bits 2l and 2l + 1 of the tile's bitmap. This is what kernels/spmm/tca_bme.cu computes.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lab_utils.analysis.anatomy import ISSUED
+from lab_utils.analysis.anatomy import ISSUED, WAVEFRONTS
 
 GROUP, TILE, LANES = 64, 8, 32  # side of a GroupTile, of a BitmapTile; lanes of a warp
 BITMAPS = (GROUP // TILE) ** 2  # of a GroupTile
@@ -18,7 +18,7 @@ STRIP_BITMAPS = 16  # of a strip of 16 rows: one warp's
 
 # What one warp-wide instruction, or one wavefront, takes of an SM; measured on an H200, but for the
 # wavefront: shared memory serves one in a clock.
-CLOCKS = {"popcount": 2.0, "shared wavefront": 1.0, "mma": 1.73}
+CLOCKS = {"popcount": 2.0, "shared wavefront": 1 / WAVEFRONTS, "mma": 1.73}
 
 
 @dataclass(frozen=True)

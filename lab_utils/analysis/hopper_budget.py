@@ -5,13 +5,13 @@ writing sums are left out: they are done once for thousands of chunks.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lab_utils.analysis.anatomy import WAVEFRONTS
 from lab_utils.analysis.compression import dense_bytes, format_bytes
+from lab_utils.analysis.kernel_trace import KernelTrace
 from lab_utils.analysis.zero_row_24 import chunks
 from lab_utils.catalog import Device
 
@@ -30,7 +30,7 @@ PARTS = {
 }
 
 
-def wavefronts(trace: Any, weights: int) -> dict[str, float]:
+def wavefronts(trace: KernelTrace, weights: int) -> dict[str, float]:
     """Shared-memory wavefronts for 64 weights, by `PARTS`, of a product with so many weights."""
     sums = dict.fromkeys(PARTS.values(), 0.0)
     for place, counts in trace.lines.items():
@@ -39,7 +39,7 @@ def wavefronts(trace: Any, weights: int) -> dict[str, float]:
     return sums
 
 
-def clocks_needed(trace: Any, weights: int) -> dict[str, float]:
+def clocks_needed(trace: KernelTrace, weights: int) -> dict[str, float]:
     """Clocks of an SM for 64 weights that shared memory and tensor core need."""
     tensor = sum(trace.total(op).requests * clocks for op, clocks in TENSOR_CLOCKS.items())
     return {

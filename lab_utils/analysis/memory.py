@@ -11,19 +11,9 @@ from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
 from lab_utils.analysis.kernel_scratch import scratch_bytes
-from lab_utils.analysis.zero_row_24 import pairs_pay
 from lab_utils.catalog import Device, Model, layer_shapes
 
 GIB = 1 << 30
-TERMS = {
-    "weights": "the four matrices of every layer, encoded or dense",
-    "tables": "embeddings, positions, biases and norms, whole on every GPU",
-    "cache": "keys and values of every position of every sequence",
-    "activations": "tensors of the prompt phase that live at the same time",
-    "workspace": "scratch memory of kernels, rows decoded for the prompt phase, cuBLAS's buffer",
-    "graphs": "private memory of captured decode steps",
-    "context": "the driver, the kernels' code, and NCCL's buffers on several GPUs",
-}
 USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
 CONTEXT_BYTES = 0.89e9  # what dense OPT-30B took on one H200 beyond the other terms (CUDA 13.0)
 NCCL_BYTES = 1.05e9  # and on each of two that add up their products
@@ -98,7 +88,15 @@ def outer_fc1(model: HasLayers) -> Callable[[str], bool]:
 
 
 def needs(work: Workload) -> dict[str, float]:
-    """Bytes that each GPU needs at its peak, by term: the keys of `TERMS`."""
+    """Bytes that each GPU needs at its peak, by term.
+
+    "weights": the four matrices of every layer, encoded or dense; "tables": embeddings, positions,
+    biases and norms, whole on every GPU; "cache": keys and values of every position of every
+    sequence; "activations": tensors of the prompt phase that live at the same time; "workspace":
+    scratch memory of kernels, rows decoded for the prompt phase, cuBLAS's buffer; "graphs": private
+    memory of captured decode steps; "context": the driver, the kernels' code, and NCCL's buffers on
+    several GPUs.
+    """
     return {
         "weights": _weights(work),
         "tables": _tables(work.model, work.gpus),
@@ -139,16 +137,19 @@ def fewest_gpus(work: Workload, capacity: float, most: int = 8) -> int | None:
     """The fewest GPUs of `capacity` bytes each that hold the workload; None where `most` do not.
 
     Powers of two that divide the heads: those that tensor parallelism is usually run with.
+    Raises ValueError unless `most` is a whole number of at least 1.
     """
-    counts = (gpus for gpus in (1, 2, 4, 8, 16) if gpus <= most and _divides(gpus, work.model))
+    _check_count("most", most)
+    powers = (1 << i for i in range(int(most).bit_length()))
+    counts = (gpus for gpus in powers if _divides(gpus, work.model))
     return next((g for g in counts if total(replace(work, gpus=g)) <= capacity), None)
 
 
 def answers(works: Iterable[Workload], devices: Iterable[Device]) -> Iterator[dict]:
     """Rows that say for each workload and device what it needs, and what fits.
 
-    GB are 1e9 bytes. `batch` is the largest that fits on the workload's GPUs, `fewest_gpus` is for
-    the workload's own batch. Raises ValueError where there is no workload, or no device.
+    GB are 1e9 bytes. `gb_per_gpu` and `fewest_gpus` are for the workload's batch; `largest_batch`
+    is the largest that fits on its GPUs. Raises ValueError where there is no workload, or device.
     """
     works, devices = list(works), list(devices)
     if not (works and devices):
@@ -165,6 +166,7 @@ def answers(works: Iterable[Workload], devices: Iterable[Device]) -> Iterator[di
                 "gpus": work.gpus,
                 "prompt": work.prompt,
                 "output": work.output,
+                "batch": work.batch,
                 "gb_per_gpu": total(work) / 1e9,
                 "usable_gb": capacity / 1e9,
                 "largest_batch": largest_batch(work, capacity),
@@ -187,8 +189,7 @@ def _weights(work: Workload) -> float:
 
 def encoded_bytes(format: str, M: int, K: int, sparsity: float) -> float:
     """Expected bytes of a matrix as `encode` lays it out by itself, for a random mask."""
-    options = {"pairs": pairs_pay(M, K, sparsity)} if format == "zero_row_24" else {}
-    nbytes = format_bytes(format, M, K, sparsity, **options) * (1 + SKIPPED.get(format, 0))
+    nbytes = format_bytes(format, M, K, sparsity) * (1 + SKIPPED.get(format, 0))
     return nbytes + stored_extra_bytes(format, M, K)
 
 
@@ -265,11 +266,15 @@ def _check(work: Workload) -> None:
     if not isinstance(work.sparsity, Real) or not 0 <= work.sparsity <= 1:
         raise ValueError(f"sparsity={work.sparsity!r} must lie between 0 and 1")
     for name in ("batch", "prompt", "output", "gpus"):
-        if not isinstance(value := getattr(work, name), Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+        _check_count(name, getattr(work, name))
     if work.positions > work.model.max_positions:
         raise ValueError(
             f"prompt={work.prompt} and output={work.output} are {work.positions} positions; "
             f"{work.model.name} has {work.model.max_positions}"
         )
     layer_shapes(work.model, work.gpus)  # raises for a number of GPUs that does not divide it
+
+
+def _check_count(name: str, value: int) -> None:
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")

@@ -1,6 +1,6 @@
 """The software pipeline of a load-as-sparse kernel, read off a trace of one block.
 
-A trace (backends.kernel_trace.Request of a watched block) says what each warp does, in what order,
+A trace (analysis.kernel_trace.Request of a watched block) says what each warp does, in what order,
 how much of it, and which wait releases which copies. Time is the business of analysis.schedule.
 """
 
@@ -8,7 +8,8 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+
+from lab_utils.analysis.kernel_trace import Request
 
 # Device functions of kernels/spmm, by the stage that they are part of (kernels/common/stages.cuh).
 STAGE_OF = {
@@ -56,7 +57,7 @@ class Step:
 class _Tiles:
     """Which tile a request is for: products count barriers, loads and stores lead to a product."""
 
-    def __init__(self, requests: Iterable[Any], starts: Sequence[int]):
+    def __init__(self, requests: Iterable[Request], starts: Sequence[int]):
         self.starts = starts
         self.epoch: dict[int, int] = {}  # of each request: barriers of its warp before it
         reads, passed, products = defaultdict(set), Counter(), set()
@@ -72,7 +73,7 @@ class _Tiles:
         self.reads = {chunk: sorted(epochs) for chunk, epochs in reads.items()}
         self.number = {epoch: i for i, epoch in enumerate(sorted(products))}
 
-    def of(self, request: Any) -> int | None:
+    def of(self, request: Request) -> int | None:
         now, operation = self.epoch[id(request)], request.place.operation
         if operation == "global_load":
             return bisect_right(self.starts, min(o for o in request.offsets if o is not None)) - 1
@@ -83,12 +84,12 @@ class _Tiles:
         return self.number.get(now)
 
 
-def _chunks(request: Any) -> set[int]:
+def _chunks(request: Request) -> set[int]:
     """The 16-byte chunks of shared memory that a request touches."""
     return {at // 16 for at in request.shared if at is not None}
 
 
-def steps(requests: Sequence[Any], starts: Sequence[int] = ()) -> list[list[Step]]:
+def steps(requests: Sequence[Request], starts: Sequence[int] = ()) -> list[list[Step]]:
     """The steps of each warp, in its order, of a watched block whose first tile is tile 0.
 
     `starts`: where each tile begins in Tiled-CSL's array of words, in bytes.
@@ -104,7 +105,7 @@ def steps(requests: Sequence[Any], starts: Sequence[int] = ()) -> list[list[Step
     return [_steps_of(warps[warp], tiles) for warp in sorted(warps)]
 
 
-def _steps_of(requests: list[Any], tiles: _Tiles) -> list[Step]:
+def _steps_of(requests: list[Request], tiles: _Tiles) -> list[Step]:
     done: list[Step] = []
     groups, carried = 0, Counter()
     for request in requests:
@@ -137,7 +138,7 @@ def _join(done: list[Step], step: Step) -> None:
         done.append(step)
 
 
-def _amounts(request: Any) -> Counter:
+def _amounts(request: Request) -> Counter:
     counts, operation = request.counts, request.place.operation
     amounts = Counter(requests=1, wavefronts=counts.wavefronts, sectors=counts.sectors)
     if operation in ("mma", "wgmma", "popcount"):

@@ -3,6 +3,7 @@
 Intensities are in FLOP per byte for 2-byte activations and outputs, rates in TFLOP/s, bandwidths
 in GB/s (10⁹), times in µs. Everything broadcasts over numpy arrays. A *machine* is any object with
 ``peak_tflops`` and ``bandwidth_gb_s``: a ``catalog.Device``, or what ``machine`` measured here.
+All raise ValueError where a size, an intensity or a share is not positive.
 """
 
 from typing import Protocol
@@ -32,10 +33,7 @@ def dense_intensity(M: ArrayLike, N: ArrayLike) -> Number:
 
 def ratio_intensity(M: ArrayLike, N: ArrayLike, ratio: ArrayLike) -> Number:
     """Intensity with the weights compressed by `ratio`, M·N/(M/CR + N) (SpInfer eq. 7)."""
-    m, n, r = (np.asarray(v, dtype=np.float64) for v in (M, N, ratio))
-    for name, value in (("M", m), ("N", n), ("ratio", r)):
-        if not np.all(value > 0):
-            raise ValueError(f"{name}={value} must be positive")
+    m, n, r = _positive(M=M, N=N, ratio=ratio)
     return plain(m * n / (m / r + n))
 
 
@@ -46,7 +44,7 @@ def format_intensity(format: str, M: int, K: int, N: ArrayLike, sparsity: ArrayL
 
 def optimal_intensity(M: ArrayLike, N: ArrayLike, sparsity: ArrayLike) -> Number:
     """Intensity without any index bytes, M·N/(M·(1−s) + N) (Flash-LLM eq. 2, SpInfer eq. 8)."""
-    m, n, s = (np.asarray(v, dtype=np.float64) for v in (M, N, sparsity))
+    (m, n), s = _positive(M=M, N=N), np.asarray(sparsity, dtype=np.float64)
     if not np.all((s >= 0) & (s <= 1)):
         raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")
     return plain(m * n / (m * (1 - s) + n))
@@ -78,13 +76,14 @@ def ridge(machine: Machine) -> float:
 
 def attainable_tflops(machine: Machine, intensity: ArrayLike) -> Number:
     """TFLOP/s under the roof at `intensity`: min(peak, intensity · bandwidth)."""
-    memory = np.asarray(intensity, dtype=np.float64) * machine.bandwidth_gb_s / 1e3
-    return plain(np.minimum(machine.peak_tflops, memory))
+    (i,) = _positive(intensity=intensity)
+    return plain(np.minimum(machine.peak_tflops, i * machine.bandwidth_gb_s / 1e3))
 
 
 def utilisation(machine: Machine, intensity: ArrayLike) -> Number:
     """Share of the tensor-core peak under the roof at `intensity`, 0 to 1 (Flash-LLM fig. 5)."""
-    return plain(np.minimum(1.0, np.asarray(intensity, dtype=np.float64) / ridge(machine)))
+    (i,) = _positive(intensity=intensity)
+    return plain(np.minimum(1.0, i / ridge(machine)))
 
 
 def ridge_batch(machine: Machine, M: int, weight_fraction: float = 1.0) -> float:
@@ -93,6 +92,7 @@ def ridge_batch(machine: Machine, M: int, weight_fraction: float = 1.0) -> float
     `weight_fraction` is encoded ÷ dense bytes (1/CR): a smaller one reaches the ridge earlier.
     Solves M·N/(M·f + N) = ridge.
     """
+    _positive(M=M, weight_fraction=weight_fraction)
     r = ridge(machine)
     return r * M * weight_fraction / (M - r) if r < M else float("inf")
 
@@ -100,15 +100,19 @@ def ridge_batch(machine: Machine, M: int, weight_fraction: float = 1.0) -> float
 def ridge_range(intensity: float, percent: float, digits: int = 1) -> tuple[float, float]:
     """Ridges (low, high) at which `intensity` gives `percent` of the peak, printed to `digits`.
 
-    Tells which machine a published percentage was calculated for, and whether one can be.
+    Tells which machine a published percentage was calculated for, and whether one can be. `high` is
+    infinite where `percent` may be so little that it would be printed as zero.
     """
+    _positive(intensity=intensity, percent=percent)
     half = 0.5 * 10.0**-digits
-    return 100 * intensity / (percent + half), 100 * intensity / (percent - half)
+    high = 100 * intensity / (percent - half) if percent > half else float("inf")
+    return 100 * intensity / (percent + half), high
 
 
 def byte_limit_us(machine: Machine, nbytes: ArrayLike) -> Number:
     """Time in µs to read `nbytes` once at full bandwidth; no kernel can be faster."""
-    return plain(np.asarray(nbytes, dtype=np.float64) / (machine.bandwidth_gb_s * 1e3))
+    (read,) = _positive(nbytes=nbytes)
+    return plain(read / (machine.bandwidth_gb_s * 1e3))
 
 
 def roofline_us(
@@ -119,3 +123,12 @@ def roofline_us(
     memory = byte_limit_us(machine, total_bytes(M, K, n, format, sparsity))
     compute = 2 * M * n * K / (machine.peak_tflops * 1e6)
     return plain(np.maximum(memory, compute))
+
+
+def _positive(**values: ArrayLike) -> list[np.ndarray]:
+    """Values as float64. Raises ValueError, with its name, for the first that is not positive."""
+    arrays = [np.asarray(value, dtype=np.float64) for value in values.values()]
+    for name, array in zip(values, arrays, strict=True):
+        if not np.all(array > 0):
+            raise ValueError(f"{name}={array} must be positive")
+    return arrays

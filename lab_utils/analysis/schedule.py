@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lab_utils.analysis.bitmap_decoding import CLOCKS
 from lab_utils.analysis.pipeline import BARRIER, LOADS, WAIT, WGMMA_WAIT, Step
 
 SECTOR = 32  # bytes
@@ -27,10 +28,10 @@ class Costs:
 
     latency: float = 700
     bytes_per_clock: float = 18.5
-    wavefront: float = 1
-    mma: float = 1.73
+    wavefront: float = CLOCKS["shared wavefront"]
+    mma: float = CLOCKS["mma"]
     wgmma: float = 8
-    popcount: float = 2
+    popcount: float = CLOCKS["popcount"]
     issue: float = 4
     start: float = 30
 

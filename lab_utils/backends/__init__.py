@@ -1,6 +1,14 @@
-"""How an operation is launched: one module per backend, chosen by name or by device.
+"""How an operation is launched: four backends, chosen by name or by device, and their parts.
 
-A backend offers `name`, `formats`, `devices`, `problem()`, `plan(A, B)` and `spmm(A, B, C)`.
+The backends are `cuda`, `cpu`, `emulator` and `reference`. Each offers `name`, `formats`,
+`devices`, `problem()`, `plan(A, B)`, which is a `plan.Plan`, and `spmm(A, B, C)`.
+
+The others serve `cuda` and `emulator`, which launch the same kernels: `kernels` names them by
+format, `published`, `hopper` and `hopper_wgmma` launch them, by `launch`, on a `problem`, a
+structure of C++. Who multiplies what of A is up to `shares` (published kernels), `chunk_shares`
+(hopper), `row_blocks` and `warp_starts` (hopper_wgmma); it is `remembered` for later launches.
+`crossover` says from how many columns on A is `decoded` first, `settled` whether
+a kernel may read it early. `simt` is the machine behind `emulator`.
 """
 
 from types import ModuleType

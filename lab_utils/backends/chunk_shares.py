@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lab_utils.analysis.zero_row_24 import ROWS
 from lab_utils.backends.remembered import remembered
 from lab_utils.formats import ZeroRow24
 from lab_utils.formats.chunks import START_BYTES
 from lab_utils.formats.zero_row_24_slices import fixed_chunks
 
-CHUNK_ROWS = 64
 # Bytes that a chunk is worth, whatever it has, and what an extra one is beyond that: fitted on an
 # H200, where a warp with twice as many chunks in the same bytes ended up to 7 us after the others.
 SHARE_OF_CHUNK, SHARE_OF_EXTRA = 30_000, 10_000
@@ -23,7 +23,7 @@ STARTS = 8  # of a share's first copies, which it says
 
 def row_blocks_of(A: ZeroRow24) -> int:
     """Rows of chunks."""
-    return -(-A.shape[0] // CHUNK_ROWS)
+    return -(-A.shape[0] // ROWS)
 
 
 class Shares(NamedTuple):

@@ -57,6 +57,7 @@ _forced: ContextVar[str | None] = ContextVar("forced", default=None)
 class _Problem(ctypes.Structure):
     """`Problem` of kernels/cpu/spmm/strip.h."""
 
+    __slots__ = ()
     _fields_ = (
         ("format", ctypes.c_int32),
         ("dtype", ctypes.c_int32),

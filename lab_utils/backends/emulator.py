@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from lab_utils import build
-from lab_utils.backends.kernel_trace import KernelFault, KernelTrace
+from lab_utils.analysis.kernel_trace import KernelTrace
 from lab_utils.backends.kernels import KERNELS, check_weights, name_of
 from lab_utils.backends.launch import ALIGN, NO_EPILOGUE, Epilogue
 from lab_utils.backends.plan import Plan
-from lab_utils.backends.simt import Machine, apart
+from lab_utils.backends.simt import KernelFault, Machine, apart
 from lab_utils.formats import SparseMatrix
 
 __all__ = ["KernelFault", "KernelTrace", "recording"]

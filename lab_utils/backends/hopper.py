@@ -7,7 +7,8 @@ chunks of A's slice are cut into shares of equal costs for all warps of the bloc
 import ctypes
 from dataclasses import dataclass, replace
 
-from lab_utils.backends.chunk_shares import CHUNK_ROWS, row_blocks_of, share_out
+from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS
+from lab_utils.backends.chunk_shares import row_blocks_of, share_out
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
 from lab_utils.formats import ZeroRow24
@@ -16,7 +17,6 @@ FORMAT = ZeroRow24.name
 INSTRUCTION = "mma"
 READ = ("data", "chunk_start", "first_chunk")  # A[0] to A[2] of a problem
 EPILOGUE = ("bias", "relu")  # fields of a problem
-CHUNK_COLS, LEVEL_COLS = 48, 144  # the last: that a chunk of level 1 reaches
 WARPS = {8: 16, 16: 16, 32: 12, 64: 8}  # by the columns of a block: what their registers allow
 DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metadata
 
@@ -37,6 +37,7 @@ SMALL_CHUNK, COPIES_OF_TWO, ENOUGH_STAGES = 2048, 16, 3
 class HopperProblem(Problem):
     """`HopperProblem` of kernels/spmm/hopper.cuh."""
 
+    __slots__ = ()
     _fields_ = (
         *(
             (name, ctypes.c_int32)
@@ -186,7 +187,7 @@ def launch_of(A: ZeroRow24, N: int, layout: Layout, place: Place = unmoved) -> L
 def sums_of(A: ZeroRow24, N: int, layout: Layout) -> tuple[int, ...]:
     """Shape of a launch's partial sums: a segment more than blocks for each warp, at most."""
     most = slices_of(A) * (layout.blocks * layout.warps + row_blocks_of(A))
-    return -(-N // layout.block_n), most, layout.block_n, CHUNK_ROWS
+    return -(-N // layout.block_n), most, layout.block_n, ROWS
 
 
 def choices(A: ZeroRow24, N: int, layout: Layout) -> dict[str, str]:
@@ -203,7 +204,7 @@ def choices(A: ZeroRow24, N: int, layout: Layout) -> dict[str, str]:
         if passes > 1
         else f"{layout.block_n} of C at once",
         "shares": f"{warps} warps, {chunks / warps:.1f} chunks each: equal costs; "
-        f"a chunk has {CHUNK_ROWS} x {CHUNK_COLS} weights",
+        f"a chunk has {ROWS} x {COLS} weights",
         "ring": f"{layout.stages} copies of {layout.copy} chunks under way in each warp",
         "values": f"{streams}; a row of zeros for slots that are not in use"
         + "; only metadata that PTX promises to select" * layout.documented,

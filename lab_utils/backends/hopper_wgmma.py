@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from lab_utils.analysis import lane_24_strips
+from lab_utils.analysis.zero_row_24 import TILE_ROWS as STRIP_ROWS
 from lab_utils.backends import hopper
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
-from lab_utils.backends.row_blocks import STRIP_ROWS, SharePlan, Strips, row_blocks_of, share_out
+from lab_utils.backends.row_blocks import SharePlan, Strips, row_blocks_of, share_out
 from lab_utils.backends.warp_starts import starts_of
 from lab_utils.formats import Lane24Strips, ZeroRow24Strips
+from lab_utils.formats.chunks import START_BYTES
 
 FORMAT, LANES = ZeroRow24Strips.name, Lane24Strips.name
 FORMATS = {FORMAT: "lscd_cuda_wgmma", LANES: "lscd_cuda_wgmma_lanes"}  # and who multiplies them
@@ -32,7 +34,6 @@ NARROW = 16  # columns, which hopper.py's kernel multiplies faster
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of a tile of B'
 MOST_TILES, ENOUGH_STAGES = 6, 2
-START_BYTES = 16  # chunks begin and end at multiples
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
 # All codes of metadata, for zero_row_24_strips, and products narrower than a swizzle.
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
@@ -41,6 +42,7 @@ SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 class WgmmaProblem(Problem):
     """`WgmmaProblem` of kernels/spmm/hopper_wgmma.cuh."""
 
+    __slots__ = ()
     _fields_ = (
         *(
             (name, ctypes.c_int32)

@@ -13,6 +13,7 @@ from lab_utils.formats import SparseMatrix
 class Problem(ctypes.Structure):
     """`Problem` of kernels/common/problem.cuh."""
 
+    __slots__ = ()  # or ctypes would take a misspelt field for a new attribute
     _fields_ = (
         ("dtype", ctypes.c_int32),
         ("M", ctypes.c_int32),

@@ -31,6 +31,7 @@ FORMAT_NUMBER = {format: number for number, format in enumerate(ARRAYS)}
 class Shape(ctypes.Structure):
     """Blocks of a launch (`Shape` of kernels/spmm/launch.cu)."""
 
+    __slots__ = ()
     _fields_ = tuple(
         (field, ctypes.c_int32)
         for field in ("block_m", "block_n", "threads", "shared_bytes", "blocks_per_sm")

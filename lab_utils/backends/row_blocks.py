@@ -24,7 +24,6 @@ from lab_utils.formats.chunks import START_BYTES
 
 Strips = ZeroRow24Strips | Lane24Strips
 
-STRIP_ROWS = 16
 # Bytes that a chunk's products and instructions are worth, beside its own: fitted on an H200, where
 # rounds of level 1 have half the bytes of others, and take nearly as long.
 SHARE_OF_CHUNK = 9000

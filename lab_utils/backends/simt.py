@@ -11,17 +11,22 @@ import torch
 from torch import Tensor
 
 from lab_utils import toolchains
-from lab_utils.backends import kernel_trace as traces
-from lab_utils.backends.kernel_trace import Counts, KernelFault, KernelTrace, Place, Request
+from lab_utils.analysis import kernel_trace as traces
+from lab_utils.analysis.kernel_trace import Counts, KernelTrace, Place, Request
 
 COUNTS = tuple(Counts.__dataclass_fields__)
 LAST_BLOCK = 2**63 - 1  # what an int64 holds
 ALIGN, GAP = 512, 1 << 16  # bytes: as CUDA aligns arrays; between any two of them
 
 
+class KernelFault(RuntimeError):
+    """A kernel did what a GPU need not forgive: a race, an access out of bounds, a lost barrier."""
+
+
 class _Array(ctypes.Structure):
     """An array of global memory (`Array` of kernels/emulator/machine/machine.h)."""
 
+    __slots__ = ()
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("address", ctypes.c_uint64),
@@ -34,18 +39,22 @@ class _Array(ctypes.Structure):
 class _Site(ctypes.Structure):
     """`Site`, as what follows, of kernels/emulator/machine/request.h."""
 
+    __slots__ = ()
     _fields_ = (("file", ctypes.c_char_p), ("line", ctypes.c_int32))
 
 
 class _Span(ctypes.Structure):
+    __slots__ = ()
     _fields_ = (("at", ctypes.c_int64), ("bytes", ctypes.c_int64))
 
 
 class _Counts(ctypes.Structure):
+    __slots__ = ()
     _fields_ = tuple((field, ctypes.c_int64) for field in COUNTS)
 
 
 class _Line(ctypes.Structure):
+    __slots__ = ()
     _fields_ = (
         ("operation", ctypes.c_int32),
         ("site", _Site),
@@ -55,6 +64,7 @@ class _Line(ctypes.Structure):
 
 
 class _Request(ctypes.Structure):
+    __slots__ = ()
     _fields_ = (
         ("line", _Line),
         *((field, ctypes.c_int32) for field in ("block", "warp", "pending")),

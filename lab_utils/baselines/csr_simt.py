@@ -16,6 +16,7 @@ PITCH = 8  # columns of B: 16-byte loads
 class Product(ctypes.Structure):
     """`CsrProduct` of kernels/baselines/csr_simt.cu."""
 
+    __slots__ = ()
     _fields_ = (
         ("dtype", ctypes.c_int32),
         ("M", ctypes.c_int32),

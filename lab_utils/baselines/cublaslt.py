@@ -21,8 +21,7 @@ from lab_utils.baselines.fastest import fastest
 
 PROPOSALS = 8  # of the heuristic
 WORKSPACE_BYTES = 64 << 20
-# cublasLt.h and library_types.h
-CUDA_TYPE = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 14}
+# cublasLt.h
 COMPUTE_32F = 68
 DESC_TRANSA, OP_T = 3, 1
 PREF_MAX_WORKSPACE_BYTES, PREF_REDUCTION_SCHEME_MASK, PREF_MIN_ALIGNMENT_A_BYTES = 1, 3, 5
@@ -32,12 +31,14 @@ REDUCTION_SCHEME_COMPUTE_TYPE = 2  # partial sums of a split K loop stay in fp32
 class Algorithm(ctypes.Structure):
     """cublasLtMatmulAlgo_t, opaque."""
 
+    __slots__ = ()
     _fields_ = (("data", ctypes.c_uint64 * 8),)
 
 
 class Proposal(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t."""
 
+    __slots__ = ()
     _fields_ = (
         ("algorithm", Algorithm),
         ("workspace_bytes", ctypes.c_size_t),
@@ -133,13 +134,13 @@ def _proposals(
 def _descriptors(dtype: torch.dtype, M: int, K: int, N: int) -> tuple[ctypes.c_void_p, ...]:
     """The operation and the layouts of W, x and y; a few hundred bytes that the process keeps."""
     matmul = ctypes.c_void_p()
-    fp32 = CUDA_TYPE[torch.float32]
+    fp32 = native.CUDA_TYPE[torch.float32]
     _call("cublasLtMatmulDescCreate", ctypes.byref(matmul), COMPUTE_32F, fp32)
     _set("cublasLtMatmulDescSetAttribute", matmul, DESC_TRANSA, ctypes.c_int32(OP_T))
     layouts = []
     for rows, columns in ((K, M), (K, N), (M, N)):
         layouts.append(ctypes.c_void_p())
-        _call("cublasLtMatrixLayoutCreate", ctypes.byref(layouts[-1]), CUDA_TYPE[dtype],
+        _call("cublasLtMatrixLayoutCreate", ctypes.byref(layouts[-1]), native.CUDA_TYPE[dtype],
               ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows))  # fmt: skip
     return matmul, *layouts
 

@@ -15,8 +15,7 @@ from torch import Tensor
 from lab_utils.baselines import csr_simt, native
 from lab_utils.baselines.base import Baseline, Operand, check_activations, check_weights
 
-# cusparse.h and library_types.h
-CUDA_TYPE = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 14}
+# cusparse.h
 INDEX_32I, INDEX_BASE_ZERO, NON_TRANSPOSE = 2, 0, 0
 ORDER_COL, ORDER_ROW = 1, 2
 SPMM_CSR_ALG2, SPMM_CSR_ALG3 = 6, 12
@@ -72,7 +71,7 @@ class _Product:
         self.scalars = ctypes.c_float(1), ctypes.c_float(0)
         one, zero = map(ctypes.addressof, self.scalars)
         product = (NON_TRANSPOSE, NON_TRANSPOSE, one, sparse, dense[0], zero, dense[1])
-        self.arguments = (_handle(C.device), *product, CUDA_TYPE[torch.float32], algorithm)
+        self.arguments = (_handle(C.device), *product, native.CUDA_TYPE[torch.float32], algorithm)
         with torch.cuda.device(C.device), self._stream():
             size = cusparse.spMM_bufferSize(*self.arguments)
         self.buffer = torch.empty(max(size, 1), dtype=torch.uint8, device=C.device)
@@ -87,7 +86,7 @@ class _Product:
 
     def _sparse(self, cusparse: ModuleType, operand: Operand) -> int:
         places = [tensor.data_ptr() for tensor in operand.tensors.values()]
-        types = INDEX_32I, INDEX_32I, INDEX_BASE_ZERO, CUDA_TYPE[operand.dtype]
+        types = INDEX_32I, INDEX_32I, INDEX_BASE_ZERO, native.CUDA_TYPE[operand.dtype]
         made = cusparse.createCsr(*operand.shape, operand.constants["nnz"], *places, *types)
         weakref.finalize(self, cusparse.destroySpMat, made)
         return made
@@ -95,7 +94,7 @@ class _Product:
     def _dense(self, cusparse: ModuleType, tensor: Tensor) -> int:
         in_rows = tensor.is_contiguous()
         pitch = tensor.shape[1] if in_rows else tensor.shape[0]
-        kind = CUDA_TYPE[tensor.dtype], ORDER_ROW if in_rows else ORDER_COL
+        kind = native.CUDA_TYPE[tensor.dtype], ORDER_ROW if in_rows else ORDER_COL
         made = cusparse.createDnMat(*tensor.shape, pitch, tensor.data_ptr(), *kind)
         weakref.finalize(self, cusparse.destroyDnMat, made)
         return made

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from lab_utils import build
 
+CUDA_TYPE = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 14}  # library_types.h
+
 
 def problem() -> str | None:
     """Why the compiled baselines do not work here, or None if they do."""

@@ -1,4 +1,4 @@
-"""SparTA in the fp16 form of Flash-LLM: 2:4 through cuSPARSELt, the remainder as CSR (SPEC C)."""
+"""SparTA in fp16, as in Flash-LLM (section 6.1): 2:4 by cuSPARSELt, the remainder as CSR."""
 
 from collections.abc import Callable
 

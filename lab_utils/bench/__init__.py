@@ -5,9 +5,11 @@ so that whatever else happens on the machine happens to all of them. No launch f
 in a cache: each takes the next copy of them, and one turn of all ends with a read of memory.
 
 `cases` says what is measured, `operands` makes weights and activations, `cpu` and `cuda` know the
-contenders of a device and how to time them, `rows` is the arithmetic, `measuring` joins them.
-`encoders` measures how fast weights are encoded. `turns` times one GPU kernel launched in several
-ways, which `anatomy` and `shares` name.
+contenders of a device and how to time them (`graphs`), `rows` is the arithmetic, `measuring` joins
+them, `tables` writes them for a terminal. `encoders` measures how fast weights are encoded,
+`ladder` the teaching kernels. `turns` times one GPU kernel launched in several ways, which
+`anatomy` and `shares` name. `counters` and `counts` ask the profiler: `nsight` runs it, on
+`profiled` and `counted`.
 """
 
 from lab_utils.bench.cases import DTYPES, Case, check_any, grid, shapes

@@ -11,8 +11,8 @@ import pandas as pd
 
 from lab_utils import encode, ladder, spmm
 from lab_utils.analysis.agreement import COMPARED, Compared, agreement
+from lab_utils.analysis.kernel_trace import KernelTrace
 from lab_utils.backends import emulator
-from lab_utils.backends.kernel_trace import KernelTrace
 from lab_utils.backends.launch import ALIGN
 from lab_utils.bench import nsight
 from lab_utils.bench.cases import Case

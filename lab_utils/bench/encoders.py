@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
+import pandas as pd
 import torch
 
 from lab_utils import ops
@@ -10,6 +11,7 @@ from lab_utils.bench.cases import Case
 from lab_utils.bench.measuring import check, checked_device
 from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures, spread
+from lab_utils.bench.tables import text_table, times
 from lab_utils.formats import SparseMatrix, encode
 from lab_utils.machine import stamp
 from lab_utils.results import rounded
@@ -54,6 +56,19 @@ def measure_encoders(
     return [common | row for row in found]
 
 
+def encode_summary(rows: pd.DataFrame) -> str:
+    """Rows of `encode` as a table for a terminal."""
+    rows = rows.sort_values(["format", "options", "M", "K", "sparsity"], kind="stable")
+    columns = {
+        "format": rows.format,
+        "options": rows.options,
+        **times(rows),
+        "dense GB/s": rows.dense_gb_per_s.map("{:.1f}".format),
+        "encoded": (rows.encoded_bytes / (2 * rows.M * rows.K)).map("{:.0%}".format),
+    }
+    return text_table(rows, columns)
+
+
 def _measured(case: Case, weights: Weights, format: str, options: dict, repeats: int) -> dict:
     A = encode(weights.dense, format, **options)
     weights.judge(case.N).check(ops.spmm(A, weights.columns(case.N)))
@@ -61,8 +76,8 @@ def _measured(case: Case, weights: Weights, format: str, options: dict, repeats:
         _microseconds(lambda: encode(weights.dense, format, **options), weights.device)
         for _ in range(repeats)
     ]
-    times = spread(times_us)
-    numbers = times | {"dense_gb_per_s": weights.dense.nbytes / times["time_us"] / 1e3}
+    found = spread(times_us)
+    numbers = found | {"dense_gb_per_s": weights.dense.nbytes / found["time_us"] / 1e3}
     text = " ".join(f"{name}={value}" for name, value in options.items())
     return {"format": format, "options": text, "encoded_bytes": A.nbytes, **rounded(numbers)}
 

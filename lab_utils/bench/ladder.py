@@ -18,6 +18,7 @@ from lab_utils.bench.cases import Case, check_repeats
 from lab_utils.bench.measuring import checked_device
 from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures, rows
+from lab_utils.bench.tables import text_table, times
 from lab_utils.ladder.rungs import by_name
 
 
@@ -90,11 +91,11 @@ def ladder_summary(rows: pd.DataFrame) -> str:
     columns = {
         "N": rows.N,
         "rung": rows.rung,
-        **results.times(rows),
+        **times(rows),
         "of limit": rows.byte_limit_fraction.map("{:.0%}".format),
         "speed-up": rows.speedup.map("{:.2f}".format),
     }
-    return results.text_table(rows, columns)
+    return text_table(rows, columns)
 
 
 def _row(row: dict) -> dict:

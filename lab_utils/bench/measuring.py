@@ -1,4 +1,4 @@
-"""One case, and many: check, time, and hand over the rows."""
+"""One case, and many: check, time, hand over the rows, and a table of them."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +11,7 @@ from lab_utils.bench import cpu, cuda
 from lab_utils.bench.cases import Case, check_repeats
 from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures, rows
+from lab_utils.bench.tables import text_table, times
 
 DEVICES = {"cpu": cpu, "cuda": cuda}
 
@@ -65,6 +66,21 @@ def measure(
     return rows(case, device, *run(case, weights, formats, special, repeats, leave_out))
 
 
+def spmm_summary(rows: pd.DataFrame) -> str:
+    """Rows of `spmm` as a table for a terminal, the fastest kernel first in each case."""
+    rows = rows.sort_values(["M", "K", "sparsity", "N", "time_us"], kind="stable")
+    memory = (rows.gb_per_s / rows.byte_limit_fraction).median()
+    columns = {
+        "N": rows.N,
+        "kernel": rows.kernel,
+        **times(rows),
+        "speed-up": rows.speedup.map("{:.2f}".format),
+        "of limit": rows.byte_limit_fraction.map("{:.0%}".format),
+        "error": rows.relative_error.map("{:.0e}".format),
+    }
+    return text_table(rows, columns, f", memory reads {memory:.1f} GB/s")
+
+
 def sweep(
     cases: Iterable[Case],
     formats: Sequence[str],
@@ -76,8 +92,10 @@ def sweep(
     device: torch.device | str = "cpu",
     **options,
 ) -> pd.DataFrame:
-    """`run` for every case, one of `measure` and `measure_encoders`; all rows as a DataFrame.
+    """`run` for every case; all rows as a DataFrame.
 
+    `run` is `measure`, or another function of a case that takes the same arguments: those of
+    `encoders`, `anatomy`, `shares` and `ladder`. `options` are its own.
     `keep` takes the rows of each case as soon as they are measured, so that an interrupted sweep
     loses one case. Cases that follow each other and differ in N alone share their weights.
     """

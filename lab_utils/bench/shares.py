@@ -18,6 +18,7 @@ from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures
 from lab_utils.bench.turns import Product, Way, timed_in_turns
 from lab_utils.formats import SparseMatrix
+from lab_utils.results import CASE
 
 WAVES = 3  # as many workers as fit at once, up to so many times
 
@@ -64,7 +65,7 @@ def candidates(rows: int, tiles: int, sms: int, blocks_per_sm: int) -> list[int]
 
 def regrets(rows: pd.DataFrame) -> pd.DataFrame:
     """How much slower the chosen number is than the best, as a fraction, for each case."""
-    keys = ["device", "kernel", "M", "K", "N", "sparsity", "pattern", "dtype"]
+    keys = ["device", "kernel", *CASE]
     best = rows.loc[rows.groupby(keys).time_us.idxmin()].set_index(keys)
     chosen = rows[rows.chosen.astype(bool)].set_index(keys)
     table = pd.DataFrame({"chosen": chosen.workers, "best": best.workers})

@@ -11,55 +11,27 @@ import click
 from tqdm import tqdm
 
 from lab_utils.cli.commands import main
+from lab_utils.console import Option, many, together
 
 
-def _list_of(kind: type) -> Callable:
-    """Reads an option that takes several values with commas, or is repeated; each value once."""
-
-    def read(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list:
-        values = {}
-        for part in ",".join(texts).split(",") if texts else []:
-            try:
-                values[kind(part)] = None
-            except ValueError as error:
-                wanted = f"{kind.__name__}s with commas between them"
-                raise click.BadParameter(f"{part!r}; allowed: {wanted}", ctx, option) from error
-        return list(values)
-
-    return read
-
-
-def _many(name: str, parameter: str, kind: type, metavar: str, help: str, **options) -> Callable:
-    """An option that takes several values."""
-    return click.option(name, parameter, multiple=True, metavar=metavar, callback=_list_of(kind),
-                        help=help, **options)  # fmt: skip
-
-
-def _cases(shape: str | None, N: str, sparsity: str, dtype: str) -> Callable:
+def _cases(shape: str | None, N: str, sparsity: str, dtype: str) -> Option:
     """The options of every sweep, with these defaults: its cases, and where its rows go."""
     shapes = {"help": "Shape of the weights; may be repeated.  [default: 4096x4096]"}
     if shape:
         shapes = {"help": "Shape of the weights.", "default": [shape], "show_default": True}
     shown = {"show_default": True}
-    options = [
-        _many("--shape", "shapes", str, "MxK", **shapes),
-        _many("--N", "Ns", int, "INTS", "Columns of the activations.", default=[N], **shown),
-        _many("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros, 0 to 1.",
-              default=[sparsity], **shown),
+    return together(
+        many("--shape", "shapes", str, "MxK", **shapes),
+        many("--N", "Ns", int, "INTS", "Columns of the activations.", default=[N], **shown),
+        many("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros, 0 to 1.",
+             default=[sparsity], **shown),
         click.option("--dtype", default=dtype, show_default=True, help="bf16 or fp16."),
         click.option("--pattern", default="random", show_default=True, help="How the zeros lie."),
         click.option("--save/--no-save", default=True, show_default=True,
                      help="Append the rows to <device>/<table>.csv in the output folder."),
         click.option("--output", type=click.Path(path_type=Path, file_okay=False),
                      help="Folder for the rows.  [default: data/measured]"),
-    ]  # fmt: skip
-
-    def decorate(command: Callable) -> Callable:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    )  # fmt: skip
 
 
 class _LeftOut:
@@ -128,15 +100,15 @@ def _sweep(
 
 @main.command()
 @_cases(None, N="1,8,16", sparsity="0.5,0.7", dtype="bf16")
-@_many("--model", "models", str, "NAME",
-       "Shapes of a model's layers, such as OPT-30B; may be repeated.")
-@_many("--format", "formats", str, "NAMES",
-       "Sparse formats.  [default: tca_bme; on a GPU, all that it multiplies]")
+@many("--model", "models", str, "NAME",
+      "Shapes of a model's layers, such as OPT-30B; may be repeated.")
+@many("--format", "formats", str, "NAMES",
+      "Sparse formats.  [default: tca_bme; on a GPU, all that it multiplies]")
 @click.option("--device", metavar="NAME", help="cpu or cuda.  [default: cuda where there is one]")
-@_many("--baseline", "baselines", str, "NAMES",
-       "What to measure beside ours on a GPU.  [default: all]")
-@_many("--isa", "isas", str, "NAMES",
-       "Instruction sets of the CPU beside the one that is chosen anyway.")
+@many("--baseline", "baselines", str, "NAMES",
+      "What to measure beside ours on a GPU.  [default: all]")
+@many("--isa", "isas", str, "NAMES",
+      "Instruction sets of the CPU beside the one that is chosen anyway.")
 @click.option("--repeats", default=15, type=click.IntRange(min=1), show_default=True,
               help="Times that are taken of each kernel; slow ones get fewer on a GPU.")
 @click.option("--encode", is_flag=True, help="Measure the formats' encoders instead of products.")
@@ -148,7 +120,9 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
     Where an option takes several values, they are joined by commas, or the option is repeated.
     Rows are kept case by case. What fails is left out and named; the exit status is then 1.
     """
-    from lab_utils import bench, results
+    from lab_utils import bench
+    from lab_utils.bench.encoders import encode_summary
+    from lab_utils.bench.measuring import spmm_summary
 
     device = device or bench.default_device()
     found = bench.shapes(shapes, models) if shapes or models else [(4096, 4096)]
@@ -159,15 +133,15 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
             raise ValueError("--encode takes neither --isa nor --baseline: they are of products")
         cases = bench.grid(found, **(grid | {"Ns": [8]}))
         run = bench.measure_encoders
-        return _sweep("encode", results.encode_summary, cases, formats, run=run, **where)
+        return _sweep("encode", encode_summary, cases, formats, run=run, **where)
     where |= {"isas": isas, "baselines": baselines or None}
-    _sweep("spmm", results.summary, bench.grid(found, **grid), formats, **where)
+    _sweep("spmm", spmm_summary, bench.grid(found, **grid), formats, **where)
 
 
 @main.command()
 @_cases("36864x9216", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
-@_many("--format", "formats", str, "NAMES",
-       "Sparse formats.  [default: all whose kernels have stages]")
+@many("--format", "formats", str, "NAMES",
+      "Sparse formats.  [default: all whose kernels have stages]")
 @click.option("--stages/--no-stages", default=True, show_default=True,
               help="Time the kernels without each stage.")
 @click.option("--counters/--no-counters", default=True, show_default=True,
@@ -176,14 +150,17 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
             output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure where the GPU kernels' time goes: without each stage, and with the profiler."""
     from lab_utils import bench, results
+    from lab_utils.bench import nsight
     from lab_utils.bench.anatomy import check, measure_stages, multiplied_formats, stage_summary
     from lab_utils.bench.counters import counter_summary, measure_counters
 
     cases = list(bench.grid(bench.shapes(shapes), **grid))
     formats = formats or multiplied_formats()
     check(formats)  # before anything of that size is made
-    if counters and save:
-        _check_output("counters", "cuda", output)
+    if counters:
+        nsight.path()
+        if save:
+            _check_output("counters", "cuda", output)
     if stages:
         _sweep("stages", stage_summary, cases, formats, save, output, run=measure_stages,
                device="cuda")  # fmt: skip
@@ -195,9 +172,9 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
 
 @main.command()
 @_cases("36864x9216,7168x7168,4096x4096", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
-@_many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
-@_many("--format", "formats", str, "NAMES",
-       "Sparse formats.  [default: all whose kernels share tiles out]")
+@many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
+@many("--format", "formats", str, "NAMES",
+      "Sparse formats.  [default: all whose kernels share tiles out]")
 def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure how A's tiles are best shared out: the plan's number of workers beside others."""
@@ -214,7 +191,7 @@ def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
 
 @main.command()
 @_cases("36864x9216,7168x28672", N="16", sparsity="0.5,0.8", dtype="fp16")
-@_many("--rung", "rungs", str, "NAMES", "Rungs of the ladder.  [default: all]")
+@many("--rung", "rungs", str, "NAMES", "Rungs of the ladder.  [default: all]")
 def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
            **grid: Any) -> None:  # fmt: skip
     """Measure the teaching kernels of kernels/ladder on a GPU, each checked before it is timed."""
@@ -230,10 +207,10 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
 
 @main.command()
 @_cases("256x512", N="16", sparsity="0.5,0.8", dtype="fp16")
-@_many("--kernel", "kernels", str, "NAMES", "Formats and rungs of the ladder.  [default: all]")
-@_many("--split-k", "splits", int, "INTS",
-       "Workers for each row of blocks, of kernels that share tiles out.", default=["1,2"],
-       show_default=True)
+@many("--kernel", "kernels", str, "NAMES", "Formats and rungs of the ladder.  [default: all]")
+@many("--split-k", "splits", int, "INTS",
+      "Workers for each row of blocks, of kernels that share tiles out.", default=["1,2"],
+      show_default=True)
 def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Hold the emulator's counts against the profiler's on a GPU (needs ncu); small products.

@@ -1,6 +1,7 @@
-"""One class per sparse format, and the two calls that find a class by its name."""
+"""One class per sparse format, and the calls that find a class by its name."""
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ __all__ = [
     "TwoFour",
     "ZeroRow24",
     "ZeroRow24Strips",
+    "by_name",
+    "check_options",
     "encode",
     "load",
 ]
@@ -56,21 +59,27 @@ def encode(dense: Tensor, format: str, **options: Any) -> SparseMatrix:
     `options` go to the format's own `encode`. Raises ValueError for an unknown format or option
     and for everything that the format cannot hold.
     """
-    cls = _by_name(format)
-    _, *known = inspect.signature(cls.encode).parameters
-    for name, value in options.items():
-        if name not in known:
-            allowed = ", ".join(known) or "none"
-            raise ValueError(f"{name}={value!r}: no option of {format}; allowed: {allowed}")
+    cls = by_name(format)
+    check_options(cls, options)
     return cls.encode(dense, **options)
 
 
 def load(path: str | Path) -> SparseMatrix:
     """Read a matrix that `SparseMatrix.save` wrote, whatever its format."""
-    return _by_name(storage.read_metadata(Path(path))["format"]).load(path)
+    return by_name(storage.read_metadata(Path(path))["format"]).load(path)
 
 
-def _by_name(format: str) -> type[SparseMatrix]:
+def by_name(format: str) -> type[SparseMatrix]:
+    """The class of that name; raises ValueError, listing the known, for anything else."""
     if not isinstance(format, str) or format not in FORMATS:
-        raise ValueError(f"format={format!r}: unknown; allowed: {', '.join(FORMATS)}")
+        raise ValueError(f"format={format!r:.60}: unknown; allowed: {', '.join(FORMATS)}")
     return FORMATS[format]
+
+
+def check_options(cls: type[SparseMatrix], options: Mapping[str, Any]) -> None:
+    """Raise ValueError for a name that is no option of `cls.encode`, which checks the values."""
+    _, *known = inspect.signature(cls.encode).parameters
+    for name, value in options.items():
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise ValueError(f"{name}={value!r:.60}: no option of {cls.name}; allowed: {allowed}")

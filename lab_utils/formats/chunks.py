@@ -1,35 +1,36 @@
 """What formats of chunks share: finding them, reading them back, and what is checked of them."""
 
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from lab_utils.analysis.zero_row_24 import START_BYTES
 from lab_utils.formats import native
 from lab_utils.formats.base import SparseMatrix, bits
-
-START_BYTES = 16  # unit of chunk_start
 
 
 class Chunks(SparseMatrix):
     """Chunks in `data`, one after another, that begin at 16 * `chunk_start`.
 
-    The array `geometry` holds the `constants`; the last one is the bytes of the largest chunk,
-    unless a class says otherwise. Compiled functions are lscd_<name>_count, _unpack and _check.
+    The array `geometry` holds the `constants`, and the attribute `geometry` gives them by name.
+    Compiled functions are lscd_<name>_count, _unpack and _check.
     """
 
+    Geometry: ClassVar[type[NamedTuple]]  # names of the `constants`, in their order
     PROBLEMS: ClassVar[dict[int, str]]  # what can be wrong with a chunk, by number
     ROW_BLOCK, WRITES_ZEROS = 64, True
 
     @abstractmethod
-    def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
+    def _rows(self, geometry: NamedTuple, first: int, rows: int) -> tuple[Tensor | int, ...]:
         """What the compiled decoder of so many rows from `first` on takes."""
 
     @property
+    @abstractmethod
     def largest_chunk(self) -> int:
-        """Bytes."""
-        return self.constants[-1]
+        """Bytes of the largest chunk."""
 
     @property
     def largest_copy(self) -> int:
@@ -50,8 +51,16 @@ class Chunks(SparseMatrix):
     def _read_constants(self) -> tuple[int, ...]:
         return tuple(self.arrays["geometry"].tolist())
 
+    def _read_geometry(self) -> NamedTuple:
+        """What the array says, which need not have been checked yet."""
+        return self.Geometry._make(self._read_constants())
+
+    def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
+        super()._mark_valid(constants)
+        self.geometry = self.Geometry._make(self.constants)
+
     def _unpack(self, dense: Tensor, first: int) -> None:
-        rows = self._rows(self.constants, first, len(dense))
+        rows = self._rows(self.geometry, first, len(dense))
         native.call(f"lscd_{self.name}_unpack", *rows, dense)
 
     def _check_ascent(self, name: str, end: int) -> None:
@@ -83,7 +92,7 @@ class Chunks(SparseMatrix):
         """Run the compiled check of all chunks, whose offsets are sound."""
         self._scan("chunk", self.PROBLEMS, f"lscd_{self.name}_check", *arguments)
 
-    def _check_once(self, geometry: tuple[int, ...]) -> None:
+    def _check_once(self, geometry: NamedTuple) -> None:
         """Check that no weight of chunks, which are sound, is stored twice."""
         dense = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
         rows = self._rows(geometry, 0, self.shape[0])

@@ -1,4 +1,4 @@
-"""CSR, compressed sparse rows: the format of cuSPARSE and Sputnik (SPEC C)."""
+"""CSR, compressed sparse rows: the format of cuSPARSE and Sputnik (SpInfer, section 3)."""
 
 from typing import ClassVar, Self
 

@@ -1,6 +1,6 @@
 """2:4 in strips of 16 rows, for wgmma.sp: whatever a lane multiplies stands in its own column."""
 
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -71,6 +71,11 @@ class Lane24Strips(Chunks):
         7: "has a non-zero that is no value",
     }
 
+    class Geometry(NamedTuple):
+        """The `constants`."""
+
+        largest_copy: int
+
     @classmethod
     def encode(cls, dense: Tensor) -> Self:
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does."""
@@ -89,11 +94,11 @@ class Lane24Strips(Chunks):
     @property
     def largest_copy(self) -> int:
         """Bytes that kernels copy of a chunk, at most: all but its far steps."""
-        return self.constants[0]
+        return self.geometry.largest_copy
 
     @property
     def largest_chunk(self) -> int:
-        """Bytes, with far steps; counted each time, for `explain`."""
+        """Bytes of the largest chunk, with far steps; counted each time, for `explain`."""
         return START_BYTES * int(self.arrays["chunk_start"].diff().max())
 
     @property
@@ -106,7 +111,7 @@ class Lane24Strips(Chunks):
         """Chunks of a strip."""
         return rounds(self.shape[1])
 
-    def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
+    def _rows(self, geometry: Geometry, first: int, rows: int) -> tuple[Tensor | int, ...]:
         starts = self.arrays["chunk_start"][strips(first) * self.rounds :]
         return self.arrays["data"], starts, rows, self.shape[1]
 
@@ -114,14 +119,13 @@ class Lane24Strips(Chunks):
         return {"data": None, "chunk_start": None, "geometry": 1}
 
     def _check(self) -> None:
-        geometry = self._read_constants()
+        geometry = self._read_geometry()
         self._check_chunk_start(self.strips * self.rounds)
         self._check_chunks(self.arrays["data"], self.arrays["chunk_start"], *self.shape)
         self._check_once(geometry)
+        stated = geometry.largest_copy
         found = _largest_copy(self.arrays["data"], self.arrays["chunk_start"])
-        self.require(
-            found == geometry[0], f"its largest copy is {geometry[0]} bytes, and has {found}"
-        )
+        self.require(found == stated, f"its largest copy is {stated} bytes, and has {found}")
 
 
 def _largest_copy(data: Tensor, chunk_start: Tensor) -> int:

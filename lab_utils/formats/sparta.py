@@ -1,4 +1,4 @@
-"""SparTA: 2:4 where it fits, CSR for the rest (SPEC C, in the fp16 form of Flash-LLM)."""
+"""SparTA: 2:4 where it fits, CSR for the rest (SpInfer, section 3; fp16 as in Flash-LLM, 6.1)."""
 
 from typing import ClassVar, Self
 

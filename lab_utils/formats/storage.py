@@ -56,7 +56,8 @@ def read(path: Path) -> tuple[dict, dict[str, Tensor]]:
 
 def _read(path: Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]:
     if not path.is_file():
-        raise ValueError(f"path={str(path)!r}: no such file")
+        what = "is no file" if path.exists() else "no such file"
+        raise ValueError(f"path={str(path)!r}: {what}")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = _checked(file.metadata() or {})

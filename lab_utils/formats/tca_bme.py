@@ -1,4 +1,4 @@
-"""TCA-BME: tensor-core-aware bitmap encoding (SpInfer, section 4; SPEC E.1)."""
+"""TCA-BME: tensor-core-aware bitmap encoding (SpInfer, section 4)."""
 
 from typing import ClassVar, Self
 

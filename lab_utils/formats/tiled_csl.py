@@ -1,4 +1,4 @@
-"""Tiled-CSL, compressed sparse lists by tile (Flash-LLM, section 4.3; SPEC D.1)."""
+"""Tiled-CSL, compressed sparse lists by tile (Flash-LLM, section 4.3)."""
 
 from typing import ClassVar, Self
 

@@ -1,4 +1,4 @@
-"""2:4, the structured sparsity of NVIDIA's sparse tensor cores (SPEC C, cuSPARSELt)."""
+"""2:4, the structured sparsity of NVIDIA's sparse tensor cores (Mishra et al. 2021)."""
 
 from typing import ClassVar, Self
 

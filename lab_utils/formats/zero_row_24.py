@@ -1,6 +1,6 @@
 """Zero-row 2:4: any mask on sparse tensor cores, three columns and a row of zeros a group."""
 
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -99,37 +99,46 @@ class ZeroRow24(ZeroRowChunks):
         arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)
         return cls.of_valid(tuple(dense.shape), dense.dtype, arrays, constants)
 
+    class Geometry(NamedTuple):
+        """The `constants`."""
+
+        slice_cols: int
+        levels: int
+        pairs: int
+        largest_chunk: int
+        nonfinite: int
+
     @property
     def slice_cols(self) -> int:
         """Columns of a slice of K; the last one may have fewer."""
-        return self.constants[0]
+        return self.geometry.slice_cols
 
     @property
     def levels(self) -> int:
         """1 where middle columns of groups have chunks of their own, 0 where lists name them."""
-        return self.constants[1]
+        return self.geometry.levels
 
     @property
     def pairs(self) -> bool:
         """Whether streams are words of two values, not packed."""
-        return bool(self.constants[2])
+        return bool(self.geometry.pairs)
 
-    def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
-        a = self.arrays
-        chunks = a["chunk_start"].numel() - 1
-        return a["data"], a["chunk_start"], a["first_chunk"], *self.shape, *geometry[:3], chunks
+    def _encoding(self, geometry: Geometry) -> tuple[Tensor | int, ...]:
+        arrays = (self.arrays[name] for name in ("data", "chunk_start", "first_chunk"))
+        chunks = self.arrays["chunk_start"].numel() - 1
+        return *arrays, *self.shape, geometry.slice_cols, geometry.levels, geometry.pairs, chunks
 
-    def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
-        return *self._encoding(geometry), geometry[3], first, rows
+    def _rows(self, geometry: Geometry, first: int, rows: int) -> tuple[Tensor | int, ...]:
+        return *self._encoding(geometry), geometry.largest_chunk, first, rows
 
     def _streams(self) -> tuple[Tensor | int, ...]:
-        return *super()._streams(), self._read_constants()[2]
+        return *super()._streams(), self._read_geometry().pairs
 
     def _lengths(self) -> dict[str, int | None]:
         return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 5}
 
     def _check(self) -> None:
-        slice_cols, levels, pairs, largest, nonfinite = geometry = self._read_constants()
+        slice_cols, levels, pairs, largest, nonfinite = geometry = self._read_geometry()
         self._check_slices(slice_cols)
         self._check_flags(levels=levels, pairs=pairs, nonfinite=nonfinite)
         self._check_offsets(slice_cols, levels, largest)

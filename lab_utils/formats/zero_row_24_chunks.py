@@ -1,6 +1,7 @@
 """What the two formats of zero-row 2:4 share: chunks of streams, and what is checked of them."""
 
 from abc import abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,33 +24,33 @@ PROBLEMS = {
 
 
 class ZeroRowChunks(Chunks):
-    """Chunks of streams; the last two `constants`: bytes of the largest, and `nonfinite`.
+    """Chunks of streams, whose `geometry` has the bytes of the `largest_chunk`, and `nonfinite`.
 
     That is 1 where a weight is infinite or NaN, else 0.
     """
 
     @abstractmethod
-    def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
+    def _encoding(self, geometry: NamedTuple) -> tuple[Tensor | int, ...]:
         """What the compiled readers take first."""
 
     @property
     def largest_chunk(self) -> int:
-        """Bytes."""
-        return self.constants[-2]
+        """Bytes of the largest chunk."""
+        return self.geometry.largest_chunk
 
     @property
     def nonfinite(self) -> bool:
         """Whether a weight is infinite or NaN."""
-        return bool(self.constants[-1])
+        return bool(self.geometry.nonfinite)
 
     def _check_flags(self, **flags: int) -> None:
         for name, flag in flags.items():
             self.require(flag in (0, 1), f"{name} is {flag}; allowed: 0, 1")
 
-    def _check_weights(self, geometry: tuple[int, ...]) -> None:
+    def _check_weights(self, geometry: NamedTuple) -> None:
         """Check all chunks, whose offsets are sound, and that no weight is stored twice."""
         nonfinite = torch.zeros(1, dtype=torch.int32, device=self.device)
         self._check_chunks(*self._encoding(geometry), EXPONENT[self.dtype], nonfinite)
-        found = int(nonfinite)
-        self.require(found == geometry[-1], f"nonfinite is {geometry[-1]}, its values say {found}")
+        found, stated = int(nonfinite), geometry.nonfinite
+        self.require(found == stated, f"nonfinite is {stated}, its values say {found}")
         self._check_once(geometry)

@@ -1,6 +1,6 @@
 """Zero-row 2:4 in strips of 16 rows, for wgmma.sp: a warp has a strip, a warpgroup 64 rows."""
 
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -56,6 +56,13 @@ class ZeroRow24Strips(ZeroRowChunks):
     }
     PROBLEMS: ClassVar = PROBLEMS | {3: "has an entry that is out of place"}
 
+    class Geometry(NamedTuple):
+        """The `constants`."""
+
+        levels: int
+        largest_chunk: int
+        nonfinite: int
+
     @classmethod
     def encode(cls, dense: Tensor, levels: int | None = None, reach: int = MOST_REACH) -> Self:
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
@@ -84,7 +91,7 @@ class ZeroRow24Strips(ZeroRowChunks):
     @property
     def levels(self) -> int:
         """1 where weights without a slot have chunks of their own, 0 where they are entries."""
-        return self.constants[0]
+        return self.geometry.levels
 
     @property
     def strips(self) -> int:
@@ -96,19 +103,19 @@ class ZeroRow24Strips(ZeroRowChunks):
         """Chunks of a strip."""
         return rounds(self.shape[1], self.levels)
 
-    def _encoding(self, geometry: tuple[int, ...]) -> tuple[Tensor | int, ...]:
-        return self.arrays["data"], self.arrays["chunk_start"], *self.shape, geometry[0]
+    def _encoding(self, geometry: Geometry) -> tuple[Tensor | int, ...]:
+        return self.arrays["data"], self.arrays["chunk_start"], *self.shape, geometry.levels
 
-    def _rows(self, geometry: tuple[int, ...], first: int, rows: int) -> tuple[Tensor | int, ...]:
-        chunk = strips(first) * rounds(self.shape[1], geometry[0])
-        starts = self.arrays["chunk_start"][chunk:]
-        return self.arrays["data"], starts, rows, self.shape[1], *geometry[:2]
+    def _rows(self, geometry: Geometry, first: int, rows: int) -> tuple[Tensor | int, ...]:
+        (_, K), levels = self.shape, geometry.levels
+        starts = self.arrays["chunk_start"][strips(first) * rounds(K, levels) :]
+        return self.arrays["data"], starts, rows, K, levels, geometry.largest_chunk
 
     def _lengths(self) -> dict[str, int | None]:
         return {"data": None, "chunk_start": None, "geometry": 3}
 
     def _check(self) -> None:
-        levels, largest, nonfinite = geometry = self._read_constants()
+        levels, largest, nonfinite = geometry = self._read_geometry()
         self._check_flags(levels=levels, nonfinite=nonfinite)
         self._check_chunk_start(strips(self.shape[0]) * rounds(self.shape[1], levels))
         self._check_largest(largest)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from lab_utils.backends.kernel_trace import KernelTrace, Place
+from lab_utils.analysis.kernel_trace import KernelTrace, Place
 from lab_utils.ladder.rungs import RUNGS
 
 TILE = 128 * 64  # weights: counts are scaled to a tile of so many

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from lab_utils import build
-from lab_utils.backends.kernel_trace import KernelFault, KernelTrace, Request
+from lab_utils.analysis.kernel_trace import KernelTrace, Request
 from lab_utils.backends.problem import Problem
-from lab_utils.backends.simt import Machine
+from lab_utils.backends.simt import KernelFault, Machine
 from lab_utils.ladder.launch import emulate, encode
 from lab_utils.patterns import random_sparse
-from lab_utils.toolchains import KERNELS
+from lab_utils.toolchains import SOURCES
 
 BANKS = 32
 TILES, THREADS = 5, 64  # of the exercise `wait`
@@ -25,7 +25,7 @@ TILES, THREADS = 5, 64  # of the exercise `wait`
 
 def kernel(name: str) -> str:
     """The kernel of an exercise, as it stands in kernels/exercises."""
-    source = (KERNELS / "exercises" / f"{name}.cu").read_text()
+    source = (SOURCES / "exercises" / f"{name}.cu").read_text()
     return source.partition("namespace {\n\n")[2].partition("\n\n}  // namespace")[0]
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import math
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor
 
 from lab_utils import build, formats
+from lab_utils.analysis.kernel_trace import KernelTrace
 from lab_utils.backends import published
-from lab_utils.backends.kernel_trace import KernelTrace
 from lab_utils.backends.launch import ALIGN, aligned_columns, call
 from lab_utils.backends.problem import Problem
 from lab_utils.backends.published import Shape
@@ -72,23 +73,26 @@ def run(rung: str, W: Tensor, B: Tensor, backend: str = "cuda") -> Tensor:
     """
     if backend not in ("cuda", "emulator"):
         raise ValueError(f"backend={backend!r}; allowed: cuda, emulator")
+    A = encode(rung, W)
     if backend == "emulator":
-        return emulate(encode(rung, W), B)[0]
-    C = W.new_empty(B.shape[1], W.shape[0]).T
-    spmm(encode(rung, W), B, C)
+        return emulate(A, B)[0]
+    _check(A, B, "cuda")
+    C = B.new_empty(B.shape[1], A.shape[0]).T
+    spmm(A, B, C)
     return C
 
 
 def spmm(A: Encoded, B: Tensor, C: Tensor, split_k: float | None = None) -> None:
     """C = A · B on torch's current stream, C [M, N] with contiguous columns.
 
-    `split_k` overrides `planned_split_k`, for a rung that shares tiles out.
+    `split_k` overrides `planned_split_k`, for a rung that shares tiles out. Raises ValueError for
+    one that is not above 0, and for operands that do not fit.
     """
     _check(A, B, "cuda")
     if not C.T.is_contiguous():
         raise ValueError(f"C has strides {C.stride()}; allowed: (1, {A.shape[0]})")
     columns, shape = aligned_columns(B), _shape(A)
-    splits = split_k if split_k and A.rung.shares else planned_split_k(A, B.shape[1])
+    splits = planned_split_k(A, B.shape[1]) if split_k is None else _splits(A, split_k)
     launch = _problem(A, columns, C.T, splits, shape)
     partial = C.new_empty(launch.sums, dtype=torch.float32)
     launch.problem.partial = partial.data_ptr()
@@ -111,19 +115,23 @@ def emulate(
 ) -> tuple[Tensor, KernelTrace]:
     """C [M, N] = A · B in the emulator, and what it counted; `watch` as in `emulator.recording`.
 
-    Raises KernelFault where the kernel does what it must not.
+    `split_k`: workers for each row of blocks, of a rung that shares tiles out. Raises ValueError
+    for one that is not above 0, and for operands that do not fit, KernelFault where the kernel does
+    what it must not.
     """
     _check(A, B, "cpu")
+    splits = _splits(A, split_k)
     K, N = B.shape
     shape = Shape()
     arrays = {name: apart(array) for name, array in A.arrays.items()}
-    columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN)))[:, :K]
-    result = apart(B.new_empty(N, A.shape[0]))
+    # NaN tells of padding that is read, and of results that are not written.
+    columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN), value=torch.nan))[:, :K]
+    result = apart(B.new_full((N, A.shape[0]), torch.nan))
     asked = Problem(dtype=_dtype(A), M=1, K=1, N=N, tile_values=A.tile_values, workers=1)
     machine().library.lscd_cuda_shape(_number(A), ctypes.byref(asked), ctypes.byref(shape))
     placed = replace(A, arrays=arrays)
-    launch = _problem(placed, columns, result, split_k if A.rung.shares else 1, shape)
-    partial = apart(B.new_empty(launch.sums, dtype=torch.float32))
+    launch = _problem(placed, columns, result, splits, shape)
+    partial = apart(torch.full(launch.sums, torch.nan))
     launch.problem.partial = partial.data_ptr()
     trace = machine().run(
         "lscd_cuda_spmm", _number(A), ctypes.byref(launch.problem), None,
@@ -179,8 +187,20 @@ def _dtype(A: Encoded) -> int:
     return int(A.dtype == torch.bfloat16)
 
 
+def _splits(A: Encoded, split_k: float) -> float:
+    """Workers for each row of blocks, of so many that are asked for: one, unless tiles are shared.
+
+    Raises ValueError for a number that is not above 0.
+    """
+    if not 0 < split_k < math.inf:
+        raise ValueError(f"split_k={split_k}: allowed: a number above 0")
+    return split_k if A.rung.shares else 1
+
+
 def _check(A: Encoded, B: Tensor, device: str) -> None:
     K = A.shape[1]
+    if not isinstance(B, Tensor):
+        raise ValueError(f"B is a {type(B).__name__}; allowed: a tensor [{K}, N], {A.dtype}")
     if B.ndim != 2 or B.shape[0] != K or B.dtype != A.dtype:
         raise ValueError(f"B has shape {tuple(B.shape)}, {B.dtype}; allowed: [{K}, N], {A.dtype}")
     if A.device.type != device or B.device != A.device:

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass, field
 
-from lab_utils.toolchains import KERNELS
+from lab_utils import toolchains
 
-SOURCES = KERNELS / "ladder"
+SOURCES = toolchains.SOURCES / "ladder"
 
 
 @dataclass(frozen=True)

@@ -16,54 +16,25 @@ from typing import Any
 import click
 import torch
 
-from lab_utils.console import OneMessage, ended_in_order
+from lab_utils.console import OneMessage, ended_in_order, many, together
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 MODEL = "A size such as OPT-30B, with random weights; or the folder of a checkpoint."
-Option = Callable[[Callable], Callable]
-
-
-def _list_of(kind: type) -> Callable:
-    """Reads "8,16" as [8, 16]; an empty text only where that is the default."""
-    wanted = {int: "whole numbers", float: "numbers", str: "names"}[kind]
-
-    def read(ctx: click.Context, option: click.Parameter, text: str) -> list:
-        try:
-            found = [kind(part) for part in text.split(",") if part]
-        except ValueError:
-            found = None
-        if found is None or not (found or text == option.default):
-            allowed = f"{text!r}; allowed: {wanted}, commas between them"
-            raise click.BadParameter(allowed, ctx, option)
-        return found
-
-    return read
-
-
-def _together(*options: Option) -> Option:
-    """Several options as one decorator."""
-
-    def decorate(command: Callable) -> Callable:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
 
 _shown = partial(click.option, show_default=True)
-_lengths = _together(
+_several = partial(many, show_default=True)
+_lengths = together(
     _shown("--prompt", default=64, help="Tokens of each prompt."),
     _shown("--output", default=512, help="New tokens of each sequence."),
 )
-_pruning = _together(
+_pruning = together(
     click.option("--sparsity", type=float,
                  help="Fraction of zeros.  [default: that of N:M, else prune nothing]"),
     _shown("--within", default="row", help="Where that fraction holds: row, layer, or N:M."),
     click.option("--outer-fc1-dense", is_flag=True,
                  help="Keep fc1 of the first and last quarter of layers dense, as Flash-LLM does."),
 )  # fmt: skip
-_place = _together(
+_place = together(
     click.option("--device", help="cpu or cuda.  [default: cuda where there is one]"),
     click.option("--dtype", type=click.Choice(list(DTYPES)),
                  help="Of the weights.  [default: fp16 on a GPU, bf16 on a CPU]"),
@@ -76,14 +47,13 @@ def main() -> None:
 
 
 @main.command()
-@_shown("--model", "models", default="OPT-30B,OPT-66B,OPT-175B", callback=_list_of(str),
-        help="Sizes of the family.")
-@_shown("--format", "formats", default="dense,tiled_csl,tca_bme", callback=_list_of(str),
-        help="Formats of the weights.")
-@_shown("--sparsity", "sparsities", default="0.8", callback=_list_of(float),
-        help="Fractions of zeros.")
-@_shown("--gpu", "devices", default="A100-80GB,H200-SXM", callback=_list_of(str),
-        help="Names in data/devices.yaml.")
+@_several("--model", "models", str, "NAMES", "Sizes of the family.",
+          default=["OPT-30B,OPT-66B,OPT-175B"])
+@_several("--format", "formats", str, "NAMES", "Formats of the weights.",
+          default=["dense,tca_bme,zero_row_24"])
+@_several("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros.", default=["0.8"])
+@_several("--gpu", "devices", str, "NAMES", "Names in data/devices.yaml.",
+          default=["A100-80GB,H200-SXM"])
 @_shown("--gpus", default=1, help="How many of them share each model.")
 @_shown("--batch", default=8, help="Sequences; the last column says how many GPUs they need.")
 @_lengths
@@ -95,12 +65,13 @@ def plan(models: list[str], formats: list[str], sparsities: list[float], devices
     from lab_utils import catalog
     from lab_utils.analysis import memory
 
-    works = [memory.Workload(catalog.model(name), format, sparsity, **case)
+    works = [memory.Workload(catalog.model(name, "opt"), format, sparsity, **case)
              for name in models for format in formats
              for sparsity in ([0.0] if format == "dense" else sparsities)]  # fmt: skip
     table = pd.DataFrame(memory.answers(works, [catalog.device(name) for name in devices]))
-    table = table.astype({"fewest_gpus": "Int64"})
-    click.echo(table.to_string(index=False, float_format="{:.1f}".format, na_rep="more than 8"))
+    found = table.fewest_gpus.astype("Int64")  # as str it would be "8.0" beside one that is missing
+    table["fewest_gpus"] = found.astype(str).where(found.notna(), "more than 8")
+    click.echo(table.to_string(index=False, float_format="{:.1f}".format))
 
 
 @main.command()
@@ -189,11 +160,11 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
 
 @main.command()
 @click.option("--model", required=True, help=MODEL)
-@_shown("--format", "formats", default="dense,tca_bme", callback=_list_of(str),
-        help="Formats; dense and transformers are baselines.")
+@_several("--format", "formats", str, "NAMES", "Formats; dense and transformers are baselines.",
+          default=["dense,tca_bme"])
 @_pruning
-@click.option("--batch", "batches", default="", callback=_list_of(int),
-              help="Sequences, commas between them.  [default: 8, 16 … to the largest that fits]")
+@many("--batch", "batches", int, "INTS",
+      "Sequences, commas between them.  [default: 8, 16 … to the largest that fits]")
 @_lengths
 @_shown("--repeats", default=1, help="Generations; the row has their median.")
 @_shown("--breakdown/--no-breakdown", default=True, help="Measure the parts, too.")
@@ -212,6 +183,7 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
     from lab_utils import machine, results
     from lab_utils.llm.checkpoint import opened
     from lab_utils.llm.measuring import Sweep
+    from lab_utils.llm.measuring.generations import opt_line
     from lab_utils.llm.parallel import running
 
     place = _placed(device, dtype)
@@ -229,7 +201,7 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
         for row in sweep.rows(formats, batches, leave_out=tell):
             measured = True
             if first:
-                click.echo(results.opt_line(row))
+                click.echo(opt_line(row))
             if first and save:
                 results.append("opt", [row], folder)
     if not measured:

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from lab_utils.llm.cache import KVCache, PromptAttention, StepAttention, prompt_mask, step_mask
-from lab_utils.llm.model import OPT
+from lab_utils.llm.checks import check_count
+from lab_utils.llm.model import OPT, check_model
 from lab_utils.llm.one_kernel import as_one
 from lab_utils.llm.prompts import Prompts
 from lab_utils.llm.sampling import Sampling
@@ -42,8 +43,10 @@ def generate(
     on the same machine. After the token `stop` a sequence is filled up with it, and generation
     ends early once all have met it. With several ranks, each gives the same prompts, and all
     return the tokens of rank 0.
-    Raises ValueError for prompts and numbers out of range (see `Prompts`, `Sampling`).
+    Raises ValueError for another model, and for prompts and numbers out of range or of another
+    kind (see `Prompts`, `Sampling`).
     """
+    check_model(model)
     sampling = Sampling(temperature, top_k, top_p)
     prompts = Prompts.of(tokens, model.config, max_new, model.device)
     batch, longest = prompts.tokens.shape
@@ -56,7 +59,7 @@ class Decoder:
     """A model with a cache for `batch` sequences of `slots` tokens, prompt and new ones together.
 
     It can be used again: memory is allocated and graphs are captured once. `graphs` says whether
-    steps are captured; None: on a GPU.
+    steps are captured; None: on a GPU. Raises ValueError unless there is room for something.
     """
 
     @torch.inference_mode()
@@ -69,6 +72,8 @@ class Decoder:
         *,
         graphs: bool | None = None,
     ):
+        check_count("batch", batch, 1)
+        check_count("slots", slots, 1)
         self.model, self.sampling = model, sampling or Sampling()
         place = {"device": model.device}
         self.cache = KVCache(model.config, batch, slots, model.ranks, **place, dtype=model.dtype)
@@ -161,14 +166,15 @@ class Decoder:
             self.noise.clamp_(min=torch.finfo(self.noise.dtype).tiny)  # since 0 / 0 is no chance
 
     def _check(self, prompts: Prompts, max_new: int, stop: int | None) -> None:
+        check_count("max_new", max_new, 1)
+        if stop is not None:
+            check_count("stop", stop, 0, self.model.config.vocab - 1, ", or None")
         batch, longest = prompts.tokens.shape
         if batch != len(self.token) or longest + max_new > self.cache.slots:
             raise ValueError(
                 f"{batch} prompts of {longest} tokens, max_new={max_new}; this decoder was made "
                 f"for batch {len(self.token)} and {self.cache.slots} slots"
             )
-        if stop is not None and not 0 <= stop < self.model.config.vocab:
-            raise ValueError(f"stop={stop}; allowed: 0 to {self.model.config.vocab - 1}, or None")
 
 
 def _settle(chosen: Tensor, token: Tensor, finished: Tensor, stop: Tensor) -> None:

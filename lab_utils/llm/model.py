@@ -11,13 +11,13 @@ one matrix, the rows of q first, then k, then v.
 import math
 from collections import Counter
 from collections.abc import Callable
-from numbers import Integral
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lab_utils.llm import one_kernel
+from lab_utils.llm.checks import check_count
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.one_kernel import in_step
 from lab_utils.llm.parallel import ALONE, Ranks
@@ -64,7 +64,6 @@ class Layer(nn.Module):
         super().__init__()
         self.config, self.index, self.ranks = config, index, ranks
         self.scratch = scratch or Scratch(config, ranks.world)
-        self.dense_above: int | None = None
         heads, ffn = config.share(ranks.world)
         H, width = config.hidden, heads * config.head_dim
         bias, affine = config.bias, config.norm_affine
@@ -139,14 +138,13 @@ class Layer(nn.Module):
 
     def limit(self, device: torch.device) -> float:
         """The most tokens for which sparse matrices are not decoded first."""
-        by_device = DENSE_ABOVE.get(device.type, math.inf)
-        return by_device if self.dense_above is None else self.dense_above
+        return DENSE_ABOVE.get(device.type, math.inf)
 
     def explain(self, name: str, tokens: int) -> str:
         """How matrix `name` is multiplied with so many tokens; ValueError for any other."""
         if name not in MATRICES:
             raise ValueError(f"name={name!r:.60}; allowed: {', '.join(MATRICES)}")
-        _check_count(tokens, 1)
+        check_count("tokens", tokens, 1)
         linear = getattr(self, name)
         shape = f"{name} [{linear.out_features}, {linear.in_features}]"
         if not isinstance(linear, SparseLinear):
@@ -208,16 +206,6 @@ class OPT(nn.Module):
         if (world := self.ranks.world) > 1:
             raise ValueError(f"model is one of world={world} shares; allowed: a whole one")
 
-    def set_dense_above(self, tokens: int | None) -> None:
-        """Decode sparse matrices before products with more than so many tokens; None: by device.
-
-        Raises ValueError for anything else.
-        """
-        if tokens is not None:
-            _check_count(tokens, 0, ", or None")
-        for layer in self.layers:
-            layer.dense_above = tokens
-
     def explain(self, tokens: int) -> str:
         """How the matrices of all layers are multiplied with so many tokens, a line for each way,
         and how a step computes what lies between the products.
@@ -257,7 +245,7 @@ class OPT(nn.Module):
         return F.linear(x, (self.head or self.embedding).weight)
 
 
-def _check_count(tokens: int, least: int, more: str = "") -> None:
-    """Raise ValueError unless `tokens` is an integer from `least` on; `more` is allowed, too."""
-    if not isinstance(tokens, Integral) or isinstance(tokens, bool) or tokens < least:
-        raise ValueError(f"tokens={tokens!r:.60}; allowed: integers from {least}{more}")
+def check_model(model: OPT) -> None:
+    """Raise ValueError unless it is one."""
+    if not isinstance(model, OPT):
+        raise ValueError(f"model={model!r:.60}; allowed: OPT, as load(source) gives it")

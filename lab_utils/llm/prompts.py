@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from lab_utils.llm.checks import check_count
 from lab_utils.llm.config import OPTConfig
 
 FILLER = 0  # any token: what stands before a prompt's start is masked
@@ -30,15 +31,17 @@ class Prompts:
     ) -> Self:
         """Prompts of equal length as a tensor [batch, prompt], or of any lengths as lists.
 
-        Raises ValueError for no prompt, an empty one, token ids outside the vocabulary, and more
-        tokens, `max_new` further ones included, than the model has positions.
+        Raises ValueError for no prompt, an empty one, token ids outside the vocabulary, a `max_new`
+        that is no integer from 1 on, and more tokens, those further ones included, than the model
+        has positions.
         """
+        check_count("max_new", max_new, 1)
         rows = tokens.cpu() if isinstance(tokens, Tensor) else _rows(tokens)
         lengths = _lengths(rows)
-        if max_new < 1 or max(lengths) + max_new > config.max_positions:
+        if max(lengths) + max_new > config.max_positions:
             raise ValueError(
-                f"max_new={max_new} after a prompt of {max(lengths)} tokens; allowed: 1 or more, "
-                f"and {config.max_positions} positions of {config.name} together"
+                f"max_new={max_new} after a prompt of {max(lengths)} tokens; allowed: "
+                f"{config.max_positions} positions of {config.name} together"
             )
         starts = torch.tensor([max(lengths) - length for length in lengths])
         filled = torch.full((len(lengths), max(lengths)), FILLER)

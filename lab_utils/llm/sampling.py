@@ -7,9 +7,12 @@ sequence of operations on the device, which a CUDA graph can hold.
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
+
+from lab_utils.llm.checks import check_count
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Sampling:
 
     `top_k` keeps the k most likely tokens (and those as likely as the k-th); `top_p`, of those,
     the most likely ones that together have at least probability p. Raises ValueError for values
-    out of range, and for limits that temperature 0 would ignore.
+    out of range or of another kind, and for limits that temperature 0 would ignore.
     """
 
     temperature: float = 0.0
@@ -26,16 +29,17 @@ class Sampling:
     top_p: float | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(f"temperature={self.temperature}; allowed: finite, from 0")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k={self.top_k}; allowed: integers from 1, or None")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p={self.top_p}; allowed: above 0, to 1, or None")
+        temperature, top_p = self.temperature, self.top_p
+        if not isinstance(temperature, Real) or not 0 <= temperature < math.inf:  # nor NaN
+            raise ValueError(f"temperature={temperature!r:.60}; allowed: finite numbers from 0")
+        if self.top_k is not None:
+            check_count("top_k", self.top_k, 1, more=", or None")
+        if top_p is not None and not (isinstance(top_p, Real) and 0 < top_p <= 1):
+            raise ValueError(f"top_p={top_p!r:.60}; allowed: numbers above 0, to 1, or None")
         if self.greedy and (self.top_k, self.top_p) != (None, None):
             raise ValueError(
                 f"temperature=0 takes the most likely token, so top_k={self.top_k} and "
-                f"top_p={self.top_p} would change nothing; allowed: None, or temperature above 0"
+                f"top_p={top_p} would change nothing; allowed: None, or temperature above 0"
             )
 
     @property

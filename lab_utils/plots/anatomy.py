@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.analysis.anatomy import NOTHING
-from lab_utils.plots.rows import origin
-from lab_utils.plots.style import FORMAT_COLOURS, INK, KERNELS, titled
+from lab_utils.plots.rows import origin, single_case
+from lab_utils.plots.style import FORMAT_COLOURS, INK, KERNELS, RING, titled
 
 STAGE_COLOURS = {  # of one kind: one colour
     "gmem2reg": "#2563c4",
@@ -23,7 +23,6 @@ STAGE_COLOURS = {  # of one kind: one colour
     NOTHING: "#5f6b7a",
 }
 DENSE_LABELS = {"cublas_mm": "cuBLAS"}
-PUBLISHED = {"symbol": "circle", "size": 9, "color": "white", "line": {"color": INK, "width": 2}}
 
 
 def kernel_label(kernel: str) -> str:
@@ -72,10 +71,7 @@ def stage_times(stages: pd.DataFrame) -> go.Figure:
 
     `stages` are rows of that table. Raises ValueError where they hold more than one case.
     """
-    cases = stages[["M", "K", "N", "sparsity", "dtype"]].drop_duplicates()
-    if len(cases) != 1:
-        raise ValueError(f"rows hold {len(cases)} cases; allowed: one")
-    case = cases.iloc[0]
+    case = single_case(stages)
     rows = stages.iloc[::-1]
     parts = ["whole" if left == NOTHING else f"without {left}" for left in rows.left_out]
     names = [f"{kernel_label(k)} {part}" for k, part in zip(rows.kernel, parts, strict=True)]
@@ -115,7 +111,7 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
     series = sorted(pairs, key=lambda pair: pair[1] > 0)  # dense first
     lines = -(-len(Ns) // 2)
     fig = make_subplots(lines, min(2, len(Ns)), shared_yaxes="all", horizontal_spacing=0.04,
-                        vertical_spacing=0.32 / lines,
+                        vertical_spacing=0.38 / lines,
                         subplot_titles=[f"N = {N}" for N in Ns])  # fmt: skip
     width, named = 0.82 / len(series), set()
     for panel, N in enumerate(Ns):
@@ -140,9 +136,10 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
     fig.update_yaxes(range=[0, 110])
     fig.update_yaxes(title="% of peak", col=1)
     fig.update_annotations(font={"size": 13, "color": INK})
+    sparse = {sparsity for _, sparsity in series if sparsity}
     return titled(
         fig,
-        "How busy each unit is",
+        "How busy each unit is" + (f", {sparse.pop():.0%} sparsity" if len(sparse) == 1 else ""),
         origin(use),
         height=170 + 280 * lines,
         margin={"t": 110, "b": 90},
@@ -183,6 +180,7 @@ def _unit_bars(
         text=[f"{value:.0f}" for value in percent],
         textposition="outside",
         textfont_size=10,
+        constraintext="none",
         hovertemplate=f"{name}: %{{customdata}} %{{y:.1f}} %<extra></extra>",
     )
 
@@ -192,7 +190,7 @@ def _published(x: np.ndarray | list, points: pd.DataFrame) -> go.Scatter:
         x=x,
         y=points.percent,
         mode="markers",
-        marker=PUBLISHED,
+        marker=RING,
         name="published, A100",
         legendgroup="published",
         legendrank=2000,

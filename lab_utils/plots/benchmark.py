@@ -12,7 +12,13 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
-from lab_utils.plots.rows import dense_bytes, geometric_means, of_sparse_formats, origin, shapes
+from lab_utils.plots.rows import (
+    compression_ratios,
+    geometric_means,
+    of_sparse_formats,
+    origin,
+    shapes,
+)
 from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, format_marker, titled
 
 
@@ -28,11 +34,11 @@ def speedups(rows: pd.DataFrame) -> go.Figure:
     for where, part in panels:
         line_of_dense(fig, **where)
         for format, of_format in part.groupby("format", sort=False):
-            ratios = of_format.assign(ratio=dense_bytes(of_format))
+            ratios = of_format.assign(ratio=compression_ratios(of_format))
             ratio = geometric_means(ratios, _x_axis(rows), "ratio")
             fig.add_trace(_limit_line(format, ratio), **where)
             _add_points(fig, of_format, format, "speedup", "%{y:.2f}×", _x_axis(rows), **where)
-    height = ratio_axis(fig, [*rows.speedup, *dense_bytes(rows)])
+    height = ratio_axis(fig, [*rows.speedup, *compression_ratios(rows)])
     _label_lines(fig, rows, "speedup", height)
     return titled(
         fig,

@@ -26,7 +26,7 @@ def bucket_step(
     """
     if not 0 <= at <= len(steps):
         raise ValueError(f"at={at}: allowed: 0 to {len(steps)}")
-    request_of = np.array([_request(slot, len(steps), layout.banks) for slot in range(len(steps))])
+    request_of = np.array([_request(slot, layout.banks) for slot in range(len(steps))])
     fig = make_subplots(1, 2, horizontal_spacing=0.1, column_widths=[0.5, 0.5],
                         subplot_titles=["buckets", "words by request and lane"])  # fmt: skip
     buckets = [np.flatnonzero(layout.bank(in_order) == bank) for bank in range(layout.banks)]
@@ -78,7 +78,7 @@ def bucket_animation(
     )
 
 
-def _request(slot: int, words: int, lanes: int) -> int:
+def _request(slot: int, lanes: int) -> int:
     """Which of a tile's requests the word in that slot belongs to."""
     return slot // (b.VECTOR * lanes) * b.VECTOR + slot % b.VECTOR
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.rows import of_sparse_formats, origin, shapes, single_case, with_format
-from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, KERNELS, titled
+from lab_utils.plots.style import DIVERGING, FORMAT_COLOURS, FORMAT_LABELS, INK, KERNELS, titled
 
 GAP = 95  # pixels between lines of panels
 
@@ -123,7 +123,7 @@ def _heat(rows: pd.DataFrame, reach: float) -> go.Heatmap:
         text=table,
         texttemplate="%{text:.2f}",
         textfont={"color": INK},
-        colorscale=["#e88d7a", "#ffffff", "#86b0ee"],
+        colorscale=DIVERGING,
         zmin=-reach,
         zmax=reach,
         showscale=False,

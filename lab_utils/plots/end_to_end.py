@@ -32,7 +32,6 @@ PARTS = {
 }
 GPUS = [("solid", "circle"), ("dash", "triangle-up"), ("dot", "star")]  # lines of 1, 2, and more
 BEST = "best"  # beside the batches: each side at its own best one
-LEFT = {"x": 0.02, "xref": "container"}  # of the figure; long names of bars lie beside the plot
 LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"}
 
 
@@ -60,7 +59,7 @@ def generation_throughput(
         if part.format.iloc[0] not in ("dense", TRANSFORMERS):
             _add_line(fig, name, part, _over_dense(rows, by_batch), col=2)
     _batch_axes(fig)
-    return _titled(
+    return titled(
         fig,
         _title(model, "tokens", 0),
         f"{_origin(rows, model)}; open: as published, A100",
@@ -91,13 +90,13 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
     parts = rows[list(PARTS)].clip(lower=0).sum(axis=1)  # timed apart, they may exceed the whole
     ends = rows.gpus * parts.where(parts > rows.seconds, rows.seconds)
     for name, end, seconds in zip(names, ends, rows.gpus * rows.seconds, strict=True):
-        fig.add_annotation(x=end, y=name, text=f"<b>{seconds:.3g} s</b>")
+        fig.add_annotation(x=end, y=name, text=f"<b>{seconds:#.3g} s</b>")
     fig.update_annotations(showarrow=False, xanchor="left", xshift=6)
     lowest = (rows.gpus * rows[list(PARTS)].clip(upper=0).sum(axis=1)).min()
     unit = "seconds" if _on_cpu(rows) else "GPU-seconds"
     fig.update_xaxes(title=unit, range=[min(0, 1.15 * float(lowest)), 1.15 * float(ends.max())])
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
-    return _titled(
+    return titled(
         fig,
         _title(model, "time by part", 1),
         _origin(rows, model) + ("" if _on_cpu(rows) else "; seconds of all GPUs added"),
@@ -109,11 +108,6 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
 
 
 # --- what the figures share --------------------------------------------------------------------
-
-
-def _titled(fig: go.Figure, title: str, subtitle: str, **layout) -> go.Figure:
-    """As `titled`, from the figure's left end on: further right it would lie under the toolbar."""
-    return titled(fig, title, subtitle, **layout).update_layout(title=LEFT)
 
 
 def _title(model: str, what: str, which: int) -> str:

@@ -20,7 +20,7 @@ ENCODINGS = {  # colour, dash
 }
 STREAMS = {"packed": ("solid", "circle"), "pairs": ("dot", "square")}
 ORDERS = {"plain order": MUTED, "placed": OURS}
-KERNELS = {  # of tables h200_peers and h200_zero_row_24_trial
+TRIALS = {  # of tables h200_peers and h200_zero_row_24_trial
     "Flash-LLM": (FORMAT_COLOURS["tiled_csl"], "solid"),
     "SpInfer": (FORMAT_COLOURS["tca_bme"], "solid"),
     "trial, mma.sp": (OURS, "solid"),
@@ -103,7 +103,7 @@ def trial_and_peers(trial: pd.DataFrame, peers: pd.DataFrame) -> go.Figure:
     `trial` is table h200_zero_row_24_trial (one matrix), `peers` table h200_peers (means of eight).
     """
     rows = pd.concat([peers, trial.dropna(subset="speedup_over_dense")])
-    rows = rows[rows.kernel.isin(KERNELS) & rows.sparsity.gt(0)]
+    rows = rows[rows.kernel.isin(TRIALS) & rows.sparsity.gt(0)]
     widths = sorted(rows.N.unique())
     fig = make_subplots(2, 2, subplot_titles=[f"N = {N}" for N in widths], shared_yaxes=True,
                         horizontal_spacing=0.15, vertical_spacing=0.15)  # fmt: skip
@@ -111,7 +111,7 @@ def trial_and_peers(trial: pd.DataFrame, peers: pd.DataFrame) -> go.Figure:
     for i, N in enumerate(widths):
         where, ends = {"row": i // 2 + 1, "col": i % 2 + 1}, {}
         for kernel, mine in rows[rows.N.eq(N)].groupby("kernel"):
-            colour, dash = KERNELS[kernel]
+            colour, dash = TRIALS[kernel]
             fig.add_scatter(x=mine.sparsity, y=mine.speedup_over_dense, mode="lines+markers",
                             line={"color": colour, "dash": dash}, name=kernel,
                             hovertemplate=f"{kernel}, %{{x:.0%}}: %{{y:.2f}}×<extra></extra>",

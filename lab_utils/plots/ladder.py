@@ -6,7 +6,7 @@ from plotly.subplots import make_subplots
 
 from lab_utils.ladder import RUNGS
 from lab_utils.ladder.counts import CONFLICTS, PARTS
-from lab_utils.plots.rows import origin
+from lab_utils.plots.rows import origin, single_case
 from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, titled
 
 LADDERS = ("tiled_csl", "tca_bme")
@@ -46,10 +46,7 @@ def ladder_times(rows: pd.DataFrame) -> go.Figure:
 
     Raises ValueError where the rows hold more than one case.
     """
-    cases = rows[["M", "K", "N", "sparsity", "dtype"]].drop_duplicates()
-    if len(cases) != 1:
-        raise ValueError(f"rows hold {len(cases)} cases; allowed: one")
-    case, dense_us = cases.iloc[0], rows.dense_us.iloc[0]
+    case, dense_us = single_case(rows), rows.dense_us.iloc[0]
     fig = _panels(rows.rung)
     for i, ladder in enumerate(LADDERS):
         mine = rows[rows.rung.map(lambda rung: RUNGS[rung].ladder).eq(ladder)]

@@ -8,7 +8,15 @@ import plotly.graph_objects as go
 
 from lab_utils.analysis import roofline as r
 from lab_utils.analysis.compression import format_bytes
-from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, SERIES_COLOURS, SPARSE, titled
+from lab_utils.plots.style import (
+    FORMAT_COLOURS,
+    FORMAT_LABELS,
+    INK,
+    RING,
+    SERIES_COLOURS,
+    SPARSE,
+    titled,
+)
 
 DENSE = FORMAT_COLOURS["dense"]
 
@@ -70,7 +78,6 @@ def byte_limit_times(
 
 
 def _published_bars(x: np.ndarray, part: pd.DataFrame, first: bool) -> go.Scatter:
-    marker = {"symbol": "circle", "size": 9, "color": "white", "line": {"color": INK, "width": 2}}
     return go.Scatter(
         x=x,
         y=part.published_percent,
@@ -79,7 +86,7 @@ def _published_bars(x: np.ndarray, part: pd.DataFrame, first: bool) -> go.Scatte
         legendgroup="published",
         legendrank=2000,
         showlegend=first,
-        marker=marker,
+        marker=RING,
     )
 
 

@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 
 from lab_utils import catalog
 from lab_utils.analysis import memory as m
-from lab_utils.plots.style import FORMAT_LABELS, INK, MUTED, titled
+from lab_utils.plots.style import FORMAT_LABELS, INK, MUTED, RING, titled
 
 TERM_COLOURS = {
     "weights": "#2563c4",
@@ -20,7 +20,6 @@ TERM_COLOURS = {
     "graphs": "#0e8fa3",
     "context": "#9aa3af",
 }
-RING = {"symbol": "circle", "size": 9, "color": "white", "line": {"color": INK, "width": 2}}
 CROSS = {"symbol": "x-thin", "size": 10, "line": {"color": "#d1391f", "width": 2.5}}
 LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
 
@@ -47,14 +46,14 @@ def memory_terms(works: Sequence[m.Workload], device: catalog.Device) -> go.Figu
     for name, gb in zip(names, totals, strict=True):
         verdict = "" if gb <= usable else " does not fit"
         fig.add_annotation(x=gb, y=name, text=f"<b>{gb:.1f}</b>{verdict}")
-    fig.update_annotations(showarrow=False, xanchor="left", xshift=6)
+    fig.update_annotations(showarrow=False, xanchor="left", xshift=6, bgcolor="white")
     fig.add_vline(x=usable, line={"color": INK, "width": 1.5, "dash": "dash"})
-    fig.update_xaxes(title="GB per GPU", range=[0, 1.22 * max(*totals, usable)])
+    fig.update_xaxes(title="10⁹ bytes per GPU", range=[0, 1.22 * max(*totals, usable)])
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
     return titled(
         fig,
         f"{first.model.name}, batch {first.batch}, {first.prompt} + {first.output} tokens",
-        f"{device.title}; dashed: the {usable:.0f} GB that a program can have",
+        f"{device.title}; dashed: the {usable:.0f} · 10⁹ bytes that a program can have",
         barmode="stack",
         height=190 + 42 * len(works),
         margin={"t": 130},

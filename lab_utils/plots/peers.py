@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.rows import geometric_means, of_gpu_kernels, origin, with_all
-from lab_utils.plots.style import INK, KERNELS, titled
+from lab_utils.plots.style import DIVERGING, INK, KERNELS, titled
 
 # The originals, in table h200_peers, that each kernel is held against; MACKO is for N = 1 only.
 ORIGINALS = {"tiled_csl_mma": ("Flash-LLM", "MACKO"), "tca_bme_mma": ("SpInfer", "MACKO")}
@@ -77,7 +77,7 @@ def _heat(means: pd.Series, kernel: str, published: pd.DataFrame) -> go.Heatmap:
         text=np.vectorize(_cell, otypes=[object])(table, theirs),
         texttemplate="%{text}",
         textfont={"color": INK, "size": 12},
-        colorscale=["#e88d7a", "#ffffff", "#86b0ee"],
+        colorscale=DIVERGING,
         zmin=-REACH,
         zmax=REACH,
         showscale=False,

@@ -1,4 +1,4 @@
-"""Rows of measurements as the figures of notebook 30 need them."""
+"""Rows of measurements as figures need them: of some kernels, averaged, and where from."""
 
 from collections.abc import Sequence
 
@@ -104,6 +104,6 @@ def shapes(rows: pd.DataFrame) -> pd.Series:
     return rows.M.astype(str) + "×" + rows.K.astype(str)
 
 
-def dense_bytes(rows: pd.DataFrame) -> pd.Series:
+def compression_ratios(rows: pd.DataFrame) -> pd.Series:
     """Dense ÷ encoded bytes of each row."""
     return 2 * rows.M * rows.K / rows.encoded_bytes

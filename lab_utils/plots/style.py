@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass
+from typing import Self
 
 import kaleido
 import plotly.graph_objects as go
@@ -58,22 +59,26 @@ class Kernel:
     symbol: str
     simt: bool = False
 
+    @classmethod
+    def of_format(cls, name: str, **own: str | bool) -> Self:
+        """The kernel of a format, which looks as the format does but for its `own` fields."""
+        look = {"label": FORMAT_LABELS[name], "colour": FORMAT_COLOURS[name]}
+        return cls(**(look | {"symbol": FORMAT_SYMBOLS[name]} | own))
+
     @property
     def marker(self) -> dict:
         return _marker(self.colour, self.symbol)
 
 
 KERNELS = {
-    "tca_bme_mma": Kernel("TCA-BME", FORMAT_COLOURS["tca_bme"], "diamond"),
-    "tiled_csl_mma": Kernel("Tiled-CSL", FORMAT_COLOURS["tiled_csl"], "circle"),
-    "zero_row_24_mma": Kernel("zero-row 2:4", FORMAT_COLOURS["zero_row_24"], "cross"),
-    "zero_row_24_strips_wgmma": Kernel(
-        "zero-row strips", FORMAT_COLOURS["zero_row_24_strips"], "triangle-down"
-    ),
-    "lane_24_strips_wgmma": Kernel("lane 2:4 strips", FORMAT_COLOURS["lane_24_strips"], "pentagon"),
-    "sparta": Kernel("SparTA", FORMAT_COLOURS["sparta"], "triangle-up"),
-    "two_four": Kernel("2:4", FORMAT_COLOURS["2:4"], "square-open"),
-    "csr_simt": Kernel("CSR, SIMT", FORMAT_COLOURS["csr"], "circle-open", simt=True),
+    "tca_bme_mma": Kernel.of_format("tca_bme"),
+    "tiled_csl_mma": Kernel.of_format("tiled_csl"),
+    "zero_row_24_mma": Kernel.of_format("zero_row_24"),
+    "zero_row_24_strips_wgmma": Kernel.of_format("zero_row_24_strips"),
+    "lane_24_strips_wgmma": Kernel.of_format("lane_24_strips"),
+    "sparta": Kernel.of_format("sparta"),
+    "two_four": Kernel.of_format("2:4"),
+    "csr_simt": Kernel.of_format("csr", label="CSR, SIMT", simt=True),
     "cusparse": Kernel("cuSPARSE", "#8a5a2b", "x", simt=True),
 }
 WANTS_PNG = "LSCD_PNG"  # environment variable that the runner of notebooks sets
@@ -82,6 +87,10 @@ WANTS_PNG = "LSCD_PNG"  # environment variable that the runner of notebooks sets
 SERIES_COLOURS = ["#2563c4", "#d1391f", "#178a5c", "#8b46b8", "#c98a00", "#0e8fa3", "#5f6b7a"]
 SPARSE = "#0e8fa3"  # beside the colour of dense, where no single format is meant
 INK, MUTED, GRID = "#1f2937", "#6b7280", "#e8ebef"
+DIVERGING = ["#e88d7a", "#ffffff", "#86b0ee"]  # slower than dense, as fast, faster
+RING = {  # marks a published value, on or beside ours
+    "symbol": "circle", "size": 9, "color": "white", "line": {"color": INK, "width": 2},
+}  # fmt: skip
 FONT = "Inter, Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 
 _AXIS = {
@@ -101,8 +110,8 @@ pio.templates["lscd"] = go.layout.Template(
     layout={
         "font": {"family": FONT, "size": 13, "color": INK},
         "title": {
-            "x": 0,
-            "xref": "paper",
+            "x": 0.02,  # of the figure: above a plot, long titles would lie under the toolbar
+            "xref": "container",
             "xanchor": "left",
             "yref": "container",
             "yanchor": "top",

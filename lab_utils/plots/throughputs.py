@@ -11,12 +11,11 @@ from plotly.subplots import make_subplots
 
 from lab_utils.plots.libraries import KERNEL_OF
 from lab_utils.plots.rows import geometric_means, of_gpu_kernels, origin, shapes
-from lab_utils.plots.style import INK, KERNELS, titled
+from lab_utils.plots.style import INK, KERNELS, RING, titled
+from lab_utils.results import CASE
 
 FLASH_LLM = KERNEL_OF["Flash-LLM"]
-CASE = ["M", "K", "N", "sparsity", "pattern", "dtype"]
 DENSE_TICK = {"symbol": "line-ns", "size": 13, "line": {"color": "black", "width": 2.5}}
-RING = {"symbol": "circle", "size": 9, "color": "white", "line": {"color": INK, "width": 2}}
 
 
 def throughputs(rows: pd.DataFrame) -> go.Figure:
@@ -113,10 +112,10 @@ def _dense_tflops(rows: pd.DataFrame) -> pd.Series:
 
 def _against_libraries(rows: pd.DataFrame) -> pd.DataFrame:
     """Geometric mean, by sparsity, of Tiled-CSL's speed-up over each library, a column each."""
-    ours = rows[rows.kernel.eq(FLASH_LLM)].set_index(CASE)
+    ours = rows[rows.kernel.eq(FLASH_LLM)].set_index([*CASE])
     over = {"cuBLAS": geometric_means(ours.reset_index(), "sparsity", "speedup")}
     for library, kernel in KERNEL_OF.items():
-        theirs = rows[rows.kernel.eq(kernel)].set_index(CASE).time_us
+        theirs = rows[rows.kernel.eq(kernel)].set_index([*CASE]).time_us
         ratio = (theirs / ours.time_us).rename("ratio").dropna().reset_index()
         if kernel != FLASH_LLM and len(ratio):
             over[library] = geometric_means(ratio, "sparsity", "ratio")

@@ -1,6 +1,7 @@
 """Anatomy of kernels: what is left out, what the profiler says, and what follows from the rows."""
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -200,6 +201,15 @@ def test_lab_anatomy_refuses() -> None:
 def test_lab_anatomy_says_what_is_missing(part: str) -> None:
     done = CliRunner().invoke(main, ["anatomy", "--shape", "64x64", "--N", "8", part])
     assert done.exit_code == 1 and "nothing can be measured on a GPU here" in done.output
+
+
+def test_lab_anatomy_looks_for_the_profiler_before_it_measures(monkeypatch) -> None:
+    monkeypatch.setattr(anatomy, "check", lambda formats: None)  # as where there is a GPU
+    monkeypatch.setattr(bench, "sweep", lambda *_, **__: pytest.fail("measured"))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    small = ["anatomy", "--shape", "64x64", "--N", "8", "--format", "tca_bme", "--no-save"]
+    done = CliRunner().invoke(main, small)
+    assert done.exit_code == 1 and "Nsight Compute (ncu) not found" in done.output
 
 
 @pytest.mark.gpu

@@ -4,12 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from gpu_rows import gpu_rows
 from small import CASES, COLD_BYTES, FORMATS, PIECE_BYTES
 
 from lab_utils import accuracy, bench, ops, results
 from lab_utils.backends import cpu
 from lab_utils.bench import Case, Weights, grid, measure, operands, sweep
 from lab_utils.bench import cpu as contenders
+from lab_utils.bench.measuring import spmm_summary
 
 
 def test_rows_have_the_columns_of_the_table(rows: pd.DataFrame) -> None:
@@ -41,6 +43,16 @@ def test_bandwidth_is_that_of_the_run(rows: pd.DataFrame) -> None:
     bandwidth = rows.gb_per_s / rows.byte_limit_fraction
     for _, of_case in bandwidth.groupby([rows[name] for name in results.CASE]):
         assert np.allclose(of_case, of_case.median(), rtol=2e-4)
+
+
+def test_a_summary_puts_the_fastest_first() -> None:
+    rows = gpu_rows([(1024, 512)], Ns=(8, 1), sparsities=(0.5,))
+    head, titles, *body = spmm_summary(rows).splitlines()
+    assert head == "h200, fp16, random zeros, memory reads 4600.0 GB/s"
+    assert titles.split()[:4] == ["shape", "zeros", "N", "kernel"]
+    by_time = rows.sort_values(["N", "time_us"], kind="stable")
+    expected = [[str(N), kernel] for N, kernel in zip(by_time.N, by_time.kernel, strict=True)]
+    assert [line.split()[2:4] for line in body] == expected
 
 
 def test_wrong_kernel_is_caught_before_timing(monkeypatch: pytest.MonkeyPatch) -> None:

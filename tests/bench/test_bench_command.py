@@ -35,7 +35,9 @@ def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--N", "x"], "'x'; allowed: ints"),
+        (["--N", "x"], "'x'; allowed: whole numbers"),
+        (["--N", "8,,16"], "'8,,16' has an empty item; allowed: whole numbers"),
+        (["--format", "csr,"], "'csr,' has an empty item; allowed: names"),
         (["--N", "0"], "N=0 must be"),
         (["--shape", "64"], "shape='64'; allowed: MxK"),
         (["--model", "gpt"], "'gpt' is unknown"),

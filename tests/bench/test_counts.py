@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from lab_utils import bench, ladder, machine, results, spmm
 from lab_utils.analysis.agreement import COMPARED, SHARED, agreement, differences
+from lab_utils.analysis.kernel_trace import OPERATIONS, Counts
 from lab_utils.backends import cuda, emulator
-from lab_utils.backends.kernel_trace import OPERATIONS, Counts
 from lab_utils.bench import counted, counts, nsight
 from lab_utils.cli import main
 from lab_utils.ladder import RUNGS

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 
 from lab_utils import encode, results, spmm
+from lab_utils.analysis.kernel_trace import Request
 from lab_utils.backends import emulator
-from lab_utils.backends.kernel_trace import Request
 from lab_utils.bench.cases import Case
 from lab_utils.bench.operands import Weights
 

@@ -27,7 +27,7 @@ constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LI
     return {file, line};
 }
 
-// Numbered as OPERATIONS in lab_utils/backends/kernel_trace.py.
+// Numbered as OPERATIONS in lab_utils/analysis/kernel_trace.py.
 enum class Op : int32_t {
     shared_load, shared_store, ldmatrix, cp_async, commit, wait, global_load, global_store,
     atomic, mma, shuffle, vote, popcount, barrier, warp_barrier,

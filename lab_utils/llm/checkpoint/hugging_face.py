@@ -15,7 +15,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from lab_utils.llm.checkpoint.skeleton import DTYPES, shapes
+from lab_utils.llm.checkpoint.skeleton import shapes
+from lab_utils.llm.checks import DTYPES
 from lab_utils.llm.config import OPTConfig
 
 FILES = ("model.safetensors", "pytorch_model.bin")  # each may come as shards and an index

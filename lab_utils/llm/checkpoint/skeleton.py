@@ -3,15 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from lab_utils.llm.checks import DTYPES
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.model import OPT
 from lab_utils.llm.parallel import Ranks
-
-DTYPES = {  # of weights in files
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float32": torch.float32,
-}
 
 
 def check_place(device: torch.device | str, dtype: torch.dtype) -> None:

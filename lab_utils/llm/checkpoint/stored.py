@@ -5,20 +5,19 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from lab_utils.formats import FORMATS, encode, storage
+from lab_utils.formats import FORMATS, by_name, encode, storage
 from lab_utils.llm.checkpoint.layout import FORMAT, TOP, VERSION, Index, expected, file_of
 from lab_utils.llm.checkpoint.skeleton import (
-    DTYPES,
     check_place,
     linear_of,
     own_copy,
     set_parameter,
     skeleton,
 )
+from lab_utils.llm.checks import DTYPES
 from lab_utils.llm.config import OPTConfig, read_object
 from lab_utils.llm.model import OPT
 from lab_utils.llm.parallel import ALONE, Ranks, cut
-from lab_utils.llm.pruning.recipe import check_format
 from lab_utils.nn import SparseLinear
 
 
@@ -66,7 +65,7 @@ class Stored:
         """
         check_place(device, self.dtype)
         if format is not None:
-            check_format(format)
+            by_name(format)
         model = skeleton(self.config, self.origin, ranks, self.dtype)
         for name, values in self._read(TOP, device).items():
             set_parameter(model, name, values)

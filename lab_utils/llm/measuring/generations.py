@@ -5,12 +5,13 @@ generated, divided by the seconds of all GPUs together.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
 
 from lab_utils import machine
+from lab_utils.llm.checks import check_count
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring.clocks import seconds_of
@@ -41,9 +42,8 @@ def measure(
     Raises ValueError for lengths that the model has no positions for, RuntimeError where a product
     is wrong, and where the memory is not enough after all.
     """
-    for name, value in (("batch", batch), ("repeats", repeats)):
-        if value < 1:
-            raise ValueError(f"{name}={value!r} must be at least 1")
+    check_count("batch", batch, 1)
+    check_count("repeats", repeats, 1)
     tokens = random_tokens(model.config, batch, prompt)
     prompts = Prompts.of(tokens, model.config, output, model.device)
     case = {"batch": batch, "prompt": prompt, "output": output}
@@ -83,6 +83,16 @@ def row(
         **rounded(numbers),
         "peak_gb": None if math.isnan(peaks[0]) else round(max(peaks) / 1e9, 3),
     }
+
+
+def opt_line(row: Mapping) -> str:
+    """One row of `opt` for a terminal."""
+    peak = "" if row["peak_gb"] is None else f", {row['peak_gb']:.1f} GB at most"
+    return (
+        f"{row['model']}, {row['format']} {row['sparsity']:.0%} zeros, {row['gpus']} x "
+        f"{row['device']}, batch {row['batch']}: {row['seconds']:.4g} s, "
+        f"{row['tokens_per_gpu_second']:.4g} tokens per GPU-second{peak}"
+    )
 
 
 def random_tokens(config: OPTConfig, batch: int, prompt: int) -> torch.Tensor:

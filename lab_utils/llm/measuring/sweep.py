@@ -14,6 +14,7 @@ from lab_utils.llm.checkpoint.opening import model_of
 from lab_utils.llm.checkpoint.skeleton import check_place
 from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.checkpoint.stored import Stored
+from lab_utils.llm.checks import check_count
 from lab_utils.llm.measuring import device_memory, fits
 from lab_utils.llm.measuring.generations import measure, sparsity_of
 from lab_utils.llm.measuring.outside import FORMAT as TRANSFORMERS
@@ -78,8 +79,7 @@ class Sweep:
         here = torch.device(self.device)
         if not formats:
             raise ValueError(f"formats={list(formats)}; allowed: one or more")
-        if self.repeats < 1:
-            raise ValueError(f"repeats={self.repeats}; allowed: 1 or more")
+        check_count("repeats", self.repeats, 1)
         has = min(self.ranks.all_of(device_memory.capacity(here), here))
         fitting = partial(_fitting, wanted=batches, has=has, leave_out=leave_out)
         for format, work in [(format, self._planned(format)) for format in formats]:

@@ -1,9 +1,12 @@
-"""What pruning refuses before it starts: no weights, and statistics of something else."""
+"""What pruning refuses before it starts: no weights, no target, statistics of something else."""
 
 import torch
 from torch import Tensor
 
-DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+from lab_utils.llm import checks
+from lab_utils.llm.pruning.masks import Target
+
+DTYPES = (*checks.DTYPES.values(), torch.float64)
 
 
 def check_weight(weight: Tensor, name: str = "weight") -> None:
@@ -13,6 +16,12 @@ def check_weight(weight: Tensor, name: str = "weight") -> None:
         allowed = ", ".join(map(str, DTYPES))
         raise ValueError(f"{name} is {found!s:.60}; allowed: [M, K] >= 1 of {allowed}")
     _check_finite(name, weight)
+
+
+def check_target(target: Target) -> None:
+    """Raise ValueError unless it is one."""
+    if not isinstance(target, Target):
+        raise ValueError(f"target={target!r:.60}; allowed: Target(sparsity), Target.n_of_m('2:4')")
 
 
 def check_statistic(name: str, statistic: Tensor | None, weight: Tensor, shape: tuple) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from lab_utils.llm.pruning.checks import check_statistic, check_weight
+from lab_utils.llm.pruning.checks import check_statistic, check_target, check_weight
 from lab_utils.llm.pruning.masks import Target, cleared, zeros
 from lab_utils.llm.pruning.sparsegpt import sparsegpt
 
@@ -17,6 +17,7 @@ from lab_utils.llm.pruning.sparsegpt import sparsegpt
 def magnitude(weight: Tensor, target: Target) -> Tensor:
     """The pruned `weight` [M, K]: the lowest |w| go (Han et al. 2015)."""
     check_weight(weight)
+    check_target(target)
     return cleared(weight, zeros(weight.abs(), target))
 
 
@@ -26,6 +27,7 @@ def wanda(weight: Tensor, target: Target, squares: Tensor) -> Tensor:
     `squares` [K], fp32 or fp64, are the sums of x² of each input over all calibration tokens.
     """
     check_weight(weight)
+    check_target(target)
     check_statistic("squares", squares, weight, (weight.shape[1],))
     if bool((squares < 0).any()):
         raise ValueError(f"squares are as low as {float(squares.min())}; allowed: sums of squares")
@@ -39,6 +41,7 @@ def taylor(weight: Tensor, target: Target, gradient: Tensor) -> Tensor:
     sequences: as there, it is the squares of w · ∂L/∂w that are averaged.
     """
     check_weight(weight)
+    check_target(target)
     check_statistic("gradient", gradient, weight, tuple(weight.shape))
     return cleared(weight, zeros((weight.to(gradient.dtype) * gradient).abs(), target))
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from lab_utils.llm.model import MATRICES, OPT, Layer, matrix_names
+from lab_utils.llm.model import MATRICES, OPT, Layer, check_model, matrix_names
 from lab_utils.llm.pruning.calibration import Calibration
 from lab_utils.llm.pruning.checks import check_weight
 from lab_utils.llm.pruning.recipe import Recipe, check_recipe
@@ -36,8 +36,7 @@ def prune_model(model: OPT, recipe: Recipe, tokens: Tensor | None = None) -> OPT
     matrix is already encoded.
     """
     check_recipe(recipe)
-    if not isinstance(model, OPT):
-        raise ValueError(f"model={model!r:.60}; allowed: OPT, as load(source) gives it")
+    check_model(model)
     recipe.check(model.config, model.dtype, tokens, model.ranks)
     model.check_whole()
     for name in matrix_names(model.config):

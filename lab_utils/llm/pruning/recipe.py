@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lab_utils.analysis.memory import no_matrix
-from lab_utils.formats import FORMATS
+from lab_utils.formats import by_name
 from lab_utils.formats.checks import DTYPES
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.model import matrix_names
@@ -34,7 +34,7 @@ class Recipe:
     def __post_init__(self) -> None:
         method_of(self.method)
         if not (self.format is None or _is_function(self.format)):
-            check_format(self.format)
+            by_name(self.format)
         if not isinstance(self.target, Target | None):
             raise ValueError(f"target={self.target!r:.60}; allowed: None, or Target(sparsity)")
         if not _is_function(self.dense):
@@ -76,7 +76,7 @@ class Recipe:
         chosen = [self.format_of(name) for name in matrix_names(config)]
         for format in chosen:
             if format is not None:
-                check_format(format)
+                by_name(format)
         formats = set(chosen) - {None}
         if formats and dtype not in DTYPES.values():
             raise ValueError(f"dtype={dtype}; allowed for {', '.join(formats)}: float16, bfloat16")
@@ -119,12 +119,6 @@ def check_tokens(config: OPTConfig, tokens: Tensor | None, method: str) -> None:
         raise ValueError(f"tokens are {found}; allowed: integers from 0 to {config.vocab - 1}")
     if not 2 <= (length := tokens.shape[1]) <= config.max_positions:
         raise ValueError(f"tokens have length {length}; allowed: 2 to {config.max_positions}")
-
-
-def check_format(format: str) -> None:
-    """Raise ValueError, listing the known, for anything but a format's name."""
-    if not isinstance(format, str) or format not in FORMATS:
-        raise ValueError(f"format={format!r:.60}: unknown; allowed: {', '.join(FORMATS)}")
 
 
 def _is_function(value: object) -> bool:

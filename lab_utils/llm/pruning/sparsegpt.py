@@ -11,7 +11,8 @@ causes is compensated, as far as possible, by the weights of its row further rig
 import torch
 from torch import Tensor
 
-from lab_utils.llm.pruning.checks import check_statistic, check_weight
+from lab_utils.llm.checks import check_count
+from lab_utils.llm.pruning.checks import check_statistic, check_target, check_weight
 from lab_utils.llm.pruning.masks import WITHIN, Target, cleared, lowest
 
 BLOCK = 128  # columns whose mask is chosen at once, and that are updated one by one
@@ -32,6 +33,8 @@ def sparsegpt(
     positive definite or the updated weights do not fit their dtype.
     """
     check_weight(weight)
+    check_target(target)
+    check_count("block", block, 1)
     check_statistic("hessian", hessian, weight, (weight.shape[1],) * 2)
     W, mask = weight.to(hessian.dtype, copy=True), torch.zeros_like(weight, dtype=torch.bool)
     factor = _inverse_factor(hessian, damp)

@@ -20,12 +20,7 @@ OPERATIONS = (
     "wgmma_wait",
 )  # fmt: skip
 
-
 FUNCTION = re.compile(r"__(?:device|global)__(?! *=)(?:[^(;]|__launch_bounds__\([^)]*\))*?(\w+)\(")
-
-
-class KernelFault(RuntimeError):
-    """A kernel did what a GPU need not forgive: a race, an access out of bounds, a lost barrier."""
 
 
 @dataclass(frozen=True)

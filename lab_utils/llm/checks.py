@@ -1,0 +1,22 @@
+"""What more than one module of the package checks: counts, and dtypes of a model's weights."""
+
+from numbers import Integral
+
+import torch
+
+from lab_utils.formats.checks import DTYPES as ENCODED
+
+DTYPES = {**ENCODED, "float32": torch.float32}  # of a model's weights, by their names in files
+
+
+def check_count(
+    name: str, value: int, least: int, most: int | None = None, more: str = ""
+) -> None:
+    """Raise ValueError, calling it `name`, unless `value` is an integer from `least` to `most`.
+
+    None: without end. `more` is what else is allowed, for the message: the caller lets it through.
+    """
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        end = "" if most is None else f" to {most}"
+        raise ValueError(f"{name}={value!r:.60}; allowed: integers from {least}{end}{more}")

@@ -1,0 +1,33 @@
+"""`python -m lab_utils.llm plan`: what fits which GPU, told without any."""
+
+import pandas as pd
+from click.testing import CliRunner, Result
+
+from lab_utils import catalog
+from lab_utils.analysis import memory
+from lab_utils.llm.__main__ import main
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["plan", *arguments])
+
+
+def test_plan_answers_without_a_gpu() -> None:
+    done = run("--model", "OPT-66B", "--format", "dense,tca_bme", "--gpu", "H200-SXM")
+    assert done.exit_code == 0, done.output
+    header, *rows = (line.split() for line in done.output.splitlines())
+    table = pd.DataFrame(rows, columns=header)
+    work, device = memory.Workload(catalog.model("OPT-66B"), "tca_bme"), catalog.device("H200-SXM")
+    largest = memory.largest_batch(work, memory.usable_bytes(device))
+    assert table.largest_batch.astype(int).tolist() == [12, largest]
+    assert table.fewest_gpus.tolist() == ["1", "1"]
+
+
+def test_plan_says_where_eight_gpus_are_too_few_and_which_models_it_knows() -> None:
+    done = run("--model", "OPT-175B", "--gpu", "RTX-4090")
+    assert done.exit_code == 0, done.output
+    first, *_, last = done.output.splitlines()[1:]
+    assert first.endswith("more than 8") and last.split()[-1].isdigit()
+    done = run("--model", "OPT-31B")
+    assert done.exit_code == 2
+    assert "unknown; allowed: OPT-125M" in done.output and "Llama" not in done.output
