@@ -16,7 +16,7 @@ PITCH = 8  # columns of B: 16-byte loads
 class Product(ctypes.Structure):
     """`CsrProduct` of kernels/baselines/csr_simt.cu."""
 
-    __slots__ = ()
+    __slots__ = ("used",)  # by the kernel: kept alive as long as their addresses are here
     _fields_ = (
         ("dtype", ctypes.c_int32),
         ("M", ctypes.c_int32),
@@ -72,7 +72,7 @@ def bind(tensors: dict[str, Tensor], B: Tensor) -> Callable[..., Tensor]:
         B=rows.data_ptr(),
         ldb=rows.shape[1],
     )
-    product.used = tensors, rows  # keeps them alive
+    product.used = tensors, rows
 
     def launch(C: Tensor, add: bool = False) -> Tensor:
         product.C, product.add = C.data_ptr(), C.data_ptr() if add else None
