@@ -82,6 +82,14 @@ def test_cursor_writes_the_ratios_beside_the_names() -> None:
     assert "tiles 64×64" in fig.layout.title.subtitle.text
 
 
+@pytest.mark.parametrize(("cursor", "ratio"), [(0.3, "–"), (0.49, "–"), (0.5, "1.78")])
+def test_cursor_gives_two_four_no_ratio_where_it_cannot_hold_a_matrix(cursor, ratio) -> None:
+    fig = plots.compression_ratios(4096, 4096, tile=64, cursor=cursor)
+    assert f"<b>2:4</b> {ratio}" in [a.text for a in fig.layout.annotations]
+    (curve,) = traces(fig, "2:4")
+    assert len(curve.x) == len(curve.y) and min(curve.x) == pytest.approx(0.5)
+
+
 def test_small_tiles_lower_the_curve() -> None:
     large, small = (
         traces(plots.compression_ratios(4096, 4096, tile=t), "TCA-BME")[0].y for t in (64, 8)

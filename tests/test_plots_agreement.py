@@ -49,7 +49,7 @@ def test_the_figure_has_a_cell_for_every_count(rows) -> None:
     (heat,) = fig.data
     assert list(heat.x) == list(COMPARED)
     assert list(heat.y) == ["<b>TCA-BME</b>", "Tiled-CSL 7. shares of tiles, rows in 2",
-                            "Tiled-CSL 7. shares of tiles, rows in 2: sums"]  # fmt: skip
+                            "Tiled-CSL 7. sums, rows in 2"]  # fmt: skip
     text = pd.DataFrame(heat.text, index=heat.y, columns=heat.x).loc["<b>TCA-BME</b>"]
     assert text[["shared loads", "shuffles", "ldmatrix", "wavefronts"]].tolist() == [
         "-25", "new", "", "="]  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 from lab_utils import encode, plots
 from lab_utils.analysis import bitmap_decoding as b
 from lab_utils.patterns import random_sparse
+from lab_utils.plots.bitmap_decoding import ROLES
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +44,21 @@ def test_the_fragment_fills_register_by_register(strip) -> None:
         assert filled[place] == 5 and (filled >= 5).sum() == 2
 
 
+def test_the_legend_names_what_a_cell_shows(strip) -> None:
+    for lane in (0, 9, 31):
+        fig = plots.lane_decode(strip, lane)
+        named = {one.name for one in fig.select_traces({"mode": "markers"})}
+        own = {"first value", "second value"}
+        assert named == own | {ROLES[r][1] for r in ROLES if r in cells(fig, "bitmap")}
+        assert ("below, but 0" in named) == (lane > 0)
+
+
 def test_an_empty_tile_has_no_values() -> None:
     strip = b.Strip(np.zeros((16, 64), bool), np.zeros(16, int), np.zeros(0, np.float16))
     fig = plots.lane_decode(strip, 31, 3, 3)
     assert cells(fig, "values").size == 0
     assert "first = 0, second = 0" in fig.layout.title.subtitle.text
-    own = [trace.text for trace in fig.select_traces({"mode": "text"}) if "<b>0</b>" in trace.text]
-    assert own == [("<b>0</b>", "<b>0</b>")]
+    assert ("0", "0") in [trace.text for trace in fig.select_traces({"mode": "text"})]
 
 
 def test_bitmaps_are_numbered_as_they_are_stored() -> None:

@@ -10,7 +10,7 @@ from lab_utils import plots
 from lab_utils.analysis import zero_row_lanes as z
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import random_sparse
-from lab_utils.plots.zero_row_24 import COUNTED, EXTRA, FIRST, SECOND, UNUSED
+from lab_utils.plots.zero_row_24 import COUNTED, EXTRA, FIRST, ROLES, SECOND, UNUSED
 
 W = random_sparse(64, 48, 0.5)
 WEIGHTS = W.numpy()[16:32]
@@ -50,6 +50,14 @@ def test_a_lane_counts_and_loads_what_is_coloured(tile) -> None:
             found = np.argwhere(weights == role).tolist()
             column = 3 * (place.group % 8) + index
             assert found == ([] if index == z.UNUSED else [[place.row, column]])
+
+
+def test_the_legend_names_what_a_cell_shows(tile) -> None:
+    for lane, register in product((0, 13, 31), range(4)):
+        fig = plots.zero_row_lane(tile, WEIGHTS, lane, register)
+        shown = np.concatenate([cells(fig, n).ravel() for n in ("weights", "metadata", "stream")])
+        named = [one.name for one in fig.select_traces({"mode": "markers"})]
+        assert named == [ROLES[role][1] for role in ROLES if role in shown]
 
 
 def test_groups_show_each_weight_once(tile) -> None:

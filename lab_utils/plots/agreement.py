@@ -23,16 +23,15 @@ def count_agreement(rows: pd.DataFrame) -> go.Figure:
     fig.update_xaxes(side="top", tickangle=-50, showgrid=False, ticks="", showline=False)
     fig.update_yaxes(autorange="reversed", showgrid=False, ticks="", showline=False)
     equal = rows.emulator.eq(rows.ncu).sum()
-    titled(
+    return titled(
         fig,
         f"ncu and the emulator agree in {equal} of {len(rows)} counts",
         f"{origin(rows)}, N = {case.N}, {case.sparsity:.0%} zeros; "
         "where not =, ncu has so many % more",
         height=225 + 27 * len(off),
-        width=1000,  # narrower, its numbers would run into each other
+        width=900,  # as wide as a page; narrower, its numbers would run into each other
         margin={"t": 205, "r": 60, "b": 20},
     )
-    return fig.update_layout(title={"xref": "container", "x": 0.02})
 
 
 def _by_launch(rows: pd.DataFrame) -> pd.DataFrame:
@@ -47,13 +46,14 @@ def _by_launch(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _label(kernel: str, function: str, *case: object) -> str:
-    split_k = case[-1]
+    """Kernel or rung and where rows are split; "sums", not a rung's title, where parts are added"""
+    split_k, sums = case[-1], function == "add_partials"
     if kernel in KERNELS:
-        name = f"<b>{KERNELS[kernel].label}</b>"
+        name = f"<b>{KERNELS[kernel].label}</b>{' sums' if sums else ''}"
     else:
-        name = f"{FORMAT_LABELS[RUNGS[kernel].ladder]} {RUNGS[kernel].label}"
-    name += f", rows in {split_k}" if split_k > 1 else ""
-    return f"{name}: sums" if function == "add_partials" else name
+        number, title = RUNGS[kernel].label.split(" ", 1)
+        name = f"{FORMAT_LABELS[RUNGS[kernel].ladder]} {number} {'sums' if sums else title}"
+    return name + (f", rows in {split_k}" if split_k > 1 else "")
 
 
 def _heat(off: pd.DataFrame) -> go.Heatmap:
@@ -63,7 +63,7 @@ def _heat(off: pd.DataFrame) -> go.Heatmap:
         y=list(off.index),
         text=off.map(_cell),
         texttemplate="%{text}",
-        textfont={"color": INK, "size": 11},
+        textfont={"color": INK, "size": 10},
         colorscale=["#86b0ee", "#e3f2e9", "#e88d7a"],
         zmin=-REACH,
         zmax=REACH,

@@ -79,7 +79,7 @@ def fragment_layout() -> go.Figure:
         fig,
         "The A fragment of mma.m16n8k16",
         "number: the lane whose register holds these two neighbours; a0 to a3: its registers",
-        height=560, width=560, margin={"l": 20, "r": 20, "t": 90, "b": 20}, showlegend=False,
+        height=560, width=700, margin={"l": 90, "r": 90, "t": 90, "b": 20}, showlegend=False,
     )  # fmt: skip
 
 
@@ -100,12 +100,13 @@ def lane_decode(strip: Strip, lane: int, register: int = 0, k16: int = 0) -> go.
     _draw_bitmap(fig, strip.bits[tile], roles, lane)
     _draw_fragment(fig, strip, lane, register, k16)
     _draw_run(fig, strip, tile, roles)
-    for role, (colour, name) in ROLES.items():
+    shown = {FIRST, SECOND, *roles.tolist()}  # the fragment has the lane's two, zeros or not
+    for role, (colour, name) in ((role, ROLES[role]) for role in ROLES if role in shown):
         fig.add_scatter(x=[None], y=[None], mode="markers", name=name, legendrank=1000 + role,
                         marker={"color": colour, "symbol": "square", "size": 12})  # fmt: skip
     legend = {"orientation": "h", "x": 0, "y": -0.13, "yanchor": "top"}
     title, subtitle = f"Lane {lane} fills its register a{register}", _told(lanes, lane, strip)
-    return titled(fig, title, subtitle, height=690, width=800, legend=legend,
+    return titled(fig, title, subtitle, height=760, width=800, legend=legend,
                   margin={"l": 30, "r": 20, "t": 120, "b": 90})  # fmt: skip
 
 
@@ -182,22 +183,21 @@ def _draw_fragment(fig: go.Figure, strip: Strip, lane: int, register: int, k16: 
     for q, i, half in np.ndindex(register + 1, 32, 2):
         place = fragment_place(i, q, half)
         z[place] = 5 + half if (i, q) == (lane, register) else q
-        if z[place] > 4:
-            found.append((place, f"<b>{short(held[q, i, half])}</b>"))
-        elif held[q, i, half]:
+        if z[place] > 4 or held[q, i, half]:
             found.append((place, short(held[q, i, half])))
     colours = [*REGISTER_COLOURS, "#ffffff", ROLES[FIRST][0], ROLES[SECOND][0]]
     cells(fig, 2, z, colours, "fragment")
-    texts(fig, 2, found, 10)
+    texts(fig, 2, found, 9)
     lines(fig, 2, 16, 8, "#9aa3af")
     for q in range(4):
         frame(fig, 2, fragment_place(lane, q, 0))
-    now = "   ".join(
+    now = [
         f"a{q} = ({held[q, lane, 0]:.2f}, {held[q, lane, 1]:.2f})" if q <= register else f"a{q} = …"
         for q in range(4)
-    )
+    ]
+    told = f"lane {lane}: {'   '.join(now[:2])}<br>{'   '.join(now[2:])}"
     square(fig, 2)
-    fig.update_xaxes(title={"text": f"lane {lane}: {now}", "font": {"size": 12}}, visible=True,
+    fig.update_xaxes(title={"text": told, "font": {"size": 12}}, visible=True,
                      showticklabels=False, ticks="", showline=False, showgrid=False,
                      row=1, col=2)  # fmt: skip
 

@@ -33,8 +33,9 @@ def compression_ratios(
     s = np.linspace(0.3, 0.9, 121)
     curves = {name: _ratios(name, M, K, s, tile) for name in c.FORMULAS}
     curves["optimal"] = c.optimal_ratio(s)
-    fig = go.Figure([_curve(name, s, ratio) for name, ratio in curves.items()])
-    fig.data[list(curves).index("2:4")].update(x=s[s >= 0.5])  # below, two of four cannot hold it
+    curves["2:4"] = np.where(s < 0.5, np.nan, curves["2:4"])  # two of four cannot hold it
+    drawn = {name: ~np.isnan(ratio) for name, ratio in curves.items()}
+    fig = go.Figure([_curve(n, s[drawn[n]], ratio[drawn[n]]) for n, ratio in curves.items()])
     if published is not None:
         for name, rows in published.groupby("format", sort=False):
             fig.add_trace(_markers(name, rows))
@@ -42,7 +43,8 @@ def compression_ratios(
     if cursor is not None:
         fig.add_vline(x=cursor, line={"color": MUTED, "dash": "dot", "width": 1.5})
         for name, label in zip(curves, fig.layout.annotations, strict=True):
-            label.text += f" {np.interp(cursor, s, curves[name]):.2f}"
+            ratio = np.interp(cursor, s, curves[name])
+            label.text += " –" if np.isnan(ratio) else f" {ratio:.2f}"
     tiles = f", tiles {tile}×{tile}" if tile else ""
     fig.update_xaxes(title="sparsity", tickformat=".0%", range=[0.29, 0.905], dtick=0.1, tick0=0.3)
     fig.update_yaxes(
@@ -55,7 +57,7 @@ def compression_ratios(
         fig,
         "Compression ratio of each format",
         f"M = {M}, K = {K}{tiles}, 2-byte values; below 1 the encoding is larger than dense",
-        margin={"r": 115 if cursor is None else 150},
+        margin={"r": 135 if cursor is None else 175},
         legend={"x": 0.02, "y": 0.98},
         showlegend=published is not None,
     )
@@ -85,7 +87,8 @@ def bytes_per_weight(M: int, K: int, sparsity: float) -> go.Figure:
         f"Where the bytes go at {sparsity:.0%} sparsity",
         f"M = {M}, K = {K}; dotted: dense. 2:4 holds only two of every four weights",
         barmode="stack",
-        height=430,
+        height=445,
+        margin={"t": 105},  # the legend lies between subtitle and bars
         legend={
             "orientation": "h",
             "traceorder": "normal",
@@ -147,6 +150,7 @@ def encoded_against_formula(rows: pd.DataFrame) -> go.Figure:
         fig,
         "Real encodings against the published formulas",
         "points: bytes of random matrices; dotted: padding and offsets that the formulas leave out",
+        margin={"t": 105},
         legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0, "yanchor": "bottom"},
     )
 

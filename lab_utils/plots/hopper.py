@@ -36,7 +36,7 @@ def encoded_bytes(formulas: pd.DataFrame, further: pd.Series, encoded: pd.DataFr
     has columns sparsity, bytes and further.
     """
     titles = ("bytes for 64 weights", "further chunks, of regular ones")
-    fig = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.24,
+    fig = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.32,
                         column_widths=[0.62, 0.38])  # fmt: skip
     for name, (colour, dash) in ENCODINGS.items():
         fig.add_scatter(x=formulas.index, y=formulas[name], name=name, mode="lines",

@@ -42,6 +42,6 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
     Ns = [N for N in sorted(mine.N.unique()) if np.log2(N) % 1 == 0]
     fig.update_xaxes(title="N", type="log", tickvals=Ns, tickangle=-45)
     fig.update_yaxes(title="speed-up over the best dense product", row=1, col=1)
-    what = f"{FORMAT_LABELS[format]}; {origin(mine)}; grey: within {1 - NEAR:.0%} of dense"
+    what = f"{origin(mine)}, {FORMAT_LABELS[format]}; grey: within {1 - NEAR:.0%} of dense"
     return titled(fig, "Many columns: decode for every pass, or once?", what, height=480,
                   margin={"t": 115, "r": 120})  # fmt: skip

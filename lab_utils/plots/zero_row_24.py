@@ -105,7 +105,7 @@ def bmma_addresses(tiles: Sequence[z.Tile], gather: int = 0, lane: int = 0) -> g
     cells(fig, 1, bits.astype(int), ["#eef1f4", "#2563c4"], "presence")
     cells(fig, 1, masks.astype(int), ["#eef1f4", "#d1391f"], "masks", row=2)
     cells(fig, 2, np.zeros((16, 8)), ["#ffffff"], "addresses")
-    texts(fig, 2, [((r, c), str(sums[r, c])) for r, c in np.ndindex(16, 8)], 12)
+    texts(fig, 2, [((r, c), str(sums[r, c])) for r, c in np.ndindex(16, 8)], 11)
     for row in (g, g + 8):
         frame(fig, 1, (row, 0), 128)
         frame(fig, 2, (row, 2 * t))
@@ -119,11 +119,11 @@ def bmma_addresses(tiles: Sequence[z.Tile], gather: int = 0, lane: int = 0) -> g
     fig.update_xaxes(tickvals=columns, ticktext=names, tickfont_size=9, tickangle=0, showgrid=False,
                      ticks="", showline=False, row=1, col=2)  # fmt: skip
     fig.update_yaxes(autorange="reversed", visible=False, row=1, col=2)
-    told = (f"lane {lane} = 4 · {g} + {t}: rows {g}, {g + 8}, columns {2 * t}, {2 * t + 1}<br>"
-            f"{sums[g, 2 * t]} = {starts[g]} + {sums[g, 2 * t] - starts[g]} bits in common of row "
-            f"{g} and column {2 * t}")  # fmt: skip
-    fig.add_annotation(text=told, x=1, y=0.15, xref="paper", yref="paper", showarrow=False,
-                       align="left", font={"size": 12})  # fmt: skip
+    told = (f"lane {lane} = 4 · {g} + {t}:<br>rows {g}, {g + 8}, columns {2 * t}, {2 * t + 1}<br>"
+            f"{sums[g, 2 * t]} = {starts[g]} + {sums[g, 2 * t] - starts[g]} bits in common<br>"
+            f"of row {g} and column {2 * t}")  # fmt: skip
+    fig.add_annotation(text=told, x=0.64, y=0.145, xref="paper", yref="paper", showarrow=False,
+                       xanchor="left", yanchor="middle", align="left", font_size=12)  # fmt: skip
     return titled(
         fig,
         "One instruction, 128 addresses",
@@ -216,7 +216,9 @@ def _draw_stream(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
     cells(fig, 1, roles[None], COLOURS, "stream", row=3, gap=2)
     fig.update_xaxes(range=[-0.5, len(address) - 0.5], row=3, col=1)
     values = tile.halves[address // 2].astype(float)
-    texts(fig, 1, [((0, i), short(v)) for i, v in enumerate(values)], 9, row=3)
+    off = 0.2 if len(address) > 40 else 0  # more of them beside each other would touch
+    found = [((off if i % 2 else -off, i), short(v)) for i, v in enumerate(values)]
+    texts(fig, 1, found, 8, row=3)
     frame(fig, 1, (0, (at - start) / 2), 2, row=3)
     each = 2 if len(address) > 16 else 1
     fig.update_xaxes(tickvals=np.arange(len(address))[::each], tickfont_size=10, tickangle=0,
@@ -254,6 +256,8 @@ def _named_columns(fig: go.Figure, row: int, names: Sequence[str], title: str) -
 
 
 def _legend(fig: go.Figure, roles: dict[int, tuple[str, str]]) -> None:
-    for rank, (colour, name) in enumerate(roles.values()):
+    """An entry for each of these roles that a cell has."""
+    shown = np.concatenate([np.ravel(trace.z) for trace in fig.select_traces({"type": "heatmap"})])
+    for rank, (colour, name) in enumerate(roles[role] for role in roles if role in shown):
         fig.add_scatter(x=[None], y=[None], mode="markers", name=name, legendrank=1000 + rank,
                         marker={"color": colour, "symbol": "square", "size": 12})  # fmt: skip
