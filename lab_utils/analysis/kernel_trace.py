@@ -5,10 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -116,10 +114,8 @@ class KernelTrace:
         )
         return sum(chosen, Counts())
 
-    def frame(self) -> "pd.DataFrame":
+    def frame(self) -> pd.DataFrame:
         """A row per line and operation, in the order of kernels, files and lines."""
-        import pandas as pd  # here, so that `import lab_utils` need not wait for it
-
         return pd.DataFrame(list(self._rows()))
 
     def _rows(self) -> Iterator[dict[str, object]]:

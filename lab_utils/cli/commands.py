@@ -1,6 +1,6 @@
 """The command `lab`: each subcommand is a thin wrapper over one function of `lab_utils`.
 
-Modules are imported inside the commands, so that `lab --help` does not wait for torch.
+Modules are imported inside the commands: each waits only for what it needs.
 `lab_utils.console` says how commands fail.
 """
 

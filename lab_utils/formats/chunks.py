@@ -1,7 +1,6 @@
 """What formats of chunks share: finding them, reading them back, and what is checked of them."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -51,13 +50,14 @@ class Chunks(SparseMatrix):
     def _read_constants(self) -> tuple[int, ...]:
         return tuple(self.arrays["geometry"].tolist())
 
+    @property
+    def geometry(self) -> NamedTuple:
+        """The constants by name."""
+        return self.Geometry._make(self.constants)
+
     def _read_geometry(self) -> NamedTuple:
         """What the array says, which need not have been checked yet."""
         return self.Geometry._make(self._read_constants())
-
-    def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
-        super()._mark_valid(constants)
-        self.geometry = self.Geometry._make(self.constants)
 
     def _unpack(self, dense: Tensor, first: int) -> None:
         rows = self._rows(self.geometry, first, len(dense))

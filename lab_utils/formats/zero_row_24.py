@@ -61,6 +61,15 @@ class ZeroRow24(ZeroRowChunks):
     }
     PROBLEMS: ClassVar = PROBLEMS | {3: "lists a column outside of its slice"}
 
+    class Geometry(NamedTuple):
+        """The `constants`."""
+
+        slice_cols: int
+        levels: int
+        pairs: int
+        largest_chunk: int
+        nonfinite: int
+
     @classmethod
     def encode(
         cls,
@@ -98,15 +107,6 @@ class ZeroRow24(ZeroRowChunks):
         constants = (slice_cols, levels, int(pairs), largest, int(queues.nonfinite))
         arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)
         return cls.of_valid(tuple(dense.shape), dense.dtype, arrays, constants)
-
-    class Geometry(NamedTuple):
-        """The `constants`."""
-
-        slice_cols: int
-        levels: int
-        pairs: int
-        largest_chunk: int
-        nonfinite: int
 
     @property
     def slice_cols(self) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from lab_utils.run import parameters
@@ -25,8 +26,6 @@ class Profile:
 
 def fitting() -> str:
     """The name of the profile for this machine: `gpu` where torch sees one, else `laptop`."""
-    import torch
-
     return "gpu" if torch.cuda.is_available() else "laptop"
 
 
