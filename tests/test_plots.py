@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lab_utils import catalog, plots
 from lab_utils.analysis import compression as c
 from lab_utils.analysis import roofline as r
-from lab_utils.plots import style
+from lab_utils.plots import looks, renderer, style
 
 FORMATS = ["dense", "csr", "tiled_csl", "sparta", "tca_bme"]
 A100 = catalog.device("A100-80GB").as_cited_by("Flash-LLM")
@@ -59,9 +59,9 @@ def test_every_figure_has_title_and_axis_titles(figures) -> None:
 
 def test_every_format_has_one_colour_name_and_symbol() -> None:
     names = {*c.FORMULAS, "optimal"}
-    for table in (style.FORMAT_COLOURS, style.FORMAT_LABELS, style.FORMAT_SYMBOLS):
-        assert set(table) == names
-        assert len(set(table.values())) == len(names)
+    assert set(looks.FORMATS) == names
+    for field in ("colour", "label", "symbol"):
+        assert len({getattr(look, field) for look in looks.FORMATS.values()}) == len(names)
 
 
 def test_ratio_curves_pass_through_the_published_points(figures) -> None:
@@ -176,24 +176,24 @@ def test_spread_leaves_labels_that_are_apart() -> None:
 
 
 def test_without_a_browser_figures_carry_json_and_a_line_says_why(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(style.Chromium, "find_browser", lambda **_: None)
-    style._start_png_server.cache_clear()
-    monkeypatch.setenv(style.WANTS_PNG, "1")
-    assert style.use() == "plotly_mimetype"
+    monkeypatch.setattr(renderer.Chromium, "find_browser", lambda **_: None)
+    renderer._start_png_server.cache_clear()
+    monkeypatch.setenv(renderer.WANTS_PNG, "1")
+    assert renderer.use() == "plotly_mimetype"
     assert "no Chromium or Chrome found" in capsys.readouterr().out
-    style._start_png_server.cache_clear()
+    renderer._start_png_server.cache_clear()
 
 
 def test_in_jupyterlab_figures_are_json_only(monkeypatch) -> None:
-    monkeypatch.delenv(style.WANTS_PNG, raising=False)
-    assert style.use() == "plotly_mimetype"
+    monkeypatch.delenv(renderer.WANTS_PNG, raising=False)
+    assert renderer.use() == "plotly_mimetype"
 
 
 def test_with_a_browser_figures_carry_a_png(monkeypatch) -> None:
-    monkeypatch.setenv(style.WANTS_PNG, "1")
-    if not style.Chromium.find_browser(skip_local=False):
+    monkeypatch.setenv(renderer.WANTS_PNG, "1")
+    if not renderer.Chromium.find_browser(skip_local=False):
         pytest.skip("no Chromium or Chrome found; on Debian: apt install chromium")
-    assert style.use() == "plotly_mimetype+png"
+    assert renderer.use() == "plotly_mimetype+png"
     image = go.Figure(go.Scatter(y=[1, 2])).to_image("png", width=200, height=100)
     assert image.startswith(b"\x89PNG")
 

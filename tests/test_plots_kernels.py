@@ -8,8 +8,8 @@ from gpu_rows import DENSE, SPARSE, gpu_rows
 
 from lab_utils import catalog, plots, results
 from lab_utils.plots import gallery
+from lab_utils.plots.looks import FORMATS, KERNELS
 from lab_utils.plots.rows import is_dense, of_gpu_kernels, with_all
-from lab_utils.plots.style import KERNELS, format_marker
 
 SMALL = [(1024, 512), (2048, 512)]
 BREAK_EVEN = catalog.published("spmm_break_even")
@@ -69,14 +69,14 @@ def test_a_kernel_looks_the_same_everywhere(figures: dict[str, go.Figure]) -> No
 
 def test_a_kernel_of_a_format_looks_like_the_format() -> None:
     look, simt = KERNELS["tca_bme_mma"], KERNELS["csr_simt"]
-    assert (look.label, look.marker) == ("TCA-BME", format_marker("tca_bme"))
-    assert (simt.label, simt.marker, simt.simt) == ("CSR, SIMT", format_marker("csr"), True)
+    assert (look.label, look.marker) == ("TCA-BME", FORMATS["tca_bme"].marker)
+    assert (simt.label, simt.marker, simt.simt) == ("CSR, SIMT", FORMATS["csr"].marker, True)
 
 
 def test_stored_gpu_kernels_have_a_look() -> None:
     stored = results.measured("spmm")
     stored = stored[~stored.device.str.startswith("cpu-")]
-    assert len(of_gpu_kernels(stored)), "and raises ValueError for those not in plots.style.KERNELS"
+    assert len(of_gpu_kernels(stored)), "and raises ValueError for those not in plots.looks.KERNELS"
 
 
 def test_dense_products_are_told_from_sparse_ones(rows: pd.DataFrame) -> None:

@@ -38,8 +38,8 @@ from lab_utils.plots.many_columns import ways_by_columns
 from lab_utils.plots.memory import largest_batches, memory_terms, peak_memory
 from lab_utils.plots.peers import speedup_table
 from lab_utils.plots.pipeline import pipeline_timeline, pipeline_turns, step_clocks_by_lead
+from lab_utils.plots.renderer import use
 from lab_utils.plots.roofline import device_roofs, formats_under_roof, skinny_roofline
-from lab_utils.plots.style import use
 from lab_utils.plots.throughputs import average_speedups, throughputs
 from lab_utils.plots.zero_row_24 import bmma_addresses, zero_row_groups, zero_row_lane
 

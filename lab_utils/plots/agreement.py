@@ -6,8 +6,9 @@ import plotly.graph_objects as go
 
 from lab_utils.analysis.agreement import COMPARED, LAUNCH, differences
 from lab_utils.ladder import RUNGS
+from lab_utils.plots.looks import FORMATS, KERNELS
 from lab_utils.plots.rows import origin, single_case
-from lab_utils.plots.style import FORMAT_LABELS, INK, KERNELS, titled
+from lab_utils.plots.style import INK, titled
 
 REACH = 0.5  # half as many more or fewer have the strongest colour
 
@@ -52,7 +53,7 @@ def _label(kernel: str, function: str, *case: object) -> str:
         name = f"<b>{KERNELS[kernel].label}</b>{' sums' if sums else ''}"
     else:
         number, title = RUNGS[kernel].label.split(" ", 1)
-        name = f"{FORMAT_LABELS[RUNGS[kernel].ladder]} {number} {'sums' if sums else title}"
+        name = f"{FORMATS[RUNGS[kernel].label.ladder]} {number} {'sums' if sums else title}"
     return name + (f", rows in {split_k}" if split_k > 1 else "")
 
 

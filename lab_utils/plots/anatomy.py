@@ -9,8 +9,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.analysis.anatomy import NOTHING
+from lab_utils.plots.looks import FORMATS, KERNELS
 from lab_utils.plots.rows import origin, single_case
-from lab_utils.plots.style import FORMAT_COLOURS, INK, KERNELS, RING, titled
+from lab_utils.plots.style import INK, RING, titled
 
 STAGE_COLOURS = {  # of one kind: one colour
     "gmem2reg": "#2563c4",
@@ -31,7 +32,7 @@ def kernel_label(kernel: str) -> str:
 
 
 def kernel_colour(kernel: str) -> str:
-    return KERNELS[kernel].colour if kernel in KERNELS else FORMAT_COLOURS["dense"]
+    return KERNELS[kernel].colour if kernel in KERNELS else FORMATS["dense"].colour
 
 
 def stage_costs(costs: pd.DataFrame) -> go.Figure:

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
+from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.rows import (
     compression_ratios,
     geometric_means,
@@ -19,7 +20,7 @@ from lab_utils.plots.rows import (
     origin,
     shapes,
 )
-from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, format_marker, titled
+from lab_utils.plots.style import INK, titled
 
 
 def speedups(rows: pd.DataFrame) -> go.Figure:
@@ -120,8 +121,8 @@ def _ticks(values: pd.Series, x: str) -> dict:
 
 
 def _limit_line(format: str, ratio: pd.Series) -> go.Scatter:
-    colour = FORMAT_COLOURS[format]
-    hover = f"{FORMAT_LABELS[format]}, dense ÷ encoded bytes: %{{y:.2f}}<extra></extra>"
+    colour = FORMATS[format].colour
+    hover = f"{FORMATS[format].label}, dense ÷ encoded bytes: %{{y:.2f}}<extra></extra>"
     line = {"color": colour, "width": 1.2, "dash": "dot"}
     limit = go.Scatter(x=ratio.index, y=ratio, mode="lines", line=line, hovertemplate=hover)
     if len(ratio) == 1:  # a point has no line
@@ -134,11 +135,11 @@ def _add_points(
     fig: go.Figure, rows: pd.DataFrame, format: str, column: str, number: str, x: str, **where
 ) -> None:
     """The line of a format, through the geometric means, and faint points of its shapes."""
-    colour, label = FORMAT_COLOURS[format], FORMAT_LABELS[format]
+    colour, label = FORMATS[format].colour, FORMATS[format].label
     mean = geometric_means(rows, x, column)
     place = "N = %{x}" if x == "N" else "%{x:.0%}"
     hover = f"{label}, {place}: {number}<extra></extra>"
-    line, marker = {"color": colour, "width": 2.5}, format_marker(format)
+    line, marker = {"color": colour, "width": 2.5}, FORMATS[format].marker
     fig.add_scatter(x=mean.index, y=mean, mode="lines+markers", line=line, marker=marker, **where)
     fig.data[-1].update(name=label, hovertemplate=hover, showlegend=False)
     if len(rows) > len(mean):
@@ -159,7 +160,7 @@ def _label_lines(
     part = rows if x == "N" else rows[rows.N.eq(sorted(rows.N.unique())[last - 1])]
     means = geometric_means(part, ["format", x], column).groupby("format", sort=False).last()
     ends = {
-        FORMAT_LABELS[format]: (height(mean), FORMAT_COLOURS[format])
+        FORMATS[format].label: (height(mean), FORMATS[format].colour)
         for format, mean in means.items()
     }
     label_ends(fig, ends, col=last)

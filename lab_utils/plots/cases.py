@@ -8,8 +8,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from lab_utils.plots.looks import FORMATS, KERNELS
 from lab_utils.plots.rows import of_sparse_formats, origin, shapes, single_case, with_format
-from lab_utils.plots.style import DIVERGING, FORMAT_COLOURS, FORMAT_LABELS, INK, KERNELS, titled
+from lab_utils.plots.style import DIVERGING, INK, titled
 
 GAP = 95  # pixels between lines of panels
 
@@ -88,7 +89,7 @@ def speedup_heatmap(rows: pd.DataFrame, format: str) -> go.Figure:
     fig.update_annotations(font={"size": 13, "color": INK})
     return titled(
         fig,
-        f"{FORMAT_LABELS[format]} against the best dense product",
+        f"{FORMATS[format].label} against the best dense product",
         origin(rows),
         height=inside + 110 + 64,
         width=max(560, 260 + 55 * rows.N.nunique() * columns),
@@ -100,7 +101,7 @@ def _colour(row: tuple) -> str:
     """That of the kernel or its format; of dense for a baseline."""
     if row.kernel in KERNELS:
         return KERNELS[row.kernel].colour
-    return FORMAT_COLOURS.get(row.format, FORMAT_COLOURS["dense"])
+    return FORMATS.get(row.format, FORMATS["dense"]).colour
 
 
 def _byte_limit_ticks(rows: pd.DataFrame) -> go.Scatter:

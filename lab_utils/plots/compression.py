@@ -5,14 +5,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from lab_utils.analysis import compression as c
-from lab_utils.plots.style import (
-    FORMAT_COLOURS,
-    FORMAT_LABELS,
-    MUTED,
-    format_marker,
-    spread,
-    titled,
-)
+from lab_utils.plots.looks import FORMATS
+from lab_utils.plots.style import MUTED, spread, titled
 
 PART_COLOURS = {"values": "#475569", "indices": "#f2a922", "offsets": "#0e8fa3"}
 
@@ -67,7 +61,7 @@ def bytes_per_weight(M: int, K: int, sparsity: float) -> go.Figure:
     """What each format spends on one weight: values, indices and offsets, stacked."""
     parts = {name: c.bytes_per_weight(name, M, K, sparsity) for name in c.FORMULAS}
     names = sorted(parts, key=lambda name: sum(parts[name].values()), reverse=True)
-    labels = [FORMAT_LABELS[name] for name in names]
+    labels = [FORMATS[name].label for name in names]
     fig = go.Figure()
     for part, colour in PART_COLOURS.items():
         x = [parts[name][part] for name in names]
@@ -108,7 +102,7 @@ def break_evens(M: int, K: int) -> go.Figure:
     )
     fig = go.Figure()
     for name, s in points:
-        label, colour = FORMAT_LABELS[name], FORMAT_COLOURS[name]
+        label, colour = FORMATS[name].label, FORMATS[name].colour
         fig.add_bar(x=[1 - s], base=[s], y=[label], orientation="h", marker_color=colour)
         text = f"<b>{s:.1%}</b>"
         fig.add_annotation(
@@ -136,13 +130,13 @@ def encoded_against_formula(rows: pd.DataFrame) -> go.Figure:
     fig = go.Figure()
     for name, part in rows.groupby("format", sort=False):
         excess = part.encoded_bytes / part.formula_bytes - 1
-        colour, label = FORMAT_COLOURS[name], FORMAT_LABELS[name]
+        colour, label = FORMATS[name].colour, FORMATS[name].label
         expected = part.extra_bytes / part.formula_bytes
         line = {"color": colour, "width": 1.5, "dash": "dot"}
         fig.add_scatter(
             x=part.sparsity, y=expected, mode="lines", line=line, showlegend=False, hoverinfo="skip"
         )
-        marker = format_marker(name)
+        marker = FORMATS[name].marker
         fig.add_scatter(x=part.sparsity, y=excess, mode="markers", name=label, marker=marker)
     fig.update_xaxes(title="sparsity", tickformat=".0%")
     fig.update_yaxes(title="encoded ÷ formula − 1", tickformat=".1%")
@@ -166,8 +160,8 @@ def tile_overheads(M: int, K: int, sparsity: float) -> go.Figure:
                 x=sides,
                 y=share,
                 mode="lines+markers",
-                name=f"{FORMAT_LABELS[name]}, {'with alignment' if padding else 'offsets only'}",
-                line={"color": FORMAT_COLOURS[name], "dash": "solid" if padding else "dot"},
+                name=f"{FORMATS[name].label}, {'with alignment' if padding else 'offsets only'}",
+                line={"color": FORMATS[name].colour, "dash": "solid" if padding else "dot"},
                 marker={"size": 8},
             )
     fig.update_xaxes(title="side of a square tile", type="log", tickvals=sides)
@@ -195,13 +189,13 @@ def _ratios(name: str, M: int, K: int, s: np.ndarray, tile: int | None) -> np.nd
 def _curve(name: str, s: np.ndarray, ratio: np.ndarray) -> go.Scatter:
     reference = name in ("dense", "optimal")
     line = {
-        "color": FORMAT_COLOURS[name],
+        "color": FORMATS[name].colour,
         "width": 1.5 if reference else 2.5,
         "dash": "dash" if reference else "solid",
     }
-    hover = f"{FORMAT_LABELS[name]} at %{{x:.1%}}: %{{y:.2f}}<extra></extra>"
+    hover = f"{FORMATS[name].label} at %{{x:.1%}}: %{{y:.2f}}<extra></extra>"
     return go.Scatter(
-        x=s, y=ratio, name=FORMAT_LABELS[name], line=line, showlegend=False, hovertemplate=hover
+        x=s, y=ratio, name=FORMATS[name].label, line=line, showlegend=False, hovertemplate=hover
     )
 
 
@@ -210,7 +204,7 @@ def _markers(name: str, rows: pd.DataFrame) -> go.Scatter:
         "symbol": "circle",
         "size": 9,
         "color": "white",
-        "line": {"color": FORMAT_COLOURS[name], "width": 2},
+        "line": {"color": FORMATS[name].colour, "width": 2},
     }
     return go.Scatter(
         x=rows.sparsity,
@@ -230,8 +224,8 @@ def _label_ends(fig: go.Figure, ends: dict[str, float]) -> None:
             x=1.0,
             xref="paper",
             y=height,
-            text=f"<b>{FORMAT_LABELS[name]}</b>",
-            font={"color": FORMAT_COLOURS[name]},
+            text=f"<b>{FORMATS[name].label}</b>",
+            font={"color": FORMATS[name].colour},
             xanchor="left",
             xshift=6,
             showarrow=False,

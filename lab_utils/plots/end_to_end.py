@@ -9,13 +9,13 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, MUTED, titled
+from lab_utils.plots.looks import FORMATS, Look
+from lab_utils.plots.style import INK, MUTED, titled
 
 TRANSFORMERS = "transformers"
-LABELS = {**FORMAT_LABELS, TRANSFORMERS: "transformers"}
-COLOURS = {**FORMAT_COLOURS, TRANSFORMERS: "#0e8fa3"}
+LOOKS = FORMATS | {TRANSFORMERS: Look("transformers", "#0e8fa3", "circle")}
 PUBLISHED = {  # how a system is drawn: symbol, colour
-    "Flash-LLM": ("circle", FORMAT_COLOURS["tiled_csl"]),
+    "Flash-LLM": ("circle", FORMATS["tiled_csl"].colour),
     "FasterTransformer": ("square", "#111827"),
     "DeepSpeed": ("diamond", "#8b46b8"),
 }
@@ -121,7 +121,7 @@ def _names(rows: pd.DataFrame) -> list[str]:
     for row in rows.itertuples():
         zeros = f" {100 * row.sparsity:.0f} %" if row.sparsity else ""
         gpus = "" if _on_cpu(rows) else f", {row.gpus} GPU" + "s" * (row.gpus > 1)
-        formats = " + ".join(LABELS[format] for format in row.format.split("+"))
+        formats = " + ".join(LOOKS[format].label for format in row.format.split("+"))
         names.append(formats + zeros + gpus)
     return names
 
@@ -158,7 +158,7 @@ def _over_dense(rows: pd.DataFrame, by_batch: pd.Series) -> pd.Series:
 def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: int) -> None:
     """A line over the batches, and a mark at "best"."""
     dash, symbol = GPUS[min(int(np.log2(rows.gpus.iloc[0])), len(GPUS) - 1)]
-    colour = COLOURS[rows.format.iloc[0].split("+")[0]]
+    colour = LOOKS[rows.format.iloc[0].split("+")[0]].colour
     look = {"color": colour, "symbol": symbol, "size": 9}
     line = {"color": look["color"], "width": 2.5, "dash": dash}
     at_best = y.index == BEST

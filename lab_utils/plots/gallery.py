@@ -5,7 +5,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from lab_utils import catalog, results
-from lab_utils.plots import benchmark, end_to_end, peers, style
+from lab_utils.plots import benchmark, end_to_end, peers, renderer
 from lab_utils.plots.rows import with_all
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "gallery"
@@ -66,7 +66,7 @@ FIGURES = {
 
 def write(folder: Path = FOLDER) -> list[Path]:
     """Draw every picture of the gallery into `folder`; needs a browser, as all PNGs do."""
-    style.use()
+    renderer.use()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, figure in FIGURES.items():

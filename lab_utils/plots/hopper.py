@@ -7,22 +7,23 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
-from lab_utils.plots.style import FORMAT_COLOURS, INK, MUTED, titled
+from lab_utils.plots.looks import FORMATS
+from lab_utils.plots.style import INK, MUTED, titled
 
-OURS = FORMAT_COLOURS["zero_row_24"]
+OURS = FORMATS["zero_row_24"].colour
 ENCODINGS = {  # colour, dash
-    "dense": (FORMAT_COLOURS["dense"], "solid"),
-    "Tiled-CSL": (FORMAT_COLOURS["tiled_csl"], "solid"),
-    "TCA-BME": (FORMAT_COLOURS["tca_bme"], "solid"),
+    "dense": (FORMATS["dense"].colour, "solid"),
+    "Tiled-CSL": (FORMATS["tiled_csl"].colour, "solid"),
+    "TCA-BME": (FORMATS["tca_bme"].colour, "solid"),
     "zero-row 2:4, pairs": (OURS, "dot"),
     "zero-row 2:4, packed": (OURS, "solid"),
-    "zero-row strips": (FORMAT_COLOURS["zero_row_24_strips"], "solid"),
+    "zero-row strips": (FORMATS["zero_row_24_strips"].colour, "solid"),
 }
 STREAMS = {"packed": ("solid", "circle"), "pairs": ("dot", "square")}
 ORDERS = {"plain order": MUTED, "placed": OURS}
 TRIALS = {  # of tables h200_peers and h200_zero_row_24_trial
-    "Flash-LLM": (FORMAT_COLOURS["tiled_csl"], "solid"),
-    "SpInfer": (FORMAT_COLOURS["tca_bme"], "solid"),
+    "Flash-LLM": (FORMATS["tiled_csl"].colour, "solid"),
+    "SpInfer": (FORMATS["tca_bme"].colour, "solid"),
     "trial, mma.sp": (OURS, "solid"),
     "trial, wgmma.sp": (OURS, "dot"),
 }

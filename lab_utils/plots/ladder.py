@@ -6,8 +6,9 @@ from plotly.subplots import make_subplots
 
 from lab_utils.ladder import RUNGS
 from lab_utils.ladder.counts import CONFLICTS, PARTS
+from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.rows import origin, single_case
-from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, INK, titled
+from lab_utils.plots.style import INK, titled
 
 LADDERS = ("tiled_csl", "tca_bme")
 COLOURS = dict(
@@ -52,7 +53,7 @@ def ladder_times(rows: pd.DataFrame) -> go.Figure:
         mine = rows[rows.rung.map(lambda rung: RUNGS[rung].ladder).eq(ladder)]
         for trace in _times(mine, first=i == 0):
             fig.add_trace(trace, row=i + 1, col=1)
-    dashed = {"color": FORMAT_COLOURS["dense"], "dash": "dash", "width": 2}
+    dashed = {"color": FORMATS["dense"].colour, "dash": "dash", "width": 2}
     fig.add_vline(x=dense_us, line=dashed)
     fig.add_scatter(x=[None], y=[None], mode="lines", line=dashed,  # its line in the legend
                     name=f"best dense library {dense_us:,.0f} µs")  # fmt: skip
@@ -68,7 +69,7 @@ def _panels(rungs: object) -> go.Figure:
     """A panel for each ladder, as high as it has rungs; the first rung on top."""
     counts = [sum(RUNGS[rung].ladder == ladder for rung in rungs) for ladder in LADDERS]
     fig = make_subplots(2, 1, shared_xaxes="all", vertical_spacing=0.1, row_heights=counts,
-                        subplot_titles=[FORMAT_LABELS[ladder] for ladder in LADDERS])  # fmt: skip
+                        subplot_titles=[FORMATS[ladder].label for ladder in LADDERS])  # fmt: skip
     fig.update_annotations(font={"size": 13, "color": INK}, x=0, xanchor="left")
     fig.update_yaxes(autorange="reversed", showgrid=False, ticks="")
     return fig
@@ -86,7 +87,7 @@ def _times(rows: pd.DataFrame, first: bool) -> list[go.Bar | go.Scatter]:
         orientation="h",
         name="time",
         showlegend=False,
-        marker_color=[FORMAT_COLOURS[format] for format in rows.format],
+        marker_color=[FORMATS[format].colour for format in rows.format],
         error_x={"type": "data", "symmetric": False, "array": rows.p90_us - rows.time_us,
                  "arrayminus": rows.time_us - rows.p10_us, "thickness": 1.2, "width": 4},
         hovertemplate="%{y}: %{x:,.1f} µs<extra></extra>",

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, line_of_means, ratio_axis
+from lab_utils.plots.looks import KERNELS
 from lab_utils.plots.rows import (
     geometric_means,
     of_gpu_kernels,
@@ -20,7 +21,7 @@ from lab_utils.plots.rows import (
     origin,
     with_all,
 )
-from lab_utils.plots.style import KERNELS, MUTED, titled
+from lab_utils.plots.style import MUTED, titled
 
 # The kernel that rebuilds each of the paper's libraries, or stands for it.
 KERNEL_OF = {

@@ -8,17 +8,10 @@ import plotly.graph_objects as go
 
 from lab_utils.analysis import roofline as r
 from lab_utils.analysis.compression import format_bytes
-from lab_utils.plots.style import (
-    FORMAT_COLOURS,
-    FORMAT_LABELS,
-    INK,
-    RING,
-    SERIES_COLOURS,
-    SPARSE,
-    titled,
-)
+from lab_utils.plots.looks import FORMATS
+from lab_utils.plots.style import INK, RING, SERIES_COLOURS, SPARSE, titled
 
-DENSE = FORMAT_COLOURS["dense"]
+DENSE = FORMATS["dense"].colour
 
 
 def utilisation_bars(rows: pd.DataFrame, title: str, subtitle: str = "") -> go.Figure:
@@ -55,13 +48,13 @@ def byte_limit_times(
     times = {f: r.byte_limit_us(machine, format_bytes(f, M, K, sparsity)) for f in formats}
     dense = r.byte_limit_us(machine, format_bytes("dense", M, K, sparsity))
     order = sorted(times, key=times.__getitem__, reverse=True)
-    labels = [FORMAT_LABELS[f] for f in order]
+    labels = [FORMATS[f].label for f in order]
     fig = go.Figure()
     fig.add_bar(
         x=[times[f] for f in order],
         y=labels,
         orientation="h",
-        marker_color=[FORMAT_COLOURS[f] for f in order],
+        marker_color=[FORMATS[f].colour for f in order],
         text=[f"<b>{times[f]:,.0f} µs</b>  {dense / times[f]:.2f}×" for f in order],
         textposition="outside",
         cliponaxis=False,

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.rows import shapes
-from lab_utils.plots.style import FORMAT_COLOURS, spread
+from lab_utils.plots.style import spread
 
 RATIO_TICKS = [2.0**i for i in range(-6, 7)]
 
@@ -23,7 +24,7 @@ def ratio_axis(fig: go.Figure, values: Iterable[float]) -> Callable[[float], flo
 
 def line_of_dense(fig: go.Figure, **where: int) -> None:
     """The dashed line at 1×: as fast as dense."""
-    line = {"color": FORMAT_COLOURS["dense"], "width": 1.5, "dash": "dash"}
+    line = {"color": FORMATS["dense"].colour, "width": 1.5, "dash": "dash"}
     fig.add_hline(y=1, line=line, exclude_empty_subplots=False, **where)
 
 

@@ -6,8 +6,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, line_of_means, ratio_axis
+from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.rows import DECODED, geometric_means, is_dense, origin
-from lab_utils.plots.style import FORMAT_COLOURS, FORMAT_LABELS, MUTED, titled
+from lab_utils.plots.style import MUTED, titled
 
 NEAR = 0.9  # of dense's speed: what a sparse layer should have at every N
 
@@ -25,7 +26,7 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
     titles = [f"{sparsity:.0%} sparsity" for sparsity in sparsities]
     fig = make_subplots(1, len(titles), subplot_titles=titles, shared_yaxes=True,
                         horizontal_spacing=0.17)  # fmt: skip
-    height, colour = ratio_axis(fig, mine.speedup), FORMAT_COLOURS[format]
+    height, colour = ratio_axis(fig, mine.speedup), FORMATS[format].colour
     for col, sparsity in enumerate(sparsities, 1):
         here = mine[mine.sparsity.eq(sparsity)]
         decoded, ends = here.kernel.str.endswith(DECODED), {}
@@ -42,6 +43,6 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
     Ns = [N for N in sorted(mine.N.unique()) if np.log2(N) % 1 == 0]
     fig.update_xaxes(title="N", type="log", tickvals=Ns, tickangle=-45)
     fig.update_yaxes(title="speed-up over the best dense product", row=1, col=1)
-    what = f"{origin(mine)}, {FORMAT_LABELS[format]}; grey: within {1 - NEAR:.0%} of dense"
+    what = f"{origin(mine)}, {FORMATS[format].label}; grey: within {1 - NEAR:.0%} of dense"
     return titled(fig, "Many columns: decode for every pass, or once?", what, height=480,
                   margin={"t": 115, "r": 120})  # fmt: skip

@@ -7,8 +7,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from lab_utils.plots.looks import KERNELS
 from lab_utils.plots.rows import geometric_means, of_gpu_kernels, origin, with_all
-from lab_utils.plots.style import DIVERGING, INK, KERNELS, titled
+from lab_utils.plots.style import DIVERGING, INK, titled
 
 # The originals, in table h200_peers, that each kernel is held against; MACKO is for N = 1 only.
 ORIGINALS = {"tiled_csl_mma": ("Flash-LLM", "MACKO"), "tca_bme_mma": ("SpInfer", "MACKO")}

@@ -9,20 +9,11 @@ from plotly.subplots import make_subplots
 
 from lab_utils.analysis import roofline as r
 from lab_utils.catalog import Device
-from lab_utils.plots.style import (
-    FORMAT_COLOURS,
-    FORMAT_LABELS,
-    INK,
-    MUTED,
-    SERIES_COLOURS,
-    SPARSE,
-    format_marker,
-    spread,
-    titled,
-)
+from lab_utils.plots.looks import FORMATS
+from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, SPARSE, spread, titled
 
 INTENSITY = "computational intensity (FLOP per byte)"
-DENSE = FORMAT_COLOURS["dense"]
+DENSE = FORMATS["dense"].colour
 
 
 def skinny_roofline(
@@ -184,12 +175,12 @@ def _format_points(
         ci = r.optimal_intensity(M, batches, s)
     else:
         ci = r.format_intensity(format, M, K, batches, s)
-    label = FORMAT_LABELS[format]
+    label = FORMATS[format].label
     return go.Scatter(
         x=ci,
         y=r.attainable_tflops(machine, ci),
         mode="markers",
-        marker=format_marker(format),
+        marker=FORMATS[format].marker,
         name=label,
         legendgroup=format,
         customdata=batches,

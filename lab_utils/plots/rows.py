@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from lab_utils.plots.style import FORMAT_COLOURS, KERNELS
+from lab_utils.plots.looks import FORMATS, KERNELS
 from lab_utils.results import CASE
 
 DECODED = "_decoded"  # ends the names of products that decode A first, and multiply it dense
@@ -23,7 +23,7 @@ def with_format(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _format_of(kernel: str) -> str | None:
-    fitting = (name for name in FORMAT_COLOURS if f"{kernel}_".startswith(f"{name}_"))
+    fitting = (name for name in FORMATS if f"{kernel}_".startswith(f"{name}_"))
     return max(fitting, key=len, default=None)
 
 
@@ -37,7 +37,7 @@ def of_sparse_formats(rows: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         raise ValueError("rows hold no kernel of a sparse format")
     rows = rows.drop_duplicates(["device", "format", *CASE])
-    return rows.sort_values("format", key=lambda names: names.map(list(FORMAT_COLOURS).index))
+    return rows.sort_values("format", key=lambda names: names.map(list(FORMATS).index))
 
 
 def of_gpu_kernels(rows: pd.DataFrame) -> pd.DataFrame:

@@ -10,8 +10,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.libraries import KERNEL_OF
+from lab_utils.plots.looks import KERNELS
 from lab_utils.plots.rows import geometric_means, of_gpu_kernels, origin, shapes
-from lab_utils.plots.style import INK, KERNELS, RING, titled
+from lab_utils.plots.style import INK, RING, titled
 from lab_utils.results import CASE
 
 FLASH_LLM = KERNEL_OF["Flash-LLM"]

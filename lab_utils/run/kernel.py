@@ -10,7 +10,7 @@ from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.kernelspec import KernelSpecManager
 from traitlets import Type, default
 
-from lab_utils.plots.style import WANTS_PNG
+from lab_utils.plots.renderer import WANTS_PNG
 
 SLICE_S = 1.0
 
