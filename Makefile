@@ -82,6 +82,7 @@ lab: build  ## open JupyterLab on the notebooks
 
 format: $(READY)  ## bring notebooks and Python into their canonical form
 	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
 	@$(PY) -m lab_utils.cli format
 
 gallery: build  ## draw the README's pictures again, from data/measured

@@ -119,6 +119,7 @@ ROBBED = robbed(FORMATS_OF_KERNELS, SYNCHRONISES)
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
     """By kernel and place in its source, the kernels without what stands there."""
+
     def fewer(text: str) -> str:
         return WIDE.sub("", text).replace(BF16, "cudaErrorInvalidValue")
 

@@ -142,10 +142,10 @@ def test_files_are_small():
     assert [p.relative_to(ROOT) for p in committed() if p.stat().st_size > 5_000_000] == []
 
 
-def test_ruff_is_content():
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", str(ROOT)], capture_output=True, text=True
-    )
+@pytest.mark.parametrize("asked", [["check"], ["format", "--check"]], ids=" ".join)
+def test_ruff_is_content(asked):
+    command = [sys.executable, "-m", "ruff", *asked, str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 

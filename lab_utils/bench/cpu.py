@@ -45,7 +45,7 @@ def check(formats: Sequence[str], baselines: Sequence[str] | None, isas: Sequenc
     """Raise ValueError unless the CPU can measure these."""
     check_formats(formats, cpu.formats, "CPU")
     if baselines is not None:
-        raise ValueError(f"baselines={list(baselines)!r}: of GPUs; allowed on the CPU: None")
+        raise ValueError(f"baselines={list(baselines)!r}: of GPUs; name none on a CPU")
 
 
 def run(

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+UNSTEADY = 0.25  # of the median, from p10 to p90: what another program on the machine can do
+
 
 def times(rows: pd.DataFrame) -> dict[str, pd.Series]:
     """Median and spread, as columns of a text table."""
@@ -12,8 +14,22 @@ def times(rows: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def text_table(rows: pd.DataFrame, columns: Mapping[str, pd.Series], note: str = "") -> str:
-    """`columns` behind shape and sparsity of each row, under a line that says where from."""
+    """`columns` behind shape and sparsity of each row, under a line that says where from.
+
+    A line below warns where the times of most rows vary a lot.
+    """
     what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
     shape = rows.M.astype(str) + "x" + rows.K.astype(str)
     cases = {"shape": shape, "zeros": rows.sparsity.map("{:.0%}".format)}
-    return f"{what}{note}\n{pd.DataFrame(cases | columns).to_string(index=False)}"
+    table = pd.DataFrame(cases | columns).to_string(index=False)
+    return f"{what}{note}\n{table}{_warning(rows)}"
+
+
+def _warning(rows: pd.DataFrame) -> str:
+    spread = ((rows.p90_us - rows.p10_us) / rows.time_us).median()
+    if spread <= UNSTEADY:
+        return ""
+    return (
+        f"\nunsteady: from p10 to p90, times vary by {spread:.0%} of the median; "
+        "does something else run on this machine?"
+    )

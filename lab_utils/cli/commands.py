@@ -58,9 +58,9 @@ def _assignments(ctx: click.Context, option: click.Parameter, texts: tuple[str, 
 @click.argument("notebooks", nargs=-1, metavar="[NOTEBOOK]...")
 @click.option("--profile", default="auto", show_default=True, help="One of notebooks/profiles.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", callback=_assignments,
-              help="Set a parameter of every notebook of this run; overrides the profile.")
+              help="Set a parameter of every notebook; overrides the profile.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder for the run's own folder.  [default: outputs]")
+              help="Folder for the run's own folder.  [default: outputs]")  # fmt: skip
 def run(notebooks: tuple[str, ...], profile: str, parameters: dict, output: Path | None) -> None:
     """Execute notebooks and write a report.
 
@@ -76,7 +76,7 @@ def run(notebooks: tuple[str, ...], profile: str, parameters: dict, output: Path
 
 @main.command()
 @click.argument("notebooks", nargs=-1, metavar="[NOTEBOOK]...",
-                type=click.Path(path_type=Path, dir_okay=False, exists=True))
+                type=click.Path(path_type=Path, dir_okay=False, exists=True))  # fmt: skip
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 def format(notebooks: tuple[Path, ...], check: bool) -> None:
     """Bring notebooks into canonical form.

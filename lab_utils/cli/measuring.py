@@ -10,8 +10,13 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from lab_utils.backends import cpu
+from lab_utils.baselines import BASELINES
 from lab_utils.cli.commands import main
 from lab_utils.console import Option, many, together
+from lab_utils.formats import FORMATS
+from lab_utils.ladder import RUNGS
+from lab_utils.patterns import PATTERNS
 
 
 def _cases(shape: str | None, N: str, sparsity: str, dtype: str) -> Option:
@@ -26,7 +31,8 @@ def _cases(shape: str | None, N: str, sparsity: str, dtype: str) -> Option:
         many("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros, 0 to 1.",
              default=[sparsity], **shown),
         click.option("--dtype", default=dtype, show_default=True, help="bf16 or fp16."),
-        click.option("--pattern", default="random", show_default=True, help="How the zeros lie."),
+        click.option("--pattern", default="random", show_default=True,
+                     help=f"How the zeros lie: {', '.join(PATTERNS)}."),
         click.option("--save/--no-save", default=True, show_default=True,
                      help="Append the rows to <device>/<table>.csv in the output folder."),
         click.option("--output", type=click.Path(path_type=Path, file_okay=False),
@@ -101,16 +107,18 @@ def _sweep(
 @main.command()
 @_cases(None, N="1,8,16", sparsity="0.5,0.7", dtype="bf16")
 @many("--model", "models", str, "NAME",
-      "Shapes of a model's layers, such as OPT-30B; may be repeated.")
+      "Shapes of a model's layers, such as OPT-30B; may be repeated.")  # fmt: skip
 @many("--format", "formats", str, "NAMES",
-      "Sparse formats.  [default: tca_bme; on a GPU, all that it multiplies]")
+      f"Formats of A: {', '.join(FORMATS)}.  "
+      "[default: tca_bme; on a GPU, all that it multiplies]")  # fmt: skip
 @click.option("--device", metavar="NAME", help="cpu or cuda.  [default: cuda where there is one]")
 @many("--baseline", "baselines", str, "NAMES",
-      "What to measure beside ours on a GPU.  [default: all]")
+      f"What to measure beside ours on a GPU: {', '.join(BASELINES)}.  [default: all]")  # fmt: skip
 @many("--isa", "isas", str, "NAMES",
-      "Instruction sets of the CPU beside the one that is chosen anyway.")
+      "Instruction sets of the CPU beside the one that is chosen anyway: "
+      f"{', '.join(cpu.ISAS)}.")  # fmt: skip
 @click.option("--repeats", default=15, type=click.IntRange(min=1), show_default=True,
-              help="Times that are taken of each kernel; slow ones get fewer on a GPU.")
+              help="Times taken of each kernel; slow ones get fewer on a GPU.")  # fmt: skip
 @click.option("--encode", is_flag=True, help="Measure the formats' encoders instead of products.")
 def bench(shapes: list[str], models: list[str], formats: list[str], device: str | None,
           baselines: list[str], isas: list[str], encode: bool, save: bool, output: Path | None,
@@ -141,11 +149,11 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
 @main.command()
 @_cases("36864x9216", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
 @many("--format", "formats", str, "NAMES",
-      "Sparse formats.  [default: all whose kernels have stages]")
+      "Sparse formats.  [default: all whose kernels have stages]")  # fmt: skip
 @click.option("--stages/--no-stages", default=True, show_default=True,
-              help="Time the kernels without each stage.")
+              help="Time the kernels without each stage.")  # fmt: skip
 @click.option("--counters/--no-counters", default=True, show_default=True,
-              help="Read the profiler's counters (needs ncu).")
+              help="Read the profiler's counters (needs ncu).")  # fmt: skip
 def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool, save: bool,
             output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure where the GPU kernels' time goes: without each stage, and with the profiler."""
@@ -174,7 +182,7 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
 @_cases("36864x9216,7168x7168,4096x4096", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
 @many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
 @many("--format", "formats", str, "NAMES",
-      "Sparse formats.  [default: all whose kernels share tiles out]")
+      "Sparse formats.  [default: all whose kernels share tiles out]")  # fmt: skip
 def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure how A's tiles are best shared out: the plan's number of workers beside others."""
@@ -191,13 +199,12 @@ def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
 
 @main.command()
 @_cases("36864x9216,7168x28672", N="16", sparsity="0.5,0.8", dtype="fp16")
-@many("--rung", "rungs", str, "NAMES", "Rungs of the ladder.  [default: all]")
+@many("--rung", "rungs", str, "NAMES", f"Of the ladder: {', '.join(RUNGS)}.  [default: all]")
 def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
            **grid: Any) -> None:  # fmt: skip
     """Measure the teaching kernels of kernels/ladder on a GPU, each checked before it is timed."""
     from lab_utils import bench
     from lab_utils.bench.ladder import check, ladder_summary, measure_ladder
-    from lab_utils.ladder import RUNGS
 
     check(rungs)  # before anything of that size is made
     cases = bench.grid(bench.shapes(shapes), **grid)
@@ -210,7 +217,7 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
 @many("--kernel", "kernels", str, "NAMES", "Formats and rungs of the ladder.  [default: all]")
 @many("--split-k", "splits", int, "INTS",
       "Workers for each row of blocks, of kernels that share tiles out.", default=["1,2"],
-      show_default=True)
+      show_default=True)  # fmt: skip
 def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Hold the emulator's counts against the profiler's on a GPU (needs ncu); small products.

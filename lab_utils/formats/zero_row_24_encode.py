@@ -47,9 +47,7 @@ class Queues(NamedTuple):
         return queues
 
 
-def cheaper(
-    dense: Tensor, slice_cols: int, pairs: bool, without: Queues
-) -> tuple[int, Queues]:
+def cheaper(dense: Tensor, slice_cols: int, pairs: bool, without: Queues) -> tuple[int, Queues]:
     """Levels, and their queues: 1 where chunks cost less then, by `analysis.zero_row_24.cost`.
 
     `without` are the queues of levels = 0, whose extra chunks are known; A is read once more only

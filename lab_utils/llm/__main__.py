@@ -48,12 +48,12 @@ def main() -> None:
 
 @main.command()
 @_several("--model", "models", str, "NAMES", "Sizes of the family.",
-          default=["OPT-30B,OPT-66B,OPT-175B"])
+          default=["OPT-30B,OPT-66B,OPT-175B"])  # fmt: skip
 @_several("--format", "formats", str, "NAMES", "Formats of the weights.",
-          default=["dense,tca_bme,zero_row_24"])
+          default=["dense,tca_bme,zero_row_24"])  # fmt: skip
 @_several("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros.", default=["0.8"])
 @_several("--gpu", "devices", str, "NAMES", "Names in data/devices.yaml.",
-          default=["A100-80GB,H200-SXM"])
+          default=["A100-80GB,H200-SXM"])  # fmt: skip
 @_shown("--gpus", default=1, help="How many of them share each model.")
 @_shown("--batch", default=8, help="Sequences; the last column says how many GPUs they need.")
 @_lengths
@@ -77,7 +77,7 @@ def plan(models: list[str], formats: list[str], sparsities: list[float], devices
 @main.command()
 @click.option("--model", required=True, help=MODEL)
 @click.option("--prompt", "prompts", multiple=True,
-              help="Text, or token ids with commas between them; may be repeated.")
+              help="Text, or token ids with commas between them; may be repeated.")  # fmt: skip
 @_shown("--output", default=64, help="New tokens of each sequence, at most.")
 @click.option("--format", help="Encode in this format.  [default: dense, or as stored]")
 @_pruning
@@ -128,7 +128,7 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
 @_pruning
 @_shown("--method", default="magnitude", help="magnitude, wanda, sparsegpt or taylor.")
 @click.option("--calibration", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="Text for methods that need some.")
+              help="Text for methods that need some.")  # fmt: skip
 @_shown("--sequences", default=128, help="Of that text.")
 @_shown("--length", default=2048, help="Tokens of each of them.")
 @_place
@@ -161,16 +161,16 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
 @main.command()
 @click.option("--model", required=True, help=MODEL)
 @_several("--format", "formats", str, "NAMES", "Formats; dense and transformers are baselines.",
-          default=["dense,tca_bme"])
+          default=["dense,tca_bme"])  # fmt: skip
 @_pruning
 @many("--batch", "batches", int, "INTS",
-      "Sequences, commas between them.  [default: 8, 16 … to the largest that fits]")
+      "Sequences, commas between them.  [default: 8, 16 … to the largest that fits]")  # fmt: skip
 @_lengths
 @_shown("--repeats", default=1, help="Generations; the row has their median.")
 @_shown("--breakdown/--no-breakdown", default=True, help="Measure the parts, too.")
 @_shown("--save/--no-save", default=True, help="Append the rows to <device>/opt.csv.")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder for the rows.  [default: data/measured]")
+              help="Folder for the rows.  [default: data/measured]")  # fmt: skip
 @_place
 def measure(model: str, formats: list[str], sparsity: float | None, within: str,
             outer_fc1_dense: bool, batches: list[int], save: bool, folder: Path | None,

@@ -9,9 +9,7 @@ from lab_utils.formats.checks import DTYPES as ENCODED
 DTYPES = {**ENCODED, "float32": torch.float32}  # of a model's weights, by their names in files
 
 
-def check_count(
-    name: str, value: int, least: int, most: int | None = None, more: str = ""
-) -> None:
+def check_count(name: str, value: int, least: int, most: int | None = None, more: str = "") -> None:
     """Raise ValueError, calling it `name`, unless `value` is an integer from `least` to `most`.
 
     None: without end. `more` is what else is allowed, for the message: the caller lets it through.

@@ -55,6 +55,15 @@ def test_a_summary_puts_the_fastest_first() -> None:
     assert [line.split()[2:4] for line in body] == expected
 
 
+def test_a_summary_warns_of_unsteady_times() -> None:
+    rows = gpu_rows([(1024, 512)], Ns=(8,), sparsities=(0.5,))
+    steady = rows.assign(p10_us=0.9 * rows.time_us, p90_us=1.1 * rows.time_us)
+    assert "unsteady" not in spmm_summary(steady)
+    busy = rows.assign(p10_us=0.9 * rows.time_us, p90_us=1.3 * rows.time_us)
+    *_, last = spmm_summary(busy).splitlines()
+    assert last.startswith("unsteady: from p10 to p90, times vary by 40% of the median")
+
+
 def test_wrong_kernel_is_caught_before_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_wrong(A, B, **options):
         C = right(A, B, **options)

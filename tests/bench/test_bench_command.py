@@ -1,13 +1,17 @@
 """The command `lab bench`: tables, rows, and what it refuses."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lab_utils import bench, ops, results
+from lab_utils import FORMATS, bench, ops, results
+from lab_utils.backends import cpu
+from lab_utils.baselines import BASELINES
 from lab_utils.cli import main
+from lab_utils.patterns import PATTERNS
 
 SMALL = ["bench", "--shape", "64x64", "--N", "1,2", "--sparsity", "0.5", "--repeats", "2"]
 TINY = [*SMALL, "--device", "cpu"]
@@ -48,7 +52,7 @@ def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None
         (["--pattern", "stripes"], "pattern='stripes'"),
         (["--isa", "neon"], "isa='neon': not on this CPU"),
         (["--repeats", "0"], "--repeats"),
-        (["--baseline", "cublas_mm"], "of GPUs; allowed on the CPU: None"),
+        (["--baseline", "cublas_mm"], "of GPUs; name none on a CPU"),
         (["--device", "mps"], "device='mps'; allowed: cpu, cuda"),
         (["--device", "gpu"], "device='gpu'; allowed: cpu, cuda"),
     ],
@@ -59,6 +63,13 @@ def test_lab_bench_refuses(arguments: list[str], message: str) -> None:
     assert code == 2, output
     assert message in output
     assert "Traceback" not in output
+
+
+def test_help_names_what_can_be_chosen() -> None:
+    code, output = lab("bench", "--help")
+    told = set(re.findall(r"[\w:]+", output))
+    assert code == 0
+    assert told >= {*FORMATS, *BASELINES, *PATTERNS, *cpu.ISAS}
 
 
 def test_a_format_that_does_not_fit_is_left_out_and_named() -> None:
