@@ -106,6 +106,14 @@ def test_byte_bars_stack_to_the_formula(figures) -> None:
     assert figures["bytes"].layout.barmode == "stack"
 
 
+@pytest.mark.parametrize(("sparsity", "held"), [(0.49, False), (0.5, True)])
+def test_byte_bars_leave_two_four_out_where_it_cannot_hold_a_matrix(sparsity, held) -> None:
+    fig = plots.bytes_per_weight(4096, 4096, sparsity)
+    assert ("2:4" in fig.data[0].y) == held
+    assert ("too few here" in fig.layout.title.subtitle.text) != held
+    assert len(fig.layout.annotations) == len(fig.data[0].y)
+
+
 def test_break_even_bars_start_at_the_break_even_point(figures) -> None:
     start = {bar.y[0]: bar.base[0] for bar in figures["break_even"].data}
     ours = {"zero-row 2:4", "zero-row strips", "lane 2:4 strips"}

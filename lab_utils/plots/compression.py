@@ -58,8 +58,12 @@ def compression_ratios(
 
 
 def bytes_per_weight(M: int, K: int, sparsity: float) -> go.Figure:
-    """What each format spends on one weight: values, indices and offsets, stacked."""
-    parts = {name: c.bytes_per_weight(name, M, K, sparsity) for name in c.FORMULAS}
+    """What each format spends on one weight: values, indices and offsets, stacked.
+
+    2:4 is left out below 50 %, where it cannot hold all weights.
+    """
+    fitting = [name for name in c.FORMULAS if name != "2:4" or sparsity >= 0.5]
+    parts = {name: c.bytes_per_weight(name, M, K, sparsity) for name in fitting}
     names = sorted(parts, key=lambda name: sum(parts[name].values()), reverse=True)
     labels = [FORMATS[name].label for name in names]
     fig = go.Figure()
@@ -76,10 +80,11 @@ def bytes_per_weight(M: int, K: int, sparsity: float) -> go.Figure:
     fig.add_vline(x=2, line={"color": MUTED, "dash": "dot", "width": 1.5})
     fig.update_xaxes(title="bytes per weight of the dense matrix", rangemode="tozero")
     fig.update_yaxes(showgrid=False, ticks="")
+    two_four = "2:4 holds two of every four weights" + (", too few here" if sparsity < 0.5 else "")
     return titled(
         fig,
         f"Where the bytes go at {sparsity:.0%} sparsity",
-        f"M = {M}, K = {K}; dotted: dense. 2:4 holds only two of every four weights",
+        f"M = {M}, K = {K}; dotted: dense. {two_four}",
         barmode="stack",
         height=445,
         margin={"t": 105},  # the legend lies between subtitle and bars
