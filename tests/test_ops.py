@@ -125,6 +125,21 @@ def test_explain_names_the_kernel_and_launches_nothing(A: SparseMatrix, monkeypa
     assert explain(A, B, backend="reference").kernel == "reference"
 
 
+@pytest.mark.parametrize(
+    ("format", "decodes"),
+    [
+        ("dense", "16 x 64 at a time, transposed"),
+        ("csr", "64 x 64 at a time, weight by weight"),
+        ("tca_bme", "64 x 64 at a time, 8 weights by pshufb"),
+        ("zero_row_24", "64 x K at a time, weight by weight"),
+    ],
+)
+def test_explain_says_how_the_cpu_decodes(format: str, decodes: str, monkeypatch) -> None:
+    monkeypatch.setattr(cpu, "supported", lambda: cpu.ISAS)
+    with cpu.forced("avx2"):
+        assert explain(encode(W, format), B).choices["decodes"] == decodes
+
+
 def test_instruction_sets_can_be_forced(A: SparseMatrix, monkeypatch) -> None:
     with pytest.raises(ValueError, match="isa='sse9'.*allowed: portable"), cpu.forced("sse9"):
         pass

@@ -193,12 +193,12 @@ def test_weights_that_are_not_finite_are_flagged(dtype):
         assert same_bits(A.decode(), dense)
 
 
-def test_the_reference_multiplies_and_the_cpu_refuses():
-    W, B = random_sparse(70, 100, 0.5, mean=0.5), torch.randn(100, 3).half()
-    A = ZeroRow24.encode(W)
-    accuracy.check(spmm(A, B, backend="reference"), W, B)
-    with pytest.raises(ValueError, match="A is zero_row_24; backend 'cpu' multiplies dense"):
-        spmm(A, B)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize(("pairs", "levels"), [(False, 1), (True, 0)])
+def test_slices_multiply_without_a_gpu(backend, pairs, levels):
+    W, B = random_sparse(150, 500, 0.3, mean=0.5), torch.randn(500, 3).half()
+    A = ZeroRow24.encode(W, slice_cols=144, pairs=pairs, levels=levels)
+    accuracy.check(spmm(A, B, backend=backend), W, B)
 
 
 @pytest.mark.parametrize(

@@ -197,12 +197,11 @@ def test_weights_that_are_not_finite_are_flagged(dtype, levels):
         assert same_bits(A.decode(), dense)
 
 
-def test_the_reference_multiplies_and_the_cpu_refuses():
-    W, B = random_sparse(70, 100, 0.5, mean=0.5), torch.randn(100, 3).half()
-    A = ZeroRow24Strips.encode(W)
-    accuracy.check(spmm(A, B, backend="reference"), W, B)
-    with pytest.raises(ValueError, match="A is zero_row_24_strips; backend 'cpu' multiplies dense"):
-        spmm(A, B)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("levels", [0, 1])
+def test_rounds_multiply_without_a_gpu(backend, levels):
+    W, B = random_sparse(150, 1000, 0.3, mean=0.5), torch.randn(1000, 3).half()
+    accuracy.check(spmm(ZeroRow24Strips.encode(W, levels=levels), B, backend=backend), W, B)
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,24 @@ devices = ("cpu",)
 # Numbered as in kernels/cpu/dispatch.cpp, best last.
 ISAS = ("portable", "avx2", "avx512", "avx512bf16", "amx")
 BF16_ONLY = ("avx512bf16", "amx")
-WHAT = {
+MULTIPLIES = {
     "portable": "plain C++, fp32 multiply-adds",
-    "avx2": "pshufb spreads 8 weights; fp32 multiply-adds",
-    "avx512": "vpexpandw spreads 32 weights; fp32 multiply-adds",
-    "avx512bf16": "vpexpandw spreads 32 weights; vdpbf16ps dot products",
-    "amx": "vpexpandw spreads 32 weights; tdpbf16ps tiles",
+    "avx2": "fp32 multiply-adds",
+    "avx512": "fp32 multiply-adds",
+    "avx512bf16": "vdpbf16ps dot products",
+    "amx": "tdpbf16ps tiles",
+}
+AVX512 = "32 weights by vpexpandw"
+SPREADS = {  # how the bitmaps of TCA-BME become weights
+    "portable": "weight by weight",
+    "avx2": "8 weights by pshufb",
+    "avx512": AVX512,
+    "avx512bf16": AVX512,
+    "amx": AVX512,
 }
 
-# Arrays that each format's decoder takes, in the order of kernels/cpu/spmm/decode*.h; the last one
-# is its values.
+# Arrays that each format's decoder takes, in the order of kernels/cpu/spmm/decode*.h and
+# kernels/cpu/encode/unpack.h; the last one is its values.
 ARRAYS = {
     "dense": ("values",),
     "csr": ("row_ptr", "col_idx", "values"),
@@ -47,6 +55,16 @@ ARRAYS = {
         "csr_col_idx",
         "csr_values",
     ),
+    "zero_row_24": ("chunk_start", "first_chunk", "geometry", "data"),
+    "zero_row_24_strips": ("chunk_start", "geometry", "data"),
+    "lane_24_strips": ("chunk_start", "data"),
+}
+BLOCKS = {  # of A that are decoded at a time, if not 64 x 64
+    "dense": "16 x 64",
+    "tiled_csl": "128 x 64",
+    "zero_row_24": "64 x K",
+    "zero_row_24_strips": "64 x K",
+    "lane_24_strips": "64 x K",
 }
 FORMAT_NUMBER = {format: number for number, format in enumerate(ARRAYS)}
 formats = tuple(ARRAYS)
@@ -120,7 +138,8 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which instruction set serves A [M, K] · B [K, N], and with how many threads."""
     isa, why = choose_isa(A.dtype)
     choices = {
-        "isa": f"{isa}: {WHAT[isa]} ({why})",
+        "isa": f"{isa}: {MULTIPLIES[isa]} ({why})",
+        "decodes": f"{BLOCKS.get(A.name, '64 x 64')} at a time, {_step(A.name, isa)}",
         "isas": ", ".join(supported()),
         "threads": f"{torch.get_num_threads()} (torch.get_num_threads())",
         "reads": f"{A.nbytes / 1e6:.2f} MB of weights, of {2 * A.shape[0] * A.shape[1] / 1e6:.2f}",
@@ -142,6 +161,13 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:
     )  # fmt: skip
     if build.load("cpu").lscd_spmm(ISAS.index(isa), ctypes.byref(problem)):
         raise MemoryError(f"no memory to pack B [{B.shape[0]}, {B.shape[1]}]")
+
+
+def _step(format: str, isa: str) -> str:
+    """The inner step of a decoder."""
+    if format == "dense":
+        return "transposed"
+    return SPREADS[isa] if format == "tca_bme" else "weight by weight"
 
 
 def read_all(data: Tensor) -> None:

@@ -1,6 +1,7 @@
 // 2:4 in strips, a word for each lane, the way back: decoding, counting, and what can be wrong with
 // a chunk (layout: lane_24_strips.h).
 #include "lane_24_strips.h"
+#include "unpack.h"
 
 using namespace lscd;
 using namespace lscd::lane_24;
@@ -143,7 +144,20 @@ int problem(const Bytes& chunk, i64 rows, i64 cols) {
     return any_empty_word(chunk) ? ZERO : any_garbage(chunk) ? GARBAGE : 0;
 }
 
+void unpack_chunk(const u8* data, const i32* chunk_start, const Grid& A, i64 c, u16* dense) {
+    u16* origin = dense + A.row(c) * A.K + A.column(c);
+    Bytes(data, chunk_start, c).for_each_value([&](i64 row, i64 col, u16 value) {
+        origin[row * A.K + col] = value;
+    });
+}
+
 }  // namespace
+
+void lscd::unpack_lane_24_strips(const void* const* arrays, i64 M, i64 K, i64 row_block, u16* dense) {
+    Grid A{min(STRIPS * ROWS, M - row_block * STRIPS * ROWS), K};
+    auto chunk_start = (const i32*)arrays[0] + row_block * A.chunks();
+    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk((const u8*)arrays[1], chunk_start, A, c, dense);
+}
 
 // Problem by chunk: 1 its size, 2 more words in a lane than lines, 3 an entry, 4 a group whose
 // indices do not ascend, 5 a value outside of the matrix, 6 a stored +0, 7 a non-zero that is no
@@ -172,10 +186,5 @@ LSCD_EXPORT void lscd_lane_24_strips_unpack(const u8* data, const i32* chunk_sta
                                             u16* dense) {
     Grid A{M, K};
 #pragma omp parallel for schedule(static) if (large(M * K))
-    for (i64 c = 0; c < A.chunks(); c++) {
-        u16* origin = dense + A.row(c) * K + A.column(c);
-        Bytes(data, chunk_start, c).for_each_value([&](i64 row, i64 col, u16 value) {
-            origin[row * K + col] = value;
-        });
-    }
+    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk(data, chunk_start, A, c, dense);
 }

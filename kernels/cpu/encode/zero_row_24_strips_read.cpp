@@ -1,5 +1,6 @@
 // Zero-row 2:4 in strips, the way back: decoding, counting, and what can be wrong with a chunk
 // (layout: zero_row_24_strips.h).
+#include "unpack.h"
 #include "zero_row_24_streams.h"
 #include "zero_row_24_strips.h"
 
@@ -90,7 +91,20 @@ int header_problem(const Chunk& chunk) {
     return sound ? 0 : OWN;
 }
 
+void unpack_chunk(const u8* data, const i32* chunk_start, const Grid& A, i64 c, u16* dense) {
+    Chunk chunk(data, chunk_start, A, c);
+    chunk.for_each_value([&](i64 m, i64 k, i64 at) { dense[m * A.K + k] = chunk.half(at); });
+}
+
 }  // namespace
+
+void lscd::unpack_zero_row_24_strips(const void* const* arrays, i64 M, i64 K, i64 row_block,
+                                     u16* dense) {
+    i64 rows = min(STRIPS * ROWS, M - row_block * STRIPS * ROWS), levels = *(const i32*)arrays[1];
+    Grid A{rows, K, levels};
+    auto chunk_start = (const i32*)arrays[0] + row_block * A.chunks();
+    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk((const u8*)arrays[2], chunk_start, A, c, dense);
+}
 
 // Problem by chunk: 1 its size, 2 a start, 3 an entry, 4 a stream that leaves the chunk, 5 a group
 // whose indices do not ascend, 6 a value outside of the matrix, 7 two values in one place, 8 a stored +0,
@@ -130,8 +144,5 @@ LSCD_EXPORT void lscd_zero_row_24_strips_unpack(const u8* data, const i32* chunk
                                                 i64 K, i64 levels, i64 /*largest*/, u16* dense) {
     Grid A{M, K, levels};
 #pragma omp parallel for schedule(static) if (large(M * K))
-    for (i64 c = 0; c < A.chunks(); c++) {
-        Chunk chunk(data, chunk_start, A, c);
-        chunk.for_each_value([&](i64 m, i64 k, i64 at) { dense[m * K + k] = chunk.half(at); });
-    }
+    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk(data, chunk_start, A, c, dense);
 }

@@ -1,6 +1,7 @@
 // Decoders: 64 columns of a row block, from its encoding into strips. This file has the interface,
 // and the two formats whose inner step the wider instruction sets replace (decode_avx2.h,
-// decode_avx512.h); formats that store an index per value are in decode_indexed.h.
+// decode_avx512.h); formats that store an index per value are in decode_indexed.h, those of the
+// Hopper kernels in decode_chunks.h.
 #pragma once
 #include "strip.h"
 
@@ -88,7 +89,7 @@ struct DenseDecoder final : Decoder {
     i64 M, K;
     alignas(64) u16 edge[STRIP];
 
-    explicit DenseDecoder(const Problem& p) : Decoder(STRIP_ROWS), A((const u16*)p.A[0]), M(p.M), K(p.K) {}
+    DenseDecoder(const u16* A, i64 M, i64 K) : Decoder(STRIP_ROWS), A(A), M(M), K(K) {}
 
     void block(i64 row_block, i64 k_block, u16* strip) override {
         i64 row = row_block * rows, k = k_block * BLOCK_K;

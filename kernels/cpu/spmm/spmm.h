@@ -10,24 +10,13 @@
 // For bitmaps and few columns the middle step is fused: eight columns are multiplied as soon as
 // they are decoded, while they are still in registers or nearly so.
 #pragma once
-#include <new>
-
+#include "buffer.h"
+#include "decode_chunks.h"
 #include "decode_indexed.h"
 #include "multiply.h"
 
 namespace lscd {
 namespace {
-
-// 64-byte aligned scratch, zeroed.
-template <class T>
-struct Buffer {
-    T* data;
-    explicit Buffer(i64 count) : data((T*)operator new(count * sizeof(T), std::align_val_t(64))) {
-        memset((void*)data, 0, count * sizeof(T));
-    }
-    Buffer(const Buffer&) = delete;
-    ~Buffer() { operator delete(data, std::align_val_t(64)); }
-};
 
 // Rounds the sums of a row block into C. acc is [n block][strip][NB][16 lanes].
 template <Dtype D, i64 NB>
@@ -44,14 +33,19 @@ void store_rows(const Problem& p, i64 row0, i64 rows, const float* acc) {
 // Calls run(decoder) with the decoder of the problem's format.
 template <class Isa, class Run>
 void with_decoder(const Problem& p, Run run) {
-    auto call = [&](auto decoder) { run(decoder); };
+    using Step = typename Isa::DenseStep;
+    auto call = [&](auto&& decoder) { run(decoder); };
+    auto from_chunks = [&](UnpackRows& unpack) { call(ChunksDecoder<Step>(p, unpack)); };
     switch (p.format) {
-        case Format::dense: return call(DenseDecoder<typename Isa::DenseStep>(p));
+        case Format::dense: return call(DenseDecoder<Step>((const u16*)p.A[0], p.M, p.K));
         case Format::csr: return call(CsrDecoder(p, 0));
         case Format::tiled_csl: return call(TiledCslDecoder(p));
         case Format::tca_bme: return call(TcaBmeDecoder<typename Isa::BitmapStep>(p));
         case Format::two_four: return call(TwoFourDecoder(p));
         case Format::sparta: return call(SpartaDecoder(p));
+        case Format::zero_row_24: return from_chunks(unpack_zero_row_24);
+        case Format::zero_row_24_strips: return from_chunks(unpack_zero_row_24_strips);
+        case Format::lane_24_strips: return from_chunks(unpack_lane_24_strips);
     }
 }
 

@@ -31,7 +31,9 @@ inline i64 row_of_lane(i64 lane) { return 4 * (lane % 4) + lane / 4; }  // its o
 inline i64 strip_index(i64 row, i64 k) { return k / 2 * 32 + row_of_lane(row) * 2 + k % 2; }
 
 enum class Dtype : i32 { fp16, bf16 };
-enum class Format : i32 { dense, csr, tiled_csl, tca_bme, two_four, sparta };
+enum class Format : i32 {
+    dense, csr, tiled_csl, tca_bme, two_four, sparta, zero_row_24, zero_row_24_strips, lane_24_strips
+};
 
 // One product C[M, N] = A[M, K] * B[K, N]. Strides are in elements; B and C are 16-bit floats.
 struct Problem {
