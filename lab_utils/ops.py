@@ -233,4 +233,8 @@ def _launch(
     cls = FORMATS[format]
     named = dict(zip(cls.ARRAYS, arrays, strict=True))
     A = cls.of_valid((M, K), B.dtype, named, constants)
-    backends.by_name(backend).spmm(A, B, C, **how)
+    run, kind = backends.by_name(backend).spmm, B.device.type
+    if not torch.is_autocast_enabled(kind):
+        return run(A, B, C, **how)
+    with torch.autocast(kind, enabled=False):  # torch's products in a backend keep their precision
+        run(A, B, C, **how)

@@ -1,6 +1,7 @@
 """The baselines: what can be said of them anywhere, and their products on a GPU, every element."""
 
 import ctypes
+import threading
 
 import pytest
 import torch
@@ -142,13 +143,26 @@ def test_wrong_activations_are_refused() -> None:
             check_activations(operand, B)
 
 
-def test_torch_may_round_partial_sums_again_afterwards() -> None:
+def test_torch_may_round_partial_sums_again_afterwards(monkeypatch) -> None:
     allowed = torch.backends.cuda.matmul
-    before = allowed.allow_fp16_reduced_precision_reduction
-    with exact_sums():
-        assert not allowed.allow_fp16_reduced_precision_reduction
-        assert not allowed.allow_bf16_reduced_precision_reduction
-    assert allowed.allow_fp16_reduced_precision_reduction == before
+    monkeypatch.setattr(allowed, "allow_fp16_accumulation", True)
+    before = [getattr(allowed, name) for name in exact_sums.NAMES]
+    assert before == [True] * 3
+    entered, left = threading.Event(), threading.Event()
+
+    def other_thread() -> None:
+        with exact_sums:
+            entered.set()
+            left.wait()
+
+    thread = threading.Thread(target=other_thread)
+    with exact_sums:
+        thread.start()
+        entered.wait()
+    assert [getattr(allowed, name) for name in exact_sums.NAMES] == [False] * 3
+    left.set()
+    thread.join()
+    assert [getattr(allowed, name) for name in exact_sums.NAMES] == before
 
 
 def test_structs_are_those_of_the_libraries() -> None:

@@ -13,7 +13,7 @@ from lab_utils import (
     sparse_linear,
     spmm,
 )
-from lab_utils.backends import cpu
+from lab_utils.backends import cpu, emulator
 from lab_utils.patterns import random_sparse
 
 W = random_sparse(96, 160, 0.6, mean=0.5)
@@ -28,6 +28,23 @@ def A() -> SparseMatrix:
 @pytest.mark.parametrize("backend", [None, "cpu", "reference"])
 def test_backends_agree_with_fp64(A: SparseMatrix, backend: str | None) -> None:
     accuracy.check(spmm(A, B, backend=backend), W, B)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_autocast_leaves_products_as_exact_as_they_are(backend: str) -> None:
+    dense = random_sparse(64, 2048, 0.5, mean=0.5)
+    x = torch.randn(2048, 8, generator=torch.Generator().manual_seed(0)).half()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        C = spmm(encode(dense, "csr"), x, backend=backend)
+    accuracy.check(C, dense, x)
+
+
+@pytest.mark.parametrize("format", emulator.formats)
+def test_a_default_device_changes_nothing(format: str) -> None:
+    encoded, expected = encode(W, format), spmm(encode(W, format), B, backend="emulator")
+    with torch.device("meta"):
+        assert explain(encoded, B, backend="emulator").backend == "emulator"
+        assert torch.equal(spmm(encoded, B, backend="emulator"), expected)
 
 
 @pytest.mark.parametrize(

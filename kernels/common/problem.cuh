@@ -1,4 +1,4 @@
-// One product C[M, N] = A[M, K] * B[K, N] as launchers receive it from Python (backends/cuda.py), and
+// One product C[M, N] = A[M, K] * B[K, N] as launchers receive it from Python (backends/problem.py), and
 // how the tiles of A are shared out to blocks.
 #pragma once
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The way into the GPU kernels, for backends/cuda.py. Everything has been checked there; what comes
+// The way into the GPU kernels, for backends/launch.py. Everything has been checked there; what comes
 // back is a cudaError_t.
 #include "../common/launch.cuh"
 #include "hopper.cuh"

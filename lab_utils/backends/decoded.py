@@ -2,8 +2,7 @@
 
 import functools
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 
 import torch
 from torch import Tensor
@@ -83,7 +82,7 @@ def spmm(
     for first in range(0, M, rows):
         piece = A.decode_rows(first, scratch[: M - first])
         part = slice(first, first + rows)
-        with exact_sums():
+        with exact_sums:
             if epilogue.bias is None:
                 torch.mm(piece, columns, out=C[part])
             elif C[part].T.is_contiguous() and N > 1:
@@ -94,16 +93,36 @@ def spmm(
         C.relu_()
 
 
-@contextmanager
-def exact_sums() -> Iterator[None]:
-    """Partial sums of a split K loop stay in fp32; by default torch allows 16-bit ones."""
-    allowed = torch.backends.cuda.matmul
-    names = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
-    before = [getattr(allowed, name) for name in names]
-    try:
-        for name in names:
-            setattr(allowed, name, False)
-        yield
-    finally:
-        for name, value in zip(names, before, strict=True):
-            setattr(allowed, name, value)
+class _ExactSums:
+    """Sums of cuBLAS stay in fp32; by default torch allows 16-bit partial ones of a split K loop.
+
+    torch's settings are those of the process: they are as before once no thread is inside.
+    """
+
+    NAMES = (
+        "allow_fp16_reduced_precision_reduction",
+        "allow_bf16_reduced_precision_reduction",
+        "allow_fp16_accumulation",
+    )
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, {}
+
+    def __enter__(self) -> None:
+        settings = torch.backends.cuda.matmul
+        with self._lock:
+            if self._inside == 0:
+                self._before = {name: getattr(settings, name) for name in self.NAMES}
+                for name in self.NAMES:
+                    setattr(settings, name, False)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                for name, value in self._before.items():
+                    setattr(torch.backends.cuda.matmul, name, value)
+
+
+exact_sums = _ExactSums()

@@ -110,7 +110,7 @@ def spmm(
     result = apart(C.new_full((N, M), torch.nan))
     launch = KERNELS[A.name].launch_of(A, N, _layout(A, N, splits), apart)
     launch.set_epilogue(epilogue, apart)
-    scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan)))
+    scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan, device="cpu")))
     launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)
     launch.problem.C, launch.problem.ldc = result.data_ptr(), M
     trace = machine().run(

@@ -29,7 +29,7 @@ FORMAT_NUMBER = {format: number for number, format in enumerate(ARRAYS)}
 
 
 class Shape(ctypes.Structure):
-    """Blocks of a launch (`Shape` of kernels/spmm/launch.cu)."""
+    """Blocks of a launch (`Shape` of kernels/common/launch.cuh)."""
 
     __slots__ = ()
     _fields_ = tuple(

@@ -27,7 +27,8 @@ def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Fou
             f"the first product with a {A.name} encoding shares its chunks out, which a CUDA graph "
             "cannot capture: multiply once, by as many columns, before"
         )
-    known[state] = find()
+    found = find()
     if starts.is_cuda:  # launches on any stream read it, before the grid before them has ended
         torch.cuda.current_stream(starts.device).synchronize()
-    return known[state]
+    known[state] = found  # not before: other threads take what they find
+    return found

@@ -92,7 +92,7 @@ def _added(costs: Tensor, blocks: int, alone: Tensor) -> Shares:
     """Shares of whole row blocks, `alone` to a thread block or -1; add_slots adds others' parts."""
     own, left = (alone >= 0).nonzero()[:, 0], (alone < 0).nonzero()[:, 0]
     rounds = costs.shape[1]
-    free = torch.full((blocks,), costs.sum() / blocks, dtype=torch.float64)
+    free = costs.new_full((blocks,), (costs.sum() / blocks).item(), dtype=torch.float64)
     free.index_add_(0, alone[own], -costs[own].sum(1).double())
     block, parts = _split(costs[left], free)
     parts[:, 0] = left[parts[:, 0]]
@@ -109,7 +109,7 @@ def _owned(costs: Tensor, blocks: int) -> Shares:
     The last thread block has the first rounds. So whoever has later rounds of a row block, has them
     first of all, and is an earlier thread block than the owner, who waits for it.
     """
-    free = torch.full((blocks,), costs.sum() / blocks, dtype=torch.float64)
+    free = costs.new_full((blocks,), (costs.sum() / blocks).item(), dtype=torch.float64)
     block, parts = _split(costs, free)
     free[_awaited(block, parts)] -= SHARE_OF_AWAITED * costs.double().mean()
     block, parts = _split(costs, free)
@@ -156,7 +156,7 @@ def _whole_row_blocks(costs: list[int], blocks: int) -> Tensor:
         fits = cost <= free and block < blocks
         alone.append(block if fits else -1)
         free -= cost * fits
-    return torch.tensor(alone, dtype=torch.long)
+    return torch.tensor(alone, dtype=torch.long, device="cpu")
 
 
 def _split(costs: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,7 +169,7 @@ def _split(costs: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
     aims = free.clamp(min=0).cumsum(0)
     cuts = torch.searchsorted(line, aims / aims[-1].clamp(min=1e-9) * line[-1] - 1)
     cuts[-1] = rows * rounds
-    edges = torch.cat([cuts, torch.arange(rows + 1) * rounds]).unique()
+    edges = torch.cat([cuts, torch.arange(rows + 1, device="cpu") * rounds]).unique()
     first, last = edges[:-1], edges[1:]
     row, block = first // rounds, torch.searchsorted(cuts, first, right=True)
     return block, torch.stack([row, first - row * rounds, last - row * rounds], 1)

@@ -153,7 +153,7 @@ def apart(tensor: Tensor) -> Tensor:
 
     Without the gap, an access out of one array's bounds may lie in the next one unnoticed.
     """
-    memory = torch.empty(tensor.nbytes + 2 * GAP + ALIGN, dtype=torch.uint8)
+    memory = torch.empty(tensor.nbytes + 2 * GAP + ALIGN, dtype=torch.uint8, device="cpu")
     start = GAP + -(memory.data_ptr() + GAP) % ALIGN
     inner = memory[start : start + tensor.nbytes].view(tensor.dtype)
     return inner.view(tensor.shape).copy_(tensor)

@@ -25,13 +25,13 @@ class Gemv(Baseline):
 
     def prepare(self, W: Tensor) -> Operand:
         check_weights(W)
-        return Operand({"W": W}, W)
+        return Operand({"W": _aligned(W)}, W)
 
     def bind(self, operand: Operand, B: Tensor) -> Callable[[], Tensor]:
         check_activations(operand, B)
         if reason := self.problem(operand.represented(), B.shape[1]):
             raise RuntimeError(reason)
-        W, x = operand.tensors["W"], B.clone() if B.data_ptr() % 16 else B
+        W, x = operand.tensors["W"], _aligned(B)
         (M, K), y = W.shape, W.new_empty(W.shape[0], 1)
         numbers = M, K, warps_per_row(K)
 
@@ -40,6 +40,11 @@ class Gemv(Baseline):
             return y
 
         return run
+
+
+def _aligned(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy that begins where loads of 16 bytes may."""
+    return tensor.clone() if tensor.data_ptr() % 16 else tensor
 
 
 def warps_per_row(K: int) -> int:

@@ -1,4 +1,4 @@
-// What lab_utils/backends/emulator.py calls, beside the launchers of the kernels themselves. `used`:
+// What lab_utils/backends/simt.py calls, beside the launchers of the kernels themselves. `used`:
 // every library of kernels has these, though no source calls them.
 #pragma once
 #include <dlfcn.h>
