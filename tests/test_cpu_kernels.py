@@ -1,5 +1,8 @@
 """Every CPU kernel, forced in turn, against fp64 in every element."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from matrices import ODD_BITS, fitting
@@ -137,3 +140,31 @@ def test_values_at_the_end_of_memory(isa: str) -> None:
     A.arrays["values"] = whole[whole.numel() - values.numel() :].copy_(values)
     with cpu.forced(isa):
         accuracy.check(spmm(A, B), W, B)
+
+
+LITTLE_MEMORY = """
+import resource
+import torch
+from lab_utils import encode, spmm
+
+torch.set_num_threads(2)
+W = torch.zeros(64, 1_000_000, dtype=torch.bfloat16)
+W[:, ::999] = 1
+small, large = encode(W[:, :64], "csr"), encode(W, "lane_24_strips")
+B = torch.ones(1_000_000, 1, dtype=torch.bfloat16)
+expected = spmm(small, B[:64])  # threads have their stacks now
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (90 << 20)  # a thread decodes into 128 MB
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    spmm(large, B)
+except MemoryError as error:
+    print(error)
+assert torch.equal(spmm(small, B[:64]), expected)
+"""
+
+
+def test_a_thread_without_memory_ends_nothing_but_the_product() -> None:
+    done = subprocess.run([sys.executable, "-c", LITTLE_MEMORY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "no memory to multiply by B [1000000, 1]\n"

@@ -83,7 +83,7 @@ LSCD_EXPORT i32 lscd_cpu_supports(i32 isa) {
 }
 
 // The caller has checked everything; the instruction set must be one that lscd_cpu_supports.
-// Returns 0, or 1 where the memory for the packed activations could not be had.
+// Returns 0, or 1 where memory for packed activations, sums or decoded rows could not be had.
 LSCD_EXPORT i32 lscd_spmm(i32 isa, const Problem* whole) try {
     for (i64 n = 0; n < whole->N; n += MAX_N) {
         Problem part = *whole;

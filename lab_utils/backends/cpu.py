@@ -160,7 +160,7 @@ def spmm(A: SparseMatrix, B: Tensor, C: Tensor) -> None:
         torch.get_num_threads(),
     )  # fmt: skip
     if build.load("cpu").lscd_spmm(ISAS.index(isa), ctypes.byref(problem)):
-        raise MemoryError(f"no memory to pack B [{B.shape[0]}, {B.shape[1]}]")
+        raise MemoryError(f"no memory to multiply by B [{B.shape[0]}, {B.shape[1]}]")
 
 
 def _step(format: str, isa: str) -> str:

@@ -26,7 +26,7 @@
 
 #include "zero_row_24_tile.h"
 
-namespace lscd::zero_row_24 {
+namespace lscd::zero_row_24::strips {
 
 constexpr i64 ROWS = TILE_ROWS, COLS = TILES * TILE_COLS, STRIPS = 4;  // the last: of 64 rows
 constexpr i64 ENTRIES = header_bytes(true), PLACES = 8, STEP_BYTES = 4 * PLACES, UNIT = START_BYTES;
@@ -102,4 +102,4 @@ struct Contents {
     }
 };
 
-}  // namespace lscd::zero_row_24
+}  // namespace lscd::zero_row_24::strips

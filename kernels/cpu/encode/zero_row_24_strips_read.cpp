@@ -6,6 +6,7 @@
 
 using namespace lscd;
 using namespace lscd::zero_row_24;
+using namespace lscd::zero_row_24::strips;
 
 namespace {
 

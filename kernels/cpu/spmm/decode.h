@@ -9,8 +9,10 @@ namespace lscd {
 namespace {
 
 struct Decoder {
-    const i64 rows;  // of a row block: 16, 64 or 128
+    const i64 rows;  // of a row block: 16, 64 or 128, MOST_ROWS
     explicit Decoder(i64 rows) : rows(rows) {}
+    // Whether it has the memory that it needs.
+    virtual bool ready() const { return true; }
     // Decodes rows x 64 elements into rows / 16 strips.
     virtual void block(i64 row_block, i64 k_block, u16* strips) = 0;
 

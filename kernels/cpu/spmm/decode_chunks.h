@@ -19,6 +19,8 @@ struct ChunksDecoder final : Decoder {
     ChunksDecoder(const Problem& p, UnpackRows& unpack)
         : Decoder(64), p(p), unpack(unpack), dense(rows * p.K) {}
 
+    bool ready() const override { return dense.data; }
+
     void block(i64 row_block, i64 k_block, u16* strips) override {
         if (k_block == 0) {
             memset(dense.data, 0, rows * p.K * sizeof(u16));

@@ -5,7 +5,7 @@
 //   begin(acc), end(acc)            around the K loop of a row block: acc[n block][strip][NB][16]
 //   prepare(strips)                 once for the strips of each k block
 //   multiply(packed, acc)           acc[strip][NB][16 lanes] += strips * activations
-// and, where FUSES, for bitmaps and a single block of columns instead of the last two
+// and, for bitmaps and a single block of columns, instead of the last two
 //   multiply_decoded(decoder, packed, acc)    each step of 8 columns is multiplied as it is decoded
 #pragma once
 #include "floats.h"
@@ -51,7 +51,6 @@ inline u16 activation(const Problem& p, i64 k, i64 n) {
 template <class Self, i64 COLUMNS, i64 SUMS>
 struct MemoryAccumulator {
     static constexpr i64 NB = COLUMNS, STEPS = BLOCK_K / 8, CHAINS = NB < SUMS ? SUMS / NB : 1;
-    static constexpr bool FUSES = true;
     const i64 strip_count, n_blocks;
 
     MemoryAccumulator(i64 strip_count, i64 n_blocks) : strip_count(strip_count), n_blocks(n_blocks) {}

@@ -69,55 +69,64 @@ struct Product {
                 Multiplier::pack(p, k_block * BLOCK_K, j * NB, activations(j, k_block));
     }
 
-    // In each thread; one_block(multiplier, row block, k block, acc) adds 64 columns of A times B.
+    // Sums of a row block.
+    i64 sums(i64 rows) const { return n_blocks * rows * NB; }
+
+    // In each thread; one_block(multiplier, row block, k block) adds 64 columns of A times B to acc.
     template <class OneBlock>
-    void run(i64 rows, OneBlock one_block) {
+    void run(i64 rows, float* acc, OneBlock one_block) {
         Multiplier multiplier(rows / STRIP_ROWS, n_blocks);
-        Buffer<float> acc(n_blocks * rows * NB);
 #pragma omp for schedule(dynamic)
         for (i64 block = 0; block < ceil_div(p.M, rows); block++) {
-            multiplier.begin(acc.data);
+            multiplier.begin(acc);
             for (i64 k_block = 0; k_block < k_blocks; k_block++)
-                one_block(multiplier, block, k_block, acc.data);
-            multiplier.end(acc.data);
-            store_rows<D, NB>(p, block * rows, rows, acc.data);
+                one_block(multiplier, block, k_block);
+            multiplier.end(acc);
+            store_rows<D, NB>(p, block * rows, rows, acc);
         }
     }
 
     // Every format can do this: a whole block into strips, then all columns of B.
-    void through_strips(Decoder& decoder) {
-        Buffer<u16> strips(decoder.rows * BLOCK_K);
-        run(decoder.rows, [&](Multiplier& multiplier, i64 block, i64 k_block, float* acc) {
-            decoder.block(block, k_block, strips.data);
-            multiplier.prepare(strips.data);
+    void through_strips(Decoder& decoder, float* acc) {
+        alignas(64) u16 strips[MOST_ROWS * BLOCK_K];
+        run(decoder.rows, acc, [&](Multiplier& multiplier, i64 block, i64 k_block) {
+            decoder.block(block, k_block, strips);
+            multiplier.prepare(strips);
             for (i64 j = 0; j < n_blocks; j++)
                 multiplier.multiply(activations(j, k_block), acc + j * decoder.rows * NB);
         });
     }
 
-    void start(Decoder& decoder) { through_strips(decoder); }
+    void start(Decoder& decoder, float* acc) { through_strips(decoder, acc); }
 
     // With one block of columns, decoded weights are used once: no need to keep them in strips.
     template <class Step>
-    void start(TcaBmeDecoder<Step>& decoder) {
-        if constexpr (Multiplier::FUSES)
-            if (n_blocks == 1)
-                return run(decoder.rows, [&](Multiplier& multiplier, i64 block, i64 k_block, float* acc) {
-                    decoder.open(block, k_block);
-                    multiplier.multiply_decoded(decoder, activations(0, k_block), acc);
-                });
-        through_strips(decoder);
+    void start(TcaBmeDecoder<Step>& decoder, float* acc) {
+        if (n_blocks > 1) return through_strips(decoder, acc);
+        run(decoder.rows, acc, [&](Multiplier& multiplier, i64 block, i64 k_block) {
+            decoder.open(block, k_block);
+            multiplier.multiply_decoded(decoder, activations(0, k_block), acc);
+        });
     }
 };
 
+// Throws std::bad_alloc where a thread lacks memory.
 template <class Isa, Dtype D, class Multiplier>
 void spmm(const Problem& p) {
     Product<D, Multiplier> product{p};
+    bool lacking = !product.packed.data;
+    if (lacking) throw std::bad_alloc();
 #pragma omp parallel num_threads(p.threads)
-    {
-        product.pack();
-        with_decoder<Isa>(p, [&](auto& decoder) { product.start(decoder); });
-    }
+    with_decoder<Isa>(p, [&](auto& decoder) {
+        Buffer<float> acc(product.sums(decoder.rows));
+        if (!acc.data || !decoder.ready()) {
+#pragma omp atomic write
+            lacking = true;
+        }
+        product.pack();  // at whose end all threads meet: now all know
+        if (!lacking) product.start(decoder, acc.data);
+    });
+    if (lacking) throw std::bad_alloc();
 }
 
 // The narrowest block of columns that holds N, up to the widest with registers for its sums.

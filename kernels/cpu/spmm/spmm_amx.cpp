@@ -27,7 +27,6 @@ inline void memory_is_read() { __asm__ volatile("" ::: "memory"); }
 template <i64 COLUMNS>
 struct AmxMultiplier {
     static constexpr i64 NB = COLUMNS, PACKED = BLOCK_K * NB, SUM = NB * STRIP_ROWS;
-    static constexpr bool FUSES = true;
     using Element = u16;
     const i64 strip_count, n_blocks;
     const bool resident;  // the sums stay in the tile registers for the whole K loop

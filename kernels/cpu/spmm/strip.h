@@ -24,6 +24,7 @@ namespace lscd {
 
 constexpr i64 STRIP_ROWS = 16, BLOCK_K = 64, PAIRS = BLOCK_K / 2;
 constexpr i64 STRIP = STRIP_ROWS * BLOCK_K;  // elements
+constexpr i64 MOST_ROWS = 128;               // that are decoded together
 
 inline i64 row_of_lane(i64 lane) { return 4 * (lane % 4) + lane / 4; }  // its own inverse
 
