@@ -65,7 +65,7 @@ def two_of_four(dense: Tensor) -> Tensor:
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
     """True where two matrices agree in every bit; NaN and -0 included."""
-    return a.dtype == b.dtype and torch.equal(a.view(torch.int16), b.view(torch.int16))
+    return a.dtype == b.dtype and torch.equal(a.view(torch.uint8), b.view(torch.uint8))
 
 
 def flipped(array: Tensor, bit: int) -> Tensor:

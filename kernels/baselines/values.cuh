@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#define LSCD_EXPORT extern "C" __attribute__((visibility("default")))
+#include "../common/base.cuh"
 
 namespace lscd {
 

@@ -1,10 +1,9 @@
 // Launching a kernel in its configuration, and adding up the rows that several workers share.
 #pragma once
+#include "base.cuh"
 #include "config.cuh"
 #include "grid.cuh"
 #include "store.cuh"
-
-#define LSCD_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace lscd {
 

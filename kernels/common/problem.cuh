@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "base.cuh"
+
 namespace lscd {
 
 enum class Dtype : int32_t { fp16, bf16 };
@@ -25,8 +27,6 @@ struct Problem {
 };
 
 constexpr int TILE_K = 64;  // columns of A that a block decodes at a time
-
-__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // The tiles of A, row of tiles after row of tiles as they lie in memory, in p.workers shares of equal
 // length, but for one tile. Every worker (a block for each BLOCK_N columns of C) takes equally long,

@@ -2,8 +2,7 @@
 // stand left of each.
 #include "weights.cuh"
 
-using namespace lscd;
-
+namespace lscd {
 namespace {
 
 constexpr int WARPS = 8, THREADS = WARPS * LANES, UNROLLED = 8;
@@ -29,17 +28,17 @@ __global__ void __launch_bounds__(THREADS) count(Source dense, int* counts) {
     if (m >= dense.M) return;
     int sum = 0;
     scan_row(dense, m, [&](int64_t, uint32_t, unsigned mask) { sum += __popc(mask); });
-    if (lane_id() == 0) counts[m] = sum;
+    if (lane_id() == 0) st_global(counts + m, sum);
 }
 
 __global__ void __launch_bounds__(THREADS)
     pack(Source dense, const int* row_ptr, int* col_idx, uint16_t* values) {
     int64_t m = row_of_warp();
     if (m >= dense.M) return;
-    int64_t first = row_ptr[m];
+    int64_t first = ld_global(row_ptr + m);
     scan_row(dense, m, [&](int64_t k, uint32_t weight, unsigned mask) {
         int64_t at = first + __popc(mask & lanes_below());
-        if (weight) col_idx[at] = int(k), values[at] = uint16_t(weight);
+        if (weight) st_global(col_idx + at, int(k)), st_global(values + at, uint16_t(weight));
         first += __popc(mask);
     });
 }
@@ -48,21 +47,22 @@ __global__ void __launch_bounds__(THREADS)
     unpack(const int* row_ptr, const int* col_idx, const uint16_t* values, Target dense) {
     int64_t m = row_of_warp();
     if (m >= dense.M) return;
-    for (int64_t at = row_ptr[m] + lane_id(); at < row_ptr[m + 1]; at += LANES)
-        *dense.at(m, col_idx[at]) = values[at];
+    int64_t end = ld_global(row_ptr + m + 1);
+    for (int64_t at = ld_global(row_ptr + m) + lane_id(); at < end; at += LANES)
+        st_global(dense.at(m, ld_global(col_idx + at)), ld_global(values + at));
 }
 
 // Problem of row m, as in kernels/cpu/encode/csr.cpp; 0 if it has none. Called by a whole warp.
 __device__ int problem_of(const int* row_ptr, const int* col_idx, const uint16_t* values, int64_t m,
                           int64_t K, int64_t nnz) {
-    int64_t start = row_ptr[m], end = row_ptr[m + 1];
+    int64_t start = ld_global(row_ptr + m), end = ld_global(row_ptr + m + 1);
     if (start < 0 || end < start || end > nnz) return 1;
     if (start == end) return 0;
-    if (col_idx[start] < 0 || col_idx[end - 1] >= K) return 2;
+    if (ld_global(col_idx + start) < 0 || ld_global(col_idx + end - 1) >= K) return 2;
     bool falls = false, zero = false;
     for (int64_t at = start + lane_id(); at < end; at += LANES) {
-        falls |= at > start && col_idx[at] <= col_idx[at - 1];
-        zero |= values[at] == 0;
+        falls |= at > start && ld_global(col_idx + at) <= ld_global(col_idx + at - 1);
+        zero |= ld_global(values + at) == 0;
     }
     if (__any_sync(ALL_LANES, falls)) return 3;
     return __any_sync(ALL_LANES, zero) ? 4 : 0;
@@ -78,6 +78,9 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 }  // namespace
+}  // namespace lscd
+
+using namespace lscd;
 
 // counts [M]: pass one.
 LSCD_EXPORT int lscd_csr_count(const uint16_t* dense, int64_t M, int64_t K, int* counts,

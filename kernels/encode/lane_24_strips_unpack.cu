@@ -138,10 +138,10 @@ using namespace lscd::lane_24;
 LSCD_EXPORT int lscd_lane_24_strips_unpack(const uint4* data, const int* chunk_start, int64_t M,
                                            int64_t K, uint16_t* dense, cudaStream_t stream) {
     Grid A(M, K);
-    int64_t chunks = ceil_div(M, int64_t(ROWS)) * A.rounds;  // of those that have rows of it
+    int64_t chunks = ceil_div(M, ROWS) * A.rounds;  // of those that have rows of it
     auto carveout = cudaFuncAttributePreferredSharedMemoryCarveout;
     auto error = cudaFuncSetAttribute((const void*)unpack, carveout, cudaSharedmemCarveoutMaxShared);
     if (error) return error;
-    return launch_with(WARPS * WARP_BYTES, unpack, ceil_div(chunks, int64_t(WARPS)), WARPS * LANES,
+    return launch_with(WARPS * WARP_BYTES, unpack, ceil_div(chunks, WARPS), WARPS * LANES,
                        stream, A, chunks, data, chunk_start, Target(dense, M, K));
 }

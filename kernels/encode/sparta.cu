@@ -1,8 +1,7 @@
 // SparTA on the GPU: what the 2:4 part of a matrix (two_four.cuh) leaves over, which CSR holds.
 #include "two_four.cuh"
 
-using namespace lscd;
-
+namespace lscd {
 namespace {
 
 constexpr int THREADS = 256, WARPS = THREADS / LANES;
@@ -25,8 +24,8 @@ __global__ void __launch_bounds__(THREADS) subtract(Source dense, int64_t chunks
 __device__ bool belongs(const uint32_t* values, const uint8_t* indices, int64_t row, int64_t column,
                         int64_t K) {
     int64_t group = row * 2 * ceil_div(K, CHUNK) + column / 4;
-    Slots slots(indices[group / 2] >> 4 * (group % 2) & 15);
-    return nonzero_mask(values[group]) == 3 && column % 4 > slots.second;
+    Slots slots(ld_global(indices + group / 2) >> 4 * (group % 2) & 15);
+    return nonzero_mask(ld_global(values + group)) == 3 && column % 4 > slots.second;
 }
 
 // A warp checks one row.
@@ -36,13 +35,17 @@ __global__ void __launch_bounds__(THREADS)
     int64_t m = int64_t(blockIdx.x) * WARPS + warp_id();
     if (m >= M) return;
     bool wrong = false;
-    for (int64_t at = row_ptr[m] + lane_id(); at < row_ptr[m + 1]; at += LANES)
-        wrong |= !belongs(values, indices, m, col_idx[at], K);
+    int64_t end = ld_global(row_ptr + m + 1);
+    for (int64_t at = ld_global(row_ptr + m) + lane_id(); at < end; at += LANES)
+        wrong |= !belongs(values, indices, m, ld_global(col_idx + at), K);
     wrong = __any_sync(ALL_LANES, wrong);
     if (lane_id() == 0) report(found, m, wrong ? 1 : 0);
 }
 
 }  // namespace
+}  // namespace lscd
+
+using namespace lscd;
 
 // rest [M, K]: `dense` without what lscd_two_four_pack keeps.
 LSCD_EXPORT int lscd_sparta_rest(const uint16_t* dense, int64_t M, int64_t K, uint16_t* rest,

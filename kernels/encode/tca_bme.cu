@@ -11,12 +11,14 @@
 // them in shared memory, from where a GroupTile's values leave 16 bytes at a time.
 #include "weights.cuh"
 
-using namespace lscd;
-
+namespace lscd {
 namespace {
 
 constexpr int GROUP = 64, STRIPS = 4, STRIP_ROWS = 16, THREADS = STRIPS * LANES;
 constexpr int GROUP_BITMAPS = 64, STRIP_BITMAPS = 16, STEPS = 4;
+// Shared memory: the values of a GroupTile, then how many each strip has.
+constexpr int PACKED_BYTES = GROUP * GROUP * sizeof(uint16_t);
+constexpr int SHARED_BYTES = PACKED_BYTES + STRIPS * sizeof(int);
 
 int64_t groups_of(int64_t M, int64_t K) { return ceil_div(M, GROUP) * ceil_div(K, GROUP); }
 
@@ -45,8 +47,8 @@ __global__ void __launch_bounds__(THREADS) mark(Source dense, ulonglong2* bitmap
     }
     int64_t strip = int64_t(blockIdx.x) * STRIPS + warp_id();
     if (lane_id() < 8)
-        bitmap[strip * STRIP_BITMAPS / 2 + lane_id()] = {joined(rows[0], rows[1]),
-                                                         joined(rows[2], rows[3])};
+        st_global(bitmap + strip * STRIP_BITMAPS / 2 + lane_id(),
+                  ulonglong2{joined(rows[0], rows[1]), joined(rows[2], rows[3])});
 }
 
 __global__ void __launch_bounds__(THREADS) count(const ulonglong2* bitmap, int64_t strips, int* nnz) {
@@ -55,10 +57,10 @@ __global__ void __launch_bounds__(THREADS) count(const ulonglong2* bitmap, int64
     int sum = 0;
 #pragma unroll
     for (int i = 0; i < STRIP_BITMAPS / 2; i++) {
-        ulonglong2 two = bitmap[strip * STRIP_BITMAPS / 2 + i];
+        ulonglong2 two = ld_global(bitmap + strip * STRIP_BITMAPS / 2 + i);
         sum += __popcll(two.x) + __popcll(two.y);
     }
-    nnz[strip] = sum;
+    st_global(nnz + strip, sum);
 }
 
 // Where the values of a lane's weights lie among those of the GroupTile.
@@ -74,7 +76,7 @@ struct Runs {
 
     __device__ Runs(const uint64_t* bitmap, Shared<int> nnz_of_strip) : nnz(0) {
         int64_t strip = int64_t(blockIdx.x) * STRIPS + warp_id();
-        bits = lane_id() < STRIP_BITMAPS ? bitmap[strip * STRIP_BITMAPS + lane_id()] : 0;
+        bits = lane_id() < STRIP_BITMAPS ? ld_global(bitmap + strip * STRIP_BITMAPS + lane_id()) : 0;
         int own = __popcll(bits), end = inclusive_scan(own);
         if (lane_id() == LANES - 1) nnz_of_strip.store(warp_id(), end);
         __syncthreads();
@@ -97,14 +99,14 @@ struct Runs {
 
 __global__ void __launch_bounds__(THREADS)
     pack(Source dense, const uint64_t* bitmap, const int* gt_offset, uint16_t* values) {
-    __shared__ uint4 memory[GROUP * GROUP / 8];
-    __shared__ int counts[STRIPS];
+    extern __shared__ __align__(128) unsigned char memory[];
     Shared<uint16_t> packed(memory);
+    Shared<int> counts(memory + PACKED_BYTES);
     Place at(dense.K);
     uint4 weights[STEPS];
 #pragma unroll
     for (int i = 0; i < STEPS; i++) weights[i] = dense.load8(at.row + 4 * i, at.col);
-    Runs runs(bitmap, Shared<int>(counts));
+    Runs runs(bitmap, counts);
 #pragma unroll
     for (int i = 0; i < STEPS; i++) {
         Runs::Row row = runs.row(i);
@@ -115,19 +117,20 @@ __global__ void __launch_bounds__(THREADS)
     int vectors = int(ceil_div(runs.nnz, 8));
     if (runs.nnz + int(threadIdx.x) < 8 * vectors) packed.store(runs.nnz + threadIdx.x, 0);
     __syncthreads();
-    uint4* out = reinterpret_cast<uint4*>(values + gt_offset[blockIdx.x]);
-    for (int v = threadIdx.x; v < vectors; v += THREADS) out[v] = packed.as<uint4>().load(v);
+    uint4* out = reinterpret_cast<uint4*>(values + ld_global(gt_offset + blockIdx.x));
+    for (int v = threadIdx.x; v < vectors; v += THREADS) st_global(out + v, packed.as<uint4>().load(v));
 }
 
 __global__ void __launch_bounds__(THREADS)
     unpack(const uint64_t* bitmap, const int* gt_offset, const uint16_t* values, Target dense) {
-    __shared__ uint4 memory[GROUP * GROUP / 8];
-    __shared__ int counts[STRIPS];
+    extern __shared__ __align__(128) unsigned char memory[];
     Shared<uint16_t> packed(memory);
-    const uint4* in = reinterpret_cast<const uint4*>(values + gt_offset[blockIdx.x]);
-    int vectors = (gt_offset[blockIdx.x + 1] - gt_offset[blockIdx.x]) / 8;
-    for (int v = threadIdx.x; v < vectors; v += THREADS) packed.as<uint4>().store(v, in[v]);
-    Runs runs(bitmap, Shared<int>(counts));  // its barrier is also that of the values
+    Shared<int> counts(memory + PACKED_BYTES);
+    int start = ld_global(gt_offset + blockIdx.x), end = ld_global(gt_offset + blockIdx.x + 1);
+    const uint4* in = reinterpret_cast<const uint4*>(values + start);
+    for (int v = threadIdx.x; v < (end - start) / 8; v += THREADS)
+        packed.as<uint4>().store(v, ld_global(in + v));
+    Runs runs(bitmap, counts);  // its barrier is also that of the values
     Place at(dense.K);
 #pragma unroll
     for (int i = 0; i < STEPS; i++) {
@@ -158,16 +161,16 @@ __global__ void __launch_bounds__(THREADS)
     bool outside = false, zero = false, padded = false;
     int nnz = 0;
     for (int b = lane_id(); b < GROUP_BITMAPS; b += LANES) {
-        uint64_t bits = bitmap[group * GROUP_BITMAPS + b];
+        uint64_t bits = ld_global(bitmap + group * GROUP_BITMAPS + b);
         int tile_row = b / STRIP_BITMAPS * 2 + b % 2, tile_col = b / 4 % 4 * 2 + b / 2 % 2;
         outside |= (bits & ~corner_mask(rows - 8 * tile_row, cols - 8 * tile_col)) != 0;
         nnz += __popcll(bits);
     }
     nnz = __reduce_add_sync(ALL_LANES, nnz);
-    int start = gt_offset[group], vectors = (gt_offset[group + 1] - start) / 8;
+    int start = ld_global(gt_offset + group), vectors = (ld_global(gt_offset + group + 1) - start) / 8;
     const uint4* run = reinterpret_cast<const uint4*>(values + start);
     for (int v = lane_id(); v < vectors; v += LANES) {
-        uint32_t present = nonzero_mask(run[v]), wanted = (1u << min(8, max(0, nnz - 8 * v))) - 1;
+        uint32_t present = nonzero_mask(ld_global(run + v)), wanted = (1u << min(8, max(0, nnz - 8 * v))) - 1;
         zero |= (wanted & ~present) != 0;
         padded |= (present & ~wanted) != 0;
     }
@@ -177,6 +180,9 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 }  // namespace
+}  // namespace lscd
+
+using namespace lscd;
 
 // bitmap [64 * groups]: pass one.
 LSCD_EXPORT int lscd_tca_bme_mark(const uint16_t* dense, int64_t M, int64_t K, ulonglong2* bitmap,
@@ -193,16 +199,16 @@ LSCD_EXPORT int lscd_tca_bme_count(const ulonglong2* bitmap, int64_t strips, int
 // values [gt_offset[groups]]: pass two.
 LSCD_EXPORT int lscd_tca_bme_pack(const uint16_t* dense, int64_t M, int64_t K, const uint64_t* bitmap,
                                   const int* gt_offset, uint16_t* values, cudaStream_t stream) {
-    return launch(pack, groups_of(M, K), THREADS, stream, Source(dense, M, K), bitmap, gt_offset,
-                  values);
+    return launch_with(SHARED_BYTES, pack, groups_of(M, K), THREADS, stream, Source(dense, M, K),
+                       bitmap, gt_offset, values);
 }
 
 // Writes the weights of dense [M, K].
 LSCD_EXPORT int lscd_tca_bme_unpack(const uint64_t* bitmap, const int* gt_offset,
                                     const uint16_t* values, int64_t M, int64_t K, uint16_t* dense,
                                     cudaStream_t stream) {
-    return launch(unpack, groups_of(M, K), THREADS, stream, bitmap, gt_offset, values,
-                  Target(dense, M, K));
+    return launch_with(SHARED_BYTES, unpack, groups_of(M, K), THREADS, stream, bitmap, gt_offset,
+                       values, Target(dense, M, K));
 }
 
 // found: the first GroupTile that has a problem.

@@ -14,8 +14,7 @@
 #pragma once
 #include "weights.cuh"
 
-using namespace lscd;
-
+namespace lscd {
 namespace {
 
 constexpr int ROWS = 128, COLS = 64, PLACES = ROWS * COLS, VECTOR = 4;
@@ -198,3 +197,4 @@ struct Packer {
 };
 
 }  // namespace
+}  // namespace lscd

@@ -1,8 +1,7 @@
 // 2:4 on the GPU: a thread per eight columns.
 #include "two_four.cuh"
 
-using namespace lscd;
-
+namespace lscd {
 namespace {
 
 constexpr int THREADS = 256;
@@ -24,9 +23,10 @@ __global__ void __launch_bounds__(THREADS)
     if (i >= chunks) return;
     Chunk chunk(dense, i);
     Slots low = chunk.slots(0), high = chunk.slots(1);
-    values[i] = chunk.weight(0, low.first) | chunk.weight(0, low.second) << 16 |
-                chunk.weight(1, high.first) << 32 | chunk.weight(1, high.second) << 48;
-    indices[i] = uint8_t(low.code | high.code << 4);
+    uint64_t four = chunk.weight(0, low.first) | chunk.weight(0, low.second) << 16 |
+                    chunk.weight(1, high.first) << 32 | chunk.weight(1, high.second) << 48;
+    st_global(values + i, four);
+    st_global(indices + i, uint8_t(low.code | high.code << 4));
 }
 
 // The four weights of a group, from the two that are stored.
@@ -40,8 +40,9 @@ __global__ void __launch_bounds__(THREADS)
     int64_t i = thread_number();
     if (i >= chunks) return;
     int64_t per_row = ceil_div(dense.K, CHUNK);
-    uint64_t low = group_of(uint32_t(values[i]), indices[i] & 15);
-    uint64_t high = group_of(uint32_t(values[i] >> 32), indices[i] >> 4);
+    uint64_t four = ld_global(values + i);
+    unsigned codes = ld_global(indices + i);
+    uint64_t low = group_of(uint32_t(four), codes & 15), high = group_of(uint32_t(four >> 32), codes >> 4);
     dense.store8(i / per_row, i % per_row * CHUNK, as_eight(low, high));
 }
 
@@ -57,11 +58,14 @@ __global__ void __launch_bounds__(THREADS)
     check(const uint32_t* values, const uint8_t* indices, int64_t M, int64_t K, long long* found) {
     int64_t group = thread_number(), per_row = 2 * ceil_div(K, CHUNK);
     if (group >= M * per_row) return;
-    unsigned code = indices[group / 2] >> 4 * (group % 2) & 15;
-    report(found, group, problem_of(values[group], code, K - group % per_row * 4));
+    unsigned code = ld_global(indices + group / 2) >> 4 * (group % 2) & 15;
+    report(found, group, problem_of(ld_global(values + group), code, K - group % per_row * 4));
 }
 
 }  // namespace
+}  // namespace lscd
+
+using namespace lscd;
 
 // found: the first group (row * ceil(K / 4) + group) with more than two non-zeros.
 LSCD_EXPORT int lscd_two_four_overfull(const uint16_t* dense, int64_t M, int64_t K, long long* found,

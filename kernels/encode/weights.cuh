@@ -1,16 +1,13 @@
 // What the GPU encoders share: the dense matrix that they read and decoders write, launches, and how
 // a check reports what it found. Only the bits of a weight count: it is zero where they are +0.
 #pragma once
+#include "../common/base.cuh"
 #include "../common/ptx.cuh"
-
-#define LSCD_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace lscd {
 
 constexpr int LANES = 32;
 constexpr unsigned ALL_LANES = ~0u;
-
-__host__ __device__ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 __device__ inline int lane_id() { return threadIdx.x % LANES; }
 __device__ inline int warp_id() { return threadIdx.x / LANES; }
@@ -76,12 +73,12 @@ struct Matrix {
 
     __device__ void store8(int64_t m, int64_t k, uint4 eight) const {
         if (aligned) {
-            if (inside(m, k)) *reinterpret_cast<uint4*>(at(m, k)) = eight;
+            if (inside(m, k)) st_global(reinterpret_cast<uint4*>(at(m, k)), eight);
             return;
         }
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            if (inside(m, k + i)) *at(m, k + i) = uint16_t(half_of(eight, i));
+            if (inside(m, k + i)) st_global(at(m, k + i), uint16_t(half_of(eight, i)));
     }
 };
 

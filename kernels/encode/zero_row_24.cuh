@@ -15,7 +15,7 @@ __device__ constexpr int values_at(bool pairs, bool extra) {
 
 struct Grid {
     int64_t M, K, slice_cols, levels;
-    __host__ __device__ int64_t row_blocks() const { return (M + ROWS - 1) / ROWS; }
+    __host__ __device__ int64_t row_blocks() const { return ceil_div(M, ROWS); }
     __host__ __device__ int64_t slices() const { return ceil_div(K, slice_cols); }
     __host__ __device__ int64_t blocks() const { return slices() * row_blocks(); }
 };

@@ -152,10 +152,10 @@ __global__ void __launch_bounds__(LANES)
 template <bool PAIRS>
 int unpack(const Encoding& A, int64_t largest, int64_t first, const Target& dense,
            cudaStream_t stream) {
-    int64_t thirds = ceil_div(A.grid.slice_cols, int64_t(REGULAR_WARPS * COLS));
+    int64_t thirds = ceil_div(A.grid.slice_cols, REGULAR_WARPS * COLS);
     unsigned slices = unsigned(A.grid.slices());
     Rows rows{first, slices, unsigned(thirds)}, extra{first, slices, EXTRA_WARPS};
-    int64_t blocks = ceil_div(dense.M, int64_t(ROWS)) * slices;
+    int64_t blocks = ceil_div(dense.M, ROWS) * slices;
     int error = launch_decoder<Tile, MOST_BYTES>(unpack_fixed<PAIRS>, blocks * thirds,
                                                  A.grid.levels, largest, stream, A, int(largest),
                                                  rows, dense);

@@ -184,7 +184,7 @@ LSCD_EXPORT int lscd_zero_row_24_strips_unpack(const uint8_t* data, const int* c
                                                int64_t largest, uint16_t* dense,
                                                cudaStream_t stream) {
     Encoding A{Grid(M, K, levels), data, chunk_start};
-    int64_t strips = ceil_div(M, int64_t(ROWS)), thirds = ceil_div(A.grid.regular, REGULAR_WARPS);
+    int64_t strips = ceil_div(M, ROWS), thirds = ceil_div(A.grid.regular, REGULAR_WARPS);
     return launch_decoder<Tile, UNIT * MOST_UNITS>(unpack, strips * thirds, levels, largest, stream,
                                                    A, int(largest), Target(dense, M, K));
 }

@@ -4,8 +4,6 @@
 #include "../common/problem.cuh"
 #include "../common/ptx.cuh"
 
-#define LSCD_EXPORT extern "C" __attribute__((visibility("default")))
-
 namespace lscd {
 
 // One block of a kernel.

@@ -1,7 +1,6 @@
 // CUDA's keywords, built-in variables, intrinsics and the few runtime calls that kernels/ uses, for the
 // emulator. Every .cu file is compiled with `-include` of this one, as nvcc does with its own.
 #pragma once
-#include <climits>
 #include <cstdint>
 
 #define __global__
@@ -27,8 +26,8 @@ struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-struct uint3 {
-    unsigned x, y, z;
+struct alignas(16) ulonglong2 {
+    unsigned long long x, y;
 };
 struct dim3 {
     unsigned x, y, z;

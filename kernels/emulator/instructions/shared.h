@@ -27,7 +27,8 @@ template <class T>
 class Shared {
     T* data;
 
-    explicit Shared(T* data) : data(data) {}
+    enum class Known { inside };  // of the block's memory
+    Shared(T* data, Known) : data(data) {}
     template <class U>
     friend class Shared;
 
@@ -43,10 +44,10 @@ class Shared {
         change_shared(data + i, sizeof(T), site);
         data[i] = data[i] < value ? data[i] : value;
     }
-    Shared operator+(int i) const { return Shared(data + i); }
+    Shared operator+(int i) const { return Shared(data + i, Known::inside); }
     template <class U>
     Shared<U> as() const {
-        return Shared<U>(reinterpret_cast<U*>(data));
+        return Shared<U>(reinterpret_cast<U*>(data), Shared<U>::Known::inside);
     }
     T* at(int i) const { return data + i; }
     Address address(int i) const { return simt::shared_address(data + i); }
