@@ -78,7 +78,7 @@ sanitize: build  ## run the GPU kernels under compute-sanitizer's four tools
 	done
 
 lab: build  ## open JupyterLab on the notebooks
-	@$(PY) -m jupyterlab notebooks $(ARGS)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m jupyterlab notebooks $(ARGS)
 
 format: $(READY)  ## bring notebooks and Python into their canonical form
 	@$(PY) -m ruff check --fix .

@@ -17,6 +17,7 @@ import torch
 from lab_utils import backends, build, toolchains
 
 ROOT = Path(__file__).resolve().parents[1]
+WATCHED_S, BUSY = 0.4, 0.2  # how long others are watched; the part of all CPUs that is much
 
 # The first entry whose vendor and features a CPU has names its microarchitecture.
 MICROARCHITECTURES = (
@@ -227,6 +228,21 @@ def _gpus() -> str:
     if not torch.cuda.is_available():
         return "none that torch can use"
     return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+
+
+def busy() -> str | None:
+    """What other programs take of this machine's CPUs, where that is much; waits for it a while."""
+    idle_before, all_before = _clock_ticks()
+    time.sleep(WATCHED_S)
+    idle, everything = _clock_ticks()
+    taken = 1 - (idle - idle_before) / max(everything - all_before, 1)
+    return f"other programs take {taken:.0%} of this machine's CPUs" if taken > BUSY else None
+
+
+def _clock_ticks() -> tuple[int, int]:
+    """Of all CPUs since they started: idle ones, and all (proc(5), /proc/stat)."""
+    ticks = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
 
 
 def memory_bytes() -> int:

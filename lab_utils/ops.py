@@ -87,7 +87,7 @@ def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
         raise ValueError(f"B is {_describe(B)}; allowed: a strided torch.Tensor [K, N]")
     if B.shape[0] != A.shape[1] or B.shape[1] < 1:
         raise ValueError(
-            f"B has shape {tuple(B.shape)}; A is {tuple(A.shape)}, so [{A.shape[1]}, N >= 1]"
+            f"B has shape {tuple(B.shape)}; allowed with A {tuple(A.shape)}: [{A.shape[1]}, N >= 1]"
         )
     if B.dtype != A.dtype:
         raise ValueError(f"B is {B.dtype}; allowed: {A.dtype}, the dtype of A")

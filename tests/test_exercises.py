@@ -57,8 +57,13 @@ def test_wrong_swizzles(place: str, message: str) -> None:
 
 
 def test_what_does_not_compile_is_shown() -> None:
-    with pytest.raises(RuntimeError, match=r" failed: .* -c "):
+    with pytest.raises(AssertionError, match=r"'row \+ \)' is no C\+\+ of row and col: expected"):
         exercises.check_swizzle("row + )")
+
+
+def test_a_division_by_zero_ends_nothing_else() -> None:
+    with pytest.raises(AssertionError, match="'64 / row' divides by zero for some row and col"):
+        exercises.check_swizzle("64 / row")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,12 @@ def test_the_host_has_its_memory() -> None:
     assert 1e8 < device_memory.capacity("cpu") < 1e14
 
 
+def test_ranks_on_one_host_share_its_memory(monkeypatch) -> None:
+    whole = device_memory.capacity("cpu")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert device_memory.capacity("cpu") == whole / 4
+
+
 def test_out_of_memory_of_the_host_is_named() -> None:
     with (
         pytest.raises(RuntimeError, match="OPT-30B, batch=8: out of memory: .*allocate"),

@@ -126,6 +126,19 @@ def test_gpu_processes_are_those_that_nvidia_smi_tells(tmp_path: Path, monkeypat
     assert machine.gpu_processes("cuda") == {71: 512 << 20, 72: 3 << 20}
 
 
+@pytest.mark.parametrize(("idle", "told"), [(95, None), (60, "other programs take 40% of")])
+def test_others_are_told_of_where_they_take_much(idle, told, monkeypatch) -> None:
+    ticks = iter([(1000, 5000), (1000 + idle, 5100)])
+    monkeypatch.setattr(machine, "_clock_ticks", lambda: next(ticks))
+    monkeypatch.setattr(machine, "WATCHED_S", 0)
+    assert machine.busy() is None if told is None else machine.busy().startswith(told)
+
+
+def test_all_clock_ticks_are_counted() -> None:
+    idle, everything = machine._clock_ticks()
+    assert 0 < idle < everything
+
+
 @pytest.fixture
 def quick(monkeypatch) -> None:
     """No measuring: a machine that reads 20 GB/s and multiplies 1 TFLOP/s."""

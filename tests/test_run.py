@@ -135,6 +135,8 @@ def test_a_failing_notebook_does_not_stop_the_others(mixed):
     assert mixed.exit_code == 1
     assert "columns = 8 on purpose" in mixed.results[0].error
     assert "DeadKernelError" in mixed.results[1].error
+    assert "columns = 8 on purpose" in mixed.results[0].reason
+    assert "\n" not in mixed.results[0].reason and mixed.results[2].reason == ""
 
 
 def test_every_notebook_leaves_its_page(mixed):

@@ -84,6 +84,21 @@ def test_saving_over_a_file_replaces_it(tmp_path):
     assert isinstance(load(str(tmp_path / "a")), TcaBme)
 
 
+def test_saving_over_a_link_writes_what_it_leads_to(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    encode(random_sparse(9, 9, 0.5), "csr").save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and load(tmp_path / "a").name == "csr"
+
+
+def test_only_files_are_written_over(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    A = encode(random_sparse(9, 9, 0.5), "csr")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/null", "", 5, None):
+        with pytest.raises(ValueError, match="path=.*; allowed: the name of a file"):
+            A.save(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
 def test_a_missing_file_and_a_foreign_file_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"absent'?: no such file"):
         load(tmp_path / "absent")

@@ -36,6 +36,8 @@ __global__ void swizzle(const __grid_constant__ Problem p) {
 }  // namespace
 }  // namespace lscd
 
+LSCD_EXPORT int lscd_exercise_place(int row, int col) { return lscd::place(row, col); }
+
 LSCD_EXPORT int lscd_exercise_swizzle(const lscd::Problem* p) {
     return lscd::run(lscd::swizzle, p, 32, 16 * 80 * 2);  // more than the tile needs
 }

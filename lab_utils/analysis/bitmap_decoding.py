@@ -54,6 +54,12 @@ class Lanes:
         return self.at + self.first
 
 
+def check_lane(lane: int) -> None:
+    """Raise ValueError for a lane that a warp does not have."""
+    if not 0 <= lane < LANES:
+        raise ValueError(f"lane={lane!r}; allowed: 0 to {LANES - 1}")
+
+
 def masks(lane: int) -> tuple[int, int]:
     """The bits below bit 2 * lane, of the lower and of the upper half of a bitmap."""
     below = (1 << 2 * lane) - 1

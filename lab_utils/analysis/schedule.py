@@ -4,6 +4,7 @@ Order, dependencies and amounts of the steps come from a trace (analysis.pipelin
 comes from `Costs`, and is a model. One block has the SM for itself.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Costs:
     clock. `issue`: for each request of a trace, in the warp's own scheduler: a GPU issues 4
     to 5 instructions for one (the profiler's count, for both kernels). `start`: until the first
     result of a stage that accesses shared memory.
+    Raises ValueError where one of them is negative or not finite, or no byte comes.
     """
 
     latency: float = 700
@@ -34,6 +36,12 @@ class Costs:
     popcount: float = CLOCKS["popcount"]
     issue: float = 4
     start: float = 30
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (0 <= value < math.inf and (value or name != "bytes_per_clock")):
+                least = "more than 0" if name == "bytes_per_clock" else "0 or more"
+                raise ValueError(f"{name}={value!r}; allowed: {least}, and finite")
 
     def of(self, step: Step) -> dict[str, float]:
         """Clocks that a step needs of each unit which the warps share."""

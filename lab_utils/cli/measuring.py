@@ -59,7 +59,8 @@ class _LeftOut:
         for reason, cases in self.reasons.items():
             click.echo(f"left out of {cases} cases: {reason}", err=True)
         if self.failures:
-            click.echo(f"{self.failures} measurements failed", err=True)
+            several = "measurement" if self.failures == 1 else "measurements"
+            click.echo(f"{self.failures} {several} failed", err=True)
         return 1 if self.failures else 0
 
 
@@ -82,10 +83,12 @@ def _sweep(
     **options: Any,
 ) -> None:
     """Measure `what` in all cases, keep rows case by case, print a summary; exits on failures."""
-    from lab_utils import bench, results
+    from lab_utils import bench, machine, results
 
     if save:
         _check_output(table, options["device"], output)
+    if busy := machine.busy():
+        click.echo(f"warning: {busy}; times will tell of that, too", err=True)
     files: set[Path] = set()
     left_out = _LeftOut()
     rows = bench.sweep(
@@ -123,7 +126,9 @@ def _sweep(
 def bench(shapes: list[str], models: list[str], formats: list[str], device: str | None,
           baselines: list[str], isas: list[str], encode: bool, save: bool, output: Path | None,
           repeats: int, **grid: Any) -> None:  # fmt: skip
-    """Measure sparse products beside dense ones; each is checked before it is timed.
+    """Measure sparse products beside dense ones.
+
+    Each is checked before it is timed.
 
     Where an option takes several values, they are joined by commas, or the option is repeated.
     Rows are kept case by case. What fails is left out and named; the exit status is then 1.
@@ -156,7 +161,10 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
               help="Read the profiler's counters (needs ncu).")  # fmt: skip
 def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool, save: bool,
             output: Path | None, **grid: Any) -> None:  # fmt: skip
-    """Measure where the GPU kernels' time goes: without each stage, and with the profiler."""
+    """Measure where the GPU kernels' time goes.
+
+    Each kernel is timed without each of its stages, and looked at by the profiler.
+    """
     from lab_utils import bench, results
     from lab_utils.bench import nsight
     from lab_utils.bench.anatomy import check, measure_stages, multiplied_formats, stage_summary
@@ -185,7 +193,10 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
       "Sparse formats.  [default: all whose kernels share tiles out]")  # fmt: skip
 def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
-    """Measure how A's tiles are best shared out: the plan's number of workers beside others."""
+    """Measure how A's tiles are best shared out.
+
+    The plan's number of workers is timed beside others.
+    """
     from lab_utils import bench
     from lab_utils.backends.shares import MODELS
     from lab_utils.bench.shares import check, measure_shares, share_summary
@@ -202,7 +213,10 @@ def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
 @many("--rung", "rungs", str, "NAMES", f"Of the ladder: {', '.join(RUNGS)}.  [default: all]")
 def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
            **grid: Any) -> None:  # fmt: skip
-    """Measure the teaching kernels of kernels/ladder on a GPU, each checked before it is timed."""
+    """Measure the teaching kernels on a GPU.
+
+    They are those of kernels/ladder; each is checked before it is timed.
+    """
     from lab_utils import bench
     from lab_utils.bench.ladder import check, ladder_summary, measure_ladder
 
@@ -220,7 +234,9 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
       show_default=True)  # fmt: skip
 def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
            output: Path | None, **grid: Any) -> None:  # fmt: skip
-    """Hold the emulator's counts against the profiler's on a GPU (needs ncu); small products.
+    """Hold the emulator's counts against ncu's.
+
+    It needs a GPU and ncu, and takes small products.
 
     Rows are kept case by case.
     """

@@ -191,7 +191,8 @@ class SparseMatrix(ABC):
     def save(self, path: str | Path) -> None:
         """Write the encoding as safetensors, with format, version, shape, dtype and checksums.
 
-        Raises RuntimeError where the file cannot be written; an older file then stays as it was.
+        Raises ValueError where `path` is not that of a file, RuntimeError where it cannot be
+        written; an older file then stays as it was.
         """
         self.ensure_valid()
         metadata = {
@@ -200,7 +201,7 @@ class SparseMatrix(ABC):
             "shape": self.shape,
             "dtype": _dtype_name(self.dtype),
         }
-        storage.write(Path(path), metadata, {n: a.cpu() for n, a in self.arrays.items()})
+        storage.write(path, metadata, {n: a.cpu() for n, a in self.arrays.items()})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

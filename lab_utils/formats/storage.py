@@ -18,26 +18,36 @@ from torch import Tensor
 KEYS = ("format", "version", "shape", "dtype", "crc32")
 
 
-def write(path: Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
+def write(path: str | Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
     """Write `arrays` and `metadata`; `path` is the whole file or what it was before.
 
-    Raises RuntimeError where the file cannot be written.
+    Raises ValueError where `path` is not that of a file, RuntimeError where it cannot be written.
     """
     metadata = {**metadata, "crc32": {name: _crc32(array) for name, array in arrays.items()}}
     text = json.dumps(metadata)
     entries = {"lscd": text, "crc32": str(zlib.crc32(text.encode()))}
-    if not path.name:
-        raise ValueError(f"path={str(path)!r}; allowed: the name of a file")
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    target = _target(path)
+    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
         # Not safetensors' own save_file, which makes files that nobody else may read.
         partial.write_bytes(save(arrays, metadata=entries))
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         raise RuntimeError(f"cannot write path={str(path)!r}: {error.strerror}") from error
     finally:
         with suppress(OSError):  # where nothing could be written, there is nothing to remove
             partial.unlink()
+
+
+def _target(path: str | Path) -> Path:
+    """The file to write: what a link leads to, not the link."""
+    allowed = "allowed: the name of a file, there or not"
+    if not isinstance(path, (str, Path)):
+        raise ValueError(f"path={path!r:.60}; {allowed}")
+    target = Path(path).resolve()
+    if not Path(path).name or (target.exists() and not target.is_file()):
+        raise ValueError(f"path={str(Path(path))!r}; {allowed}")
+    return target
 
 
 def read_metadata(path: Path) -> dict:

@@ -6,6 +6,9 @@ notebook starts with, it says so without failing, once the solution at the end h
 
 import ctypes
 import functools
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import torch
@@ -72,6 +75,7 @@ def _judge_bank(bank: Callable[[int], int | None]) -> str:
 
 
 def _judge_swizzle(place: str) -> str:
+    _check_places(place)
     tile = torch.arange(16 * 64, dtype=torch.int16).view(16, 64)
     found = torch.zeros(4, 4, 32, dtype=torch.int32)
     trace = _run("swizzle", f"PLACE={place}", tile, found)
@@ -85,6 +89,29 @@ def _judge_swizzle(place: str) -> str:
             f"{counts.least_wavefronts} could carry the same bytes"
         )
     return f"{counts.wavefronts} wavefronts for {counts.requests} ldmatrix, no conflict"
+
+
+PLACES = """
+import ctypes, sys
+place = ctypes.CDLL(sys.argv[1]).lscd_exercise_place
+[place(row, col) for row in range(16) for col in range(0, 64, 8)]
+"""
+
+
+def _check_places(place: str) -> None:
+    """Raise AssertionError unless there is a place for each row and col.
+
+    In a process of its own: dividing by zero ends it.
+    """
+    try:
+        library = build.build("exercises", definitions=(f"PLACE={place}",))
+    except RuntimeError as error:
+        wrong = re.search(r"error: (.*)", str(error))
+        if wrong is None:
+            raise
+        raise AssertionError(f"{place!r} is no C++ of row and col: {wrong[1]}") from None
+    done = subprocess.run([sys.executable, "-c", PLACES, str(library)])
+    assert done.returncode == 0, f"{place!r} divides by zero for some row and col"
 
 
 def _judge_wait(pending: int) -> str:

@@ -7,6 +7,7 @@ run ends, also by Ctrl-C.
 
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -42,7 +43,8 @@ def run(
     the notebooks and override the profile.
 
     Raises ValueError before any kernel starts: unknown notebook, profile or parameter, a value
-    of the wrong type, a notebook without a proper parameters cell.
+    of the wrong type, a notebook without a proper parameters cell. Raises RuntimeError where
+    `output` cannot be made.
     """
     chosen = profiles.load(profile, folder)
     results = [
@@ -92,7 +94,10 @@ def _values(
 
 def _new_folder(output: Path, run_id: str) -> Path:
     """Create `<output>/<run id>`, numbered if two runs start in the same second."""
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RuntimeError(f"output={str(output)!r}: {error.strerror}; name another") from error
     number = 1
     while True:
         made = output / (run_id if number == 1 else f"{run_id}-{number}")
@@ -112,6 +117,8 @@ def _execute_all(made: RunReport) -> None:
             _execute(result, made.folder, f"[{number}/{len(made.results)}] {result.name}")
             _write_page(result, made)
             print(f"{result.status:>7}  {result.name}  {result.seconds:.1f} s", flush=True)
+            if result.error:
+                print(f"         {result.reason}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         made.interrupt()
     finally:

@@ -21,6 +21,11 @@ class Result:
     seconds: float = 0.0
     error: str = ""
 
+    @property
+    def reason(self) -> str:
+        """The last line of the error, which says what went wrong; empty where nothing did."""
+        return self.error.strip().splitlines()[-1] if self.error.strip() else ""
+
 
 @dataclass
 class RunReport:

@@ -94,7 +94,7 @@ def test_lab_bench_goes_on_without_what_is_wrong(tmp_path: Path, monkeypatch) ->
     code, output = lab(*TINY, "--format", "csr,tca_bme", "--output", str(tmp_path))
     assert code == 1
     assert "64x64, N=2, sparsity 0.5 (random), bf16: kernel csr_" in output
-    assert "is wrong: 128 of 128 elements" in output and "1 measurements failed" in output
+    assert "is wrong: 128 of 128 elements" in output and "1 measurement failed" in output
     formats = results.measured("spmm", tmp_path).groupby("N").kernel.agg(" ".join)
     assert "csr_" in formats[1] and "csr_" not in formats[2] and "tca_bme_" in formats[2]
 

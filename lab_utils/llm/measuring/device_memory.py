@@ -12,13 +12,14 @@ from lab_utils.analysis.memory import CONTEXT_BYTES
 
 
 def capacity(device: torch.device | str) -> float:
-    """Bytes that a model can have: of a GPU, those that no tensor has; of the host, all.
+    """Bytes that a model can have: of a GPU, those that no tensor has; of the host, all, or an
+    equal share of them for each rank that `torchrun` has started here.
 
     Of several GPUs, NCCL may have taken already what the planner will count again.
     """
     device = torch.device(device)
     if device.type != "cuda":
-        return machine.memory_bytes()
+        return machine.memory_bytes() / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     free, _ = torch.cuda.mem_get_info(device)
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return free + kept + CONTEXT_BYTES  # which this process has taken already
