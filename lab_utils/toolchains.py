@@ -125,7 +125,7 @@ class Nvcc(Toolchain):
     headers = "*.cuh"
     shared = ("common",)
 
-    ARCHITECTURES = ("80", "86", "89", "90a", "100a", "120")
+    ARCHITECTURES = ("80", "86", "89", "90a", "100", "120")
     COMMON = (
         "-std=c++17", "-O3", "--threads=0", "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra",
     )  # fmt: skip

@@ -86,3 +86,11 @@ def test_shares_are_found_once() -> None:
     again = ZeroRow24.of_valid(A.shape, A.dtype, A.arrays, A.constants)  # as an operator sees it
     assert hopper.share_out(A, 4).shares is hopper.share_out(again, 4).shares
     assert hopper.share_out(A.clone(), 4).shares is not hopper.share_out(A, 4).shares
+
+
+def test_more_columns_than_a_grid_has_rows_for_are_refused() -> None:
+    A = ZeroRow24.encode(random_sparse(64, 96, 0.5))
+    layout = hopper.layout_of(A, hopper.MOST_COLUMNS)
+    hopper.launch_of(A, hopper.MOST_COLUMNS, layout)
+    with pytest.raises(ValueError, match="N=262141; allowed: 1 to 262140 where A is decoded in"):
+        hopper.launch_of(A, hopper.MOST_COLUMNS + 1, layout)

@@ -4,7 +4,7 @@
 
 namespace lscd {
 
-// Shared memory of an SM of the GPU that code is compiled for.
+// Shared memory of an SM of the GPU that code is compiled for; on the host, of sm_90.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
 constexpr int SHARED_BYTES_PER_SM = 228 * 1024;
 #elif __CUDA_ARCH__ == 800
@@ -30,10 +30,16 @@ struct Config {
         int too_many = p.at_once + 1, room = SHARED_BYTES_PER_SM / too_many - RESERVED_SHARED_BYTES;
         return p.at_once && room >= shared_bytes ? (room / UNIT + 1) * UNIT : shared_bytes;
     }
-    // The limit belongs to the kernel. On sm_90, where launches in other threads may need another size,
-    // it is always the same.
+    // The limit belongs to the kernel, and launches in other threads may need another size: so it is
+    // always all that the GPU has.
     cudaError_t allow_shared(const Problem& p) const {
-        int bytes = p.sm90 ? SHARED_BYTES_PER_SM - RESERVED_SHARED_BYTES : shared_bytes;
+        int bytes = SHARED_BYTES_PER_SM - RESERVED_SHARED_BYTES, device = 0;
+        if (!p.sm90) {
+            cudaError_t error = cudaGetDevice(&device);
+            auto most = cudaDevAttrMaxSharedMemoryPerBlockOptin;
+            if (!error) error = cudaDeviceGetAttribute(&bytes, most, device);
+            if (error) return error;
+        }
         return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     }
     dim3 grid(const Problem& p) const {

@@ -4,6 +4,12 @@
 
 namespace lscd {
 
+// Forgets an error that is told: whoever launches next would find it there.
+inline int told(cudaError_t error) {
+    if (error) cudaGetLastError();
+    return error;
+}
+
 // An early grid begins once all blocks of the one before it let it (let_next_grid_begin) or have ended.
 // It must wait for that one's end (wait_for_previous_grid) before it reads anything that grid, or any
 // before it, may still write, and before it writes: then all of them have ended, if all have waited.

@@ -1,9 +1,9 @@
 // The PTX that kernels use, each instruction under its own name, and the one pointer type through
-// which they touch shared memory. Nothing else in kernels/ contains inline assembly: that keeps
-// kernels readable, and lets the emulator run the same sources with functions of these names.
+// which they touch shared memory. No other GPU source, but wgmma.cuh, contains inline assembly: that
+// keeps kernels readable, and lets the emulator run the same sources with functions of these names.
 //
-// Kernels that let the tensor core compute where a value lies use addresses instead of pointers. They,
-// and all from `mbarriers` on, are for sm_90.
+// Kernels that let the tensor core compute where a value lies use addresses instead of pointers.
+// Bulk copies, mbarriers and grids that begin early are for sm_90; on others the latter do nothing.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

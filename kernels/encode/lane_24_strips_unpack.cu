@@ -141,7 +141,7 @@ LSCD_EXPORT int lscd_lane_24_strips_unpack(const uint4* data, const int* chunk_s
     int64_t chunks = ceil_div(M, ROWS) * A.rounds;  // of those that have rows of it
     auto carveout = cudaFuncAttributePreferredSharedMemoryCarveout;
     auto error = cudaFuncSetAttribute((const void*)unpack, carveout, cudaSharedmemCarveoutMaxShared);
-    if (error) return error;
+    if (error) return told(error);
     return launch_with(WARPS * WARP_BYTES, unpack, ceil_div(chunks, WARPS), WARPS * LANES,
                        stream, A, chunks, data, chunk_start, Target(dense, M, K));
 }

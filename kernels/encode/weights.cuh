@@ -2,6 +2,7 @@
 // a check reports what it found. Only the bits of a weight count: it is zero where they are +0.
 #pragma once
 #include "../common/base.cuh"
+#include "../common/grid.cuh"
 #include "../common/ptx.cuh"
 
 namespace lscd {
@@ -98,9 +99,7 @@ int launch_with(int shared_bytes, void (*kernel)(Parameters...), int64_t blocks,
                 cudaStream_t stream, Arguments... arguments) {
     cudaLaunchConfig_t config = {dim3(unsigned(blocks)), dim3(threads), size_t(shared_bytes),
                                  stream, nullptr, 0};
-    cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
-    cudaGetLastError();  // forgets it: whoever launches next would find it there
-    return error;
+    return told(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 
 template <class... Parameters, class... Arguments>

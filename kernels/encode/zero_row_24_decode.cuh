@@ -187,7 +187,7 @@ int launch_decoder(void (*kernel)(Parameters...), int64_t blocks, int64_t levels
     int most = Tile::BYTES + warps_of(1) * MOST_BYTES, warps = warps_of(levels);
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     cudaError_t error = cudaFuncSetAttribute((const void*)kernel, limit, most);
-    if (error) return error;
+    if (error) return told(error);
     return launch_with(Tile::BYTES + warps * int(largest), kernel, blocks, warps * LANES, stream,
                        arguments...);
 }

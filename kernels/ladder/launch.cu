@@ -17,11 +17,11 @@ static Config configure(int32_t rung, const Problem& p) {
 }
 
 LSCD_EXPORT int lscd_cuda_shape(int32_t rung, const Problem* p, Shape* shape) {
-    return shape_of(configure(rung, *p), *p, shape);
+    return told(shape_of(configure(rung, *p), *p, shape));
 }
 
 LSCD_EXPORT int lscd_cuda_spmm(int32_t rung, const Problem* p, cudaStream_t stream) {
-    return launch(configure(rung, *p), *p, stream);
+    return told(launch(configure(rung, *p), *p, stream));
 }
 
 LSCD_EXPORT const char* lscd_cuda_error(int error) { return cudaGetErrorString(cudaError_t(error)); }

@@ -42,9 +42,7 @@ __global__ void __launch_bounds__(THREADS, 5) tiled_csl_7_shares(const __grid_co
     auto store = [&](int row) {  // to C, or as a partial sum of that row; new sums begin
         RowOfSums<BLOCK_M>(p, share, row, row_tiles)
             .template store<T>(p, sum, warp_of_block() * WARP_M, blockIdx.y * BLOCK_N);
-        for (auto& fragments : sum)
-            for (auto& fragment : fragments)
-                for (float& one : fragment) one = 0;
+        clear(sum);
     };
 
     load(share.first);

@@ -48,7 +48,7 @@ struct __align__(16) SharedRows {
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass
-    int32_t slots, shared_rows;      // the last: of add_slots; 0 where row blocks have owners
+    int32_t slots, added_rows;       // row blocks that add_slots adds; 0 where these have owners
     int32_t stages, stage_bytes;     // of each warp's ring of chunks
     int32_t tile_slots;              // tiles of B' in shared memory
     const Segment* segments;
@@ -61,6 +61,7 @@ struct WgmmaProblem : Problem {
 
     __host__ __device__ const uint8_t* data() const { return static_cast<const uint8_t*>(A[0]); }
     __host__ __device__ const int32_t* chunk_start() const { return static_cast<const int32_t*>(A[1]); }
+    __host__ __device__ bool adds_slots() const { return added_rows != 0; }
     __host__ __device__ int passes() const { return ceil_div(N, block_n); }
 };
 

@@ -1,4 +1,5 @@
-// B as wgmma reads it, once for all thread blocks: a producer in each of them would read B 144 times.
+// B as wgmma reads it, once for all thread blocks: a producer in each of them would read B again
+// for each row block.
 //
 //   row of B'          0    1    2    3      4    5    6    7      8 ...
 //   of zero-row 2:4    k    k+1  k+2  zeros  k+3  k+4  k+5  zeros  k+6 ...     rows of B
@@ -91,7 +92,7 @@ struct ExpandDense {
     // Before warps of the product set them.
     __device__ void clear_flags() const {
         using Partial = PartialSums<BLOCK_N>;
-        if (p.shared_rows || threadIdx.x >= Partial::WARPS) return;
+        if (p.adds_slots() || threadIdx.x >= Partial::WARPS) return;
         for (int slot = blockIdx.x; slot < p.slots; slot += gridDim.x)
             st_global(Partial(p, pass, slot).flag(threadIdx.x), 0u);
     }

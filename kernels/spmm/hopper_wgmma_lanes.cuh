@@ -16,7 +16,7 @@ struct LaneStrips {
     static constexpr int ROUND_COLS = 256;
     static constexpr int PRESENT = 512, HEADER = 640, FAR_AT = 644;  // places in a chunk
     static constexpr int ENTRIES = 656, STEP_BYTES = 48, NEAR_STEPS = 7;
-    static constexpr int LINE_SHIFT = 7, LINE_BYTES = 1 << LINE_SHIFT;
+    static constexpr int LINE_SHIFT = 7;
     static constexpr bool WHOLE_LINES = true, FAR = true;
 
     // --- B' ---

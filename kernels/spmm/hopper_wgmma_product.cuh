@@ -160,7 +160,7 @@ struct WgmmaKernel {
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
             st_global(to.at(i, strip * 32 + lane), float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
-        if (p.shared_rows) return;
+        if (p.adds_slots()) return;
         __syncwarp();
         if (lane == 0) st_release(to.flag(strip), 1u);
     }
@@ -279,11 +279,11 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Expand = ExpandDense<FORMAT, BLOCK_N>;
     auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
     dim3 parts = of_all_passes(p.rounds * Expand::PARTS), grid = of_all_passes(p.blocks);
-    dim3 rows = of_all_passes(p.shared_rows * (BLOCK_N / 8));
+    dim3 rows = of_all_passes(p.added_rows * (BLOCK_N / 8));
     auto expand = expand_dense<FORMAT, BLOCK_N>;
     auto error = launch_grid(expand, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
     if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
-    if (error || !p.shared_rows) return error;
+    if (error || !p.adds_slots()) return error;
     return launch_grid(add_slots<T, BLOCK_N>, p, rows, PartialSums<BLOCK_N>::THREADS, 0, stream);
 }
 

@@ -1,5 +1,31 @@
 // The way into the GPU kernels, for backends/launch.py. Everything has been checked there; what comes
-// back is a cudaError_t.
+// back is a cudaError_t. Read on in this order:
+//
+//   tiled_csl.cu, tca_bme.cu   the published designs (backends/published.py), from parts of ../common:
+//                              grid, copies, dense operand, fragments, sums
+//   kernels.cuh                how they are configured
+//
+//   hopper.cuh                 zero-row 2:4, up to 16 columns (backends/hopper.py): what a launch is told,
+//                              who has which chunks (chunk_shares.py), what both Hopper kernels share
+//   hopper_mma.cu              its kernels: the product and add_segments
+//   hopper_ring, _chunk,       chunks come in; metadata and values become fragments; these meet rows of
+//     _product, _segments      B; sums become C
+//   hopper_dense, _eights      B's way into shared memory
+//   hopper_select, _probe      the self-test of the tensor core
+//
+//   hopper_wgmma.cuh           strips, 17 columns and more (backends/hopper_wgmma.py): what a launch is
+//                              told; who has which rounds: row_blocks.py, warp_starts.py
+//   hopper_wgmma_product.cuh   its kernels: expand_dense, the product, add_slots
+//   hopper_wgmma_expand        B' for all thread blocks
+//   ..._walk, _copies          what a thread block copies next; rings of chunks and tiles
+//   ..._zero_row, _lanes       a chunk of either format becomes registers of wgmma.sp
+//   ..._entries, _slots        weights without a slot; sums on their way to C
+//   hopper_wgmma_select        the self-test
+//
+// hopper.md and hopper_wgmma.md say why. Of words with two meanings: a *stage* is one of a kernel's steps
+// that can be left out (../common/stages.cuh), or room for a copy in a ring; a *block* is 64 rows of a
+// slice of A, a *thread block* works on many; a *segment* is what a warp (hopper) or a thread block
+// (hopper_wgmma) has of one; a *line* is 128 bytes of memory, and of the words of lane_24_strips.
 #include "../common/launch.cuh"
 #include "hopper.cuh"
 #include "hopper_wgmma.cuh"
@@ -9,12 +35,6 @@ namespace lscd {
 namespace {
 
 enum class Format : int32_t { tiled_csl, tca_bme };
-
-// Forgets an error that is told: whoever launches next would find it there.
-int told(cudaError_t error) {
-    if (error) cudaGetLastError();
-    return error;
-}
 
 Config configure(Format format, const Problem& p) {
     return format == Format::tiled_csl ? tiled_csl_config(p) : tca_bme_config(p);

@@ -25,6 +25,7 @@ SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
 # Of these, what stays free for blocks of add_segments, which wait beside one of the product, by the
 # columns of that.
 SUMS_BYTES = {8: 7 * 1024, 16: 7 * 1024}
+MOST_COLUMNS = 4 * 65535  # of C: add_segments has a row of its grid for each four
 MOST_STAGES = 5  # copies under way in a ring
 MERGES, MERGE_PITCH = 16, 68  # columns and fp32 of a column, if warps add sums in shared memory
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
@@ -158,7 +159,12 @@ def split_k_of(A: ZeroRow24, layout: Layout) -> float:
 
 
 def launch_of(A: ZeroRow24, N: int, layout: Layout, place: Place = unmoved) -> Launch:
-    """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
+    """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays.
+
+    Raises ValueError for more columns than the grid that adds up can have.
+    """
+    if N > MOST_COLUMNS:
+        raise ValueError(f"N={N}; allowed: 1 to {MOST_COLUMNS} where A is decoded in the kernel")
     shares = share_out(A, layout.blocks * layout.warps, layout.copy, layout.merging)
     read = {name: A.arrays[name] for name in READ} | shares._asdict()
     arrays = {name: place(array) for name, array in read.items()}

@@ -47,7 +47,7 @@ class WgmmaProblem(Problem):
         *(
             (name, ctypes.c_int32)
             for name in (
-                "rounds", "strips", "levels", "block_n", "blocks", "slots", "shared_rows",
+                "rounds", "strips", "levels", "block_n", "blocks", "slots", "added_rows",
                 "stages", "stage_bytes", "tile_slots",
             )
         ),
@@ -191,7 +191,7 @@ def _problem_of(
         block_n=layout.block_n,
         blocks=layout.blocks,
         slots=plan.slots,
-        shared_rows=0 if plan.owners else arrays["shared"].shape[0],
+        added_rows=0 if plan.owners else arrays["shared"].shape[0],
         stages=layout.stages,
         stage_bytes=layout.stage_bytes,
         tile_slots=layout.tile_slots,

@@ -128,7 +128,9 @@ def emulate(
     columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN), value=torch.nan))[:, :K]
     result = apart(B.new_full((N, A.shape[0]), torch.nan))
     asked = Problem(dtype=_dtype(A), M=1, K=1, N=N, tile_values=A.tile_values, workers=1)
-    machine().library.lscd_cuda_shape(_number(A), ctypes.byref(asked), ctypes.byref(shape))
+    of_launch = machine().library.lscd_cuda_shape
+    if error := of_launch(_number(A), ctypes.byref(asked), ctypes.byref(shape)):
+        raise RuntimeError(f"{A.rung.name} cannot be launched: error {error}")
     placed = replace(A, arrays=arrays)
     launch = _problem(placed, columns, result, splits, shape)
     partial = apart(torch.full(launch.sums, torch.nan))

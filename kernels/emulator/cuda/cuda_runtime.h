@@ -2,6 +2,7 @@
 // emulator. Every .cu file is compiled with `-include` of this one, as nvcc does with its own.
 #pragma once
 #include <cstdint>
+#include <map>
 
 #define __global__
 #define __device__
@@ -103,15 +104,26 @@ enum cudaFuncAttribute {
 enum cudaSharedCarveout { cudaSharedmemCarveoutMaxShared = 100 };
 
 inline const char* cudaGetErrorString(cudaError_t error) {
-    return error == cudaErrorInvalidValue    ? "the emulator has less shared memory, or threads a block"
+    return error == cudaErrorInvalidValue    ? "no GPU has such a grid, so many threads, or so much shared memory"
            : error == cudaErrorLaunchFailure ? "the emulator found a fault"
                                              : "no error";
 }
 
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 
-inline cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int bytes) {
-    return bytes <= lscd::simt::SHARED_LIMIT ? cudaSuccess : cudaErrorInvalidValue;
+// By kernel: dynamic shared memory that it may have beyond what every kernel may.
+inline std::map<const void*, size_t> allowed_shared_bytes;
+
+inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int bytes) {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    if (bytes > lscd::simt::SHARED_LIMIT) return cudaErrorInvalidValue;
+    return allowed_shared_bytes[kernel] = bytes, cudaSuccess;
+}
+
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+    return *value = lscd::simt::SHARED_LIMIT, cudaSuccess;
 }
 
 inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int,
@@ -121,10 +133,17 @@ inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, co
 }
 
 namespace lscd::simt {
+inline bool can_launch(const void* kernel, dim3 grid, dim3 threads, size_t shared_bytes) {
+    constexpr unsigned MOST_X = 0x7fffffff, MOST_YZ = 65535;
+    constexpr size_t ALWAYS_ALLOWED = 48 * 1024;
+    return grid.x <= MOST_X && grid.y <= MOST_YZ && grid.z <= MOST_YZ &&
+           threads.x * threads.y * threads.z <= MOST_THREADS &&
+           (shared_bytes <= ALWAYS_ALLOWED || shared_bytes <= allowed_shared_bytes[kernel]);
+}
+
 inline cudaError_t run(const void* kernel, std::function<void()> thread, dim3 grid, dim3 threads,
                        size_t shared_bytes, bool early) {
-    if (shared_bytes > SHARED_LIMIT || threads.x * threads.y * threads.z > MOST_THREADS)
-        return cudaErrorInvalidValue;
+    if (!can_launch(kernel, grid, threads, shared_bytes)) return cudaErrorInvalidValue;
     machine.kernels.push_back(kernel);
     Launch launch = {std::move(thread), int(machine.kernels.size()) - 1, {grid.x, grid.y, grid.z},
                      {threads.x, threads.y, threads.z}, int(shared_bytes), early};
