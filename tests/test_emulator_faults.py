@@ -137,3 +137,28 @@ def test_no_synchronisation_can_go(machines, monkeypatch, case) -> None:
     lost = r"no (barrier|wait|fence) between|no griddepcontrol.wait before|nothing has been written"
     with pytest.raises(KernelFault, match=rf"^{kernel}<.* ({lost})"):
         spmm(A, B, backend="emulator")
+
+
+LAUNCHES = {  # probe, rows of blocks, bytes of shared memory: whether a GPU can launch it
+    ("always", 1, 48 * 1024): True,
+    ("always", 1, 48 * 1024 + 1): False,
+    ("allowed", 1, 200 * 1024): True,
+    ("allowed", 1, 200 * 1024 + 1): False,
+    ("always", 65535, 0): True,
+    ("always", 65536, 0): False,
+}
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    return machine_of("limits", tmp_path_factory.mktemp("limits"))
+
+
+@pytest.mark.parametrize(("probe", "rows", "shared_bytes"), LAUNCHES)
+def test_what_no_gpu_can_launch_is_refused(limited, probe, rows, shared_bytes) -> None:
+    operands = torch.zeros(4), torch.zeros(4)
+    if LAUNCHES[probe, rows, shared_bytes]:
+        launch(limited, probe, *operands, M=rows, K=shared_bytes)
+        return
+    with pytest.raises(RuntimeError, match="failed with cudaError_t 1, in the emulator"):
+        launch(limited, probe, *operands, M=rows, K=shared_bytes)

@@ -14,6 +14,22 @@ from lab_utils.run.canonical import canonical, defects, format_notebooks
 ALL = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 
+# Values that fit a parameter's type and nothing else, and what the error must say.
+REFUSED = {
+    "00_start_here": ({"dtype": "float32"}, "dtype='float32': unknown; allowed: fp16, bf16"),
+    "10_compression_ratio": ({"encode_sparsities": []}, "encode_sparsities=[]: empty"),
+    "11_roofline": ({"batches": []}, "batches=[]: empty"),
+    "20_tiled_csl_and_bank_conflicts": ({"small_sparsity": 1.0}, "small_sparsity=1.0; allowed"),
+    "21_bitmap_decoding": ({"lane": 40}, "lane=40; allowed: 0 to 31"),
+    "22_pipeline": ({"latency": -1.0}, "latency=-1.0; allowed: 0 or more"),
+    "23_ladder": ({"sparsities": []}, "sparsities=[]: empty"),
+    "24_hopper_kernel": ({"shape": [100]}, "shape=[100]; allowed: two numbers"),
+    "30_kernel_benchmark": ({"device": "cdua"}, "device='cdua'; allowed: cpu, cuda"),
+    "31_kernel_anatomy": ({"dtype": "float32"}, "dtype='float32': unknown; allowed: fp16, bf16"),
+    "40_opt_end_to_end": ({"batch": 0}, "batch=0 must be a whole number of at least 1"),
+}
+
+
 def name(path: Path) -> str:
     return path.stem
 
@@ -24,6 +40,15 @@ def test_runs_with_its_defaults(notebook, tmp_path):
     result = report.results[0]
     assert result.status == "passed", result.error
     assert "unread-formula" not in (report.folder / f"{notebook.stem}.html").read_text()
+
+
+@pytest.mark.parametrize("notebook", ALL, ids=name)
+def test_refuses_a_bad_value_by_its_name(notebook, tmp_path):
+    values, says = REFUSED[notebook.stem]
+    result = run([notebook], "laptop", values, output=tmp_path).results[0]
+    assert result.status == "failed"
+    assert "ValueError" in result.error
+    assert says in result.error
 
 
 @pytest.mark.parametrize("notebook", ALL, ids=name)

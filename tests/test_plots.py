@@ -212,3 +212,13 @@ def test_a_measured_cpu_has_a_roof_among_the_devices() -> None:
     assert max(traces(fig, "this CPU")[0].y) == 1.2
     under = plots.skinny_roofline(cpu, 4096, 4096, [1, 8], 0.5)
     assert list(under.data[1].text) == ["1.7%", "13.3%"]
+
+
+def test_a_long_subtitle_has_a_second_line_and_room_for_it() -> None:
+    short, long = "h200, 8 shapes", "h200, 8 shapes, fp16; " + "what the figure says of them " * 3
+    one, two = (style.titled(go.Figure(), "title", text, height=400) for text in (short, long))
+    assert one.layout.title.subtitle.text == short and one.layout.height == 400
+    assert two.layout.title.subtitle.text == long.replace("; ", ";<br>")
+    room = two.layout.margin.t - pio.templates["lscd"].layout.margin.t
+    assert two.layout.height - 400 == room == style.SECOND_LINE
+    assert all(fig.layout.width is None for fig in (one, two))  # as wide as the output area

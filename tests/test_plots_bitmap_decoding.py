@@ -8,6 +8,7 @@ from lab_utils import encode, plots
 from lab_utils.analysis import bitmap_decoding as b
 from lab_utils.patterns import random_sparse
 from lab_utils.plots.bitmap_decoding import ROLES
+from lab_utils.plots.cells import short
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,11 @@ def test_an_empty_tile_has_no_values() -> None:
     assert cells(fig, "values").size == 0
     assert "first = 0, second = 0" in fig.layout.title.subtitle.text
     assert ("0", "0") in [trace.text for trace in fig.select_traces({"mode": "text"})]
+
+
+def test_small_values_have_a_sign_only_if_they_show_digits() -> None:
+    values = (0.0, -0.0, -0.003, 0.003, -0.04, 0.04, -1.26)
+    assert [short(value) for value in values] == ["0", "0", ".00", ".00", "-.04", ".04", "-1.3"]
 
 
 def test_bitmaps_are_numbered_as_they_are_stored() -> None:

@@ -72,6 +72,11 @@ def test_groups_show_each_weight_once(tile) -> None:
         assert np.isin(operand[..., :3], (0, FIRST, SECOND)).all()
 
 
+def test_the_row_of_zeros_is_not_row_0_of_b(tile) -> None:
+    first = list(plots.zero_row_groups(tile, WEIGHTS).layout.xaxis2.ticktext)
+    assert first[0] == "0" and first[3::4] == ["–"] * 8 and first.count("0") == 1
+
+
 def test_addresses_are_those_of_both_tiles(tile) -> None:
     fig = plots.bmma_addresses([tile, tile], gather=3, lane=9)
     (numbers,) = fig.select_traces({"mode": "text"})
