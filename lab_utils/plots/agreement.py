@@ -53,7 +53,7 @@ def _label(kernel: str, function: str, *case: object) -> str:
         name = f"<b>{KERNELS[kernel].label}</b>{' sums' if sums else ''}"
     else:
         number, title = RUNGS[kernel].label.split(" ", 1)
-        name = f"{FORMATS[RUNGS[kernel].label.ladder]} {number} {'sums' if sums else title}"
+        name = f"{FORMATS[RUNGS[kernel].ladder].label} {number} {'sums' if sums else title}"
     return name + (f", rows in {split_k}" if split_k > 1 else "")
 
 

@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 from lab_utils.analysis.anatomy import NOTHING
 from lab_utils.plots.looks import FORMATS, KERNELS
 from lab_utils.plots.rows import origin, single_case
-from lab_utils.plots.style import INK, RING, titled
+from lab_utils.plots.style import INK, RING, below, titled
 
 STAGE_COLOURS = {  # of one kind: one colour
     "gmem2reg": "#2563c4",
@@ -102,7 +102,7 @@ def stage_times(stages: pd.DataFrame) -> go.Figure:
 
 
 def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Figure:
-    """How busy each unit of the GPU was, in %: bars per kernel, a panel per N.
+    """How busy each unit of the GPU was, in %: bars per kernel, a panel per N down.
 
     `use` comes from `analysis.anatomy.unit_use`; `published` has kernel, N, unit and percent, and
     becomes open circles on the bars of those kernels.
@@ -110,13 +110,12 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
     Ns, units = sorted(use.N.unique()), list(use.unit.unique())
     pairs = use[["kernel", "sparsity"]].drop_duplicates().itertuples(index=False, name=None)
     series = sorted(pairs, key=lambda pair: pair[1] > 0)  # dense first
-    lines = -(-len(Ns) // 2)
-    fig = make_subplots(lines, min(2, len(Ns)), shared_yaxes="all", horizontal_spacing=0.04,
-                        vertical_spacing=0.38 / lines,
+    plot = 215 * len(Ns) - 35  # pixels: 180 of each panel, 35 between them
+    fig = make_subplots(len(Ns), 1, shared_xaxes=True, vertical_spacing=35 / plot,
                         subplot_titles=[f"N = {N}" for N in Ns])  # fmt: skip
     width, named = 0.82 / len(series), set()
     for panel, N in enumerate(Ns):
-        where = {"row": panel // 2 + 1, "col": panel % 2 + 1}
+        where = {"row": panel + 1, "col": 1}
         for i, (kernel, sparsity) in enumerate(series):
             rows = use[use.kernel.eq(kernel) & use.sparsity.eq(sparsity) & use.N.eq(N)]
             if rows.empty:  # not profiled with so many columns
@@ -135,16 +134,16 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
         nowhere = published.iloc[:0]
         fig.add_trace(_published([None], nowhere).update(showlegend=True, y=[None]))
     fig.update_yaxes(range=[0, 110])
-    fig.update_yaxes(title="% of peak", col=1)
+    fig.update_yaxes(title="% of peak")
     fig.update_annotations(font={"size": 13, "color": INK})
     sparse = {sparsity for _, sparsity in series if sparsity}
     return titled(
         fig,
         "How busy each unit is" + (f", {sparse.pop():.0%} sparsity" if len(sparse) == 1 else ""),
         origin(use),
-        height=170 + 280 * lines,
-        margin={"t": 110, "b": 90},
-        legend={"orientation": "h", "x": 0, "y": -0.26 / lines, "yanchor": "top"},
+        height=plot + 110 + 140,
+        margin={"t": 110, "b": 140},
+        legend=below(65, plot),
         barmode="overlay",
     )
 

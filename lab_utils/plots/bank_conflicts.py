@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.analysis import bank_conflicts as b
-from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, titled
+from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, below, titled
 
 BANK_COLOURS = [
     "#f4a59a",
@@ -174,9 +174,9 @@ def conflicts_by_sparsity(rows: pd.DataFrame) -> go.Figure:
         fig,
         "Bank conflicts against sparsity",
         "1: no conflict; grey: words of each tile's fullest bank, or its requests if they are more",
-        height=480,
-        margin={"t": 110, "b": 110},
-        legend={"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
+        height=510,
+        margin={"t": 110, "b": 140},
+        legend=below(80, 260),
     )
 
 

@@ -100,7 +100,7 @@ def _panels(rows: pd.DataFrame, y_title: str) -> tuple[go.Figure, Iterator]:
         rows=lines,
         cols=columns,
         shared_yaxes=True,
-        horizontal_spacing=0.035,
+        horizontal_spacing=0.06,
         vertical_spacing=0.3 / lines,
         subplot_titles=titles,
     )
@@ -167,9 +167,8 @@ def _label_lines(
 
 
 def _size(rows: pd.DataFrame) -> dict:
-    lines, columns = _grid(rows)
+    lines, _ = _grid(rows)
     return {
-        "width": 700 + 60 * columns,
         "height": 160 + 290 * lines,
-        "margin": {"t": 110, "r": 120},
+        "margin": {"t": 110, "r": 115},
     }

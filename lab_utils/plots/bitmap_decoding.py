@@ -51,11 +51,12 @@ def bitmap_nesting(nonzero: NDArray[np.bool_]) -> go.Figure:
     lines(fig, 3, 8, 1, "white")
     for panel in (1, 2, 3):
         square(fig, panel)
+    fig.update_annotations(font_size=12)
     return titled(
         fig,
         "TCA-BME: the order of the tensor core's registers",
         "numbers: order in memory; dark: non-zeros; strips of 16 rows, one for each warp",
-        height=370, width=800, margin={"l": 20, "r": 20, "t": 110, "b": 20}, showlegend=False,
+        height=370, margin={"l": 20, "r": 20, "t": 110, "b": 20}, showlegend=False,
     )  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def fragment_layout() -> go.Figure:
         fig,
         "The A fragment of mma.m16n8k16",
         "number: the lane whose register holds these two neighbours; a0 to a3: its registers",
-        height=560, width=700, margin={"l": 90, "r": 90, "t": 90, "b": 20}, showlegend=False,
+        height=560, margin={"l": 20, "r": 20, "t": 90, "b": 20}, showlegend=False,
     )  # fmt: skip
 
 
@@ -105,8 +106,9 @@ def lane_decode(strip: Strip, lane: int, register: int = 0, k16: int = 0) -> go.
         fig.add_scatter(x=[None], y=[None], mode="markers", name=name, legendrank=1000 + role,
                         marker={"color": colour, "symbol": "square", "size": 12})  # fmt: skip
     legend = {"orientation": "h", "x": 0, "y": -0.13, "yanchor": "top"}
+    fig.update_annotations(font_size=13)
     title, subtitle = f"Lane {lane} fills its register a{register}", _told(lanes, lane, strip)
-    return titled(fig, title, subtitle, height=760, width=800, legend=legend,
+    return titled(fig, title, subtitle, height=760, legend=legend,
                   margin={"l": 30, "r": 20, "t": 120, "b": 90})  # fmt: skip
 
 
@@ -142,11 +144,11 @@ def _told(lanes: Lanes, lane: int, strip: Strip) -> str:
     for which, has, place in (("first", lanes.first, lanes.at),
                               ("second", lanes.second, lanes.second_at)):  # fmt: skip
         here = int(place[0, lane])
-        found.append(f"{which} = values[{here}] = {float(strip.values[here]):.2f}"
+        found.append(f"{which} = values[{here}] = {float(strip.values[here]):z.2f}"
                      if has[0, lane] else f"{which} = 0")  # fmt: skip
     start = at - low - high
-    return (f"run starts at {start}; below its bits: {low} set in the low half, {high} in the high "
-            f"half; so at = {start} + {low} + {high} = {at}<br>bits {2 * lane} and {2 * lane + 1} "
+    return (f"run starts at {start}; set below its bits: {low} low, {high} high; "
+            f"so at = {start} + {low} + {high} = {at}<br>bits {2 * lane} and {2 * lane + 1} "
             f"are {int(lanes.first[0, lane])} and {int(lanes.second[0, lane])}: "
             + ", ".join(found))  # fmt: skip
 
@@ -191,10 +193,8 @@ def _draw_fragment(fig: go.Figure, strip: Strip, lane: int, register: int, k16: 
     lines(fig, 2, 16, 8, "#9aa3af")
     for q in range(4):
         frame(fig, 2, fragment_place(lane, q, 0))
-    now = [
-        f"a{q} = ({held[q, lane, 0]:.2f}, {held[q, lane, 1]:.2f})" if q <= register else f"a{q} = …"
-        for q in range(4)
-    ]
+    pairs = [f"({first:z.2f}, {second:z.2f})" for first, second in held[: register + 1, lane]]
+    now = [f"a{q} = {pair}" for q, pair in enumerate([*pairs, *"…" * (3 - register)])]
     told = f"lane {lane}: {'   '.join(now[:2])}<br>{'   '.join(now[2:])}"
     square(fig, 2)
     fig.update_xaxes(title={"text": told, "font": {"size": 12}}, visible=True,
@@ -211,7 +211,7 @@ def _draw_run(fig: go.Figure, strip: Strip, tile: int, roles: NDArray[np.int64])
                     colorscale=scale(ROLE_COLOURS), xgap=2, name="values",
                     hovertemplate="values[%{x}]<extra></extra>", **where)  # fmt: skip
     fig.add_scatter(x=start + np.arange(len(mine)), y=np.zeros(len(mine)), mode="text",
-                    text=[short(v) for v in values], textfont={"size": 10, "color": INK},
+                    text=[short(v) for v in values], textfont={"size": 9, "color": INK},
                     hoverinfo="skip", showlegend=False, **where)  # fmt: skip
     fig.update_xaxes(showgrid=False, showline=False, title="place in values", **where)
     fig.update_yaxes(visible=False, **where)

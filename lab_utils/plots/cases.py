@@ -92,7 +92,6 @@ def speedup_heatmap(rows: pd.DataFrame, format: str) -> go.Figure:
         f"{FORMATS[format].label} against the best dense product",
         origin(rows),
         height=inside + 110 + 64,
-        width=max(560, 260 + 55 * rows.N.nunique() * columns),
         margin={"t": 110},
     )
 

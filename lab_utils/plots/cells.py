@@ -79,6 +79,6 @@ def square(fig: go.Figure, col: int, *, row: int = 1) -> None:
 
 
 def short(value: float) -> str:
-    """A value in a small cell; only 0 looks like 0."""
-    text = f"{value:.1f}" if abs(value) >= 0.05 else f"{value:.2f}".replace("0.", ".")
+    """A value in a small cell; only 0 looks like 0, and what rounds to 0 has no sign: ".00"."""
+    text = f"{value:z.1f}" if abs(value) >= 0.05 else f"{value:z.2f}".replace("0.", ".")
     return text if value else "0"

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from lab_utils.analysis import compression as c
 from lab_utils.plots.looks import FORMATS
-from lab_utils.plots.style import MUTED, spread, titled
+from lab_utils.plots.style import MUTED, below, spread, titled
 
 PART_COLOURS = {"values": "#475569", "indices": "#f2a922", "offsets": "#0e8fa3"}
 
@@ -149,8 +149,9 @@ def encoded_against_formula(rows: pd.DataFrame) -> go.Figure:
         fig,
         "Real encodings against the published formulas",
         "points: bytes of random matrices; dotted: padding and offsets that the formulas leave out",
-        margin={"t": 105},
-        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0, "yanchor": "bottom"},
+        height=550,
+        margin={"b": 130},
+        legend=below(60, 330),
     )
 
 

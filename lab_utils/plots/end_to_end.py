@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.looks import FORMATS, Look
-from lab_utils.plots.style import INK, MUTED, titled
+from lab_utils.plots.style import INK, MUTED, below, titled
 
 TRANSFORMERS = "transformers"
 LOOKS = FORMATS | {TRANSFORMERS: Look("transformers", "#0e8fa3", "circle")}
@@ -32,7 +32,6 @@ PARTS = {
 }
 GPUS = [("solid", "circle"), ("dash", "triangle-up"), ("dot", "star")]  # lines of 1, 2, and more
 BEST = "best"  # beside the batches: each side at its own best one
-LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"}
 
 
 def generation_throughput(
@@ -63,9 +62,9 @@ def generation_throughput(
         fig,
         _title(model, "tokens", 0),
         f"{_origin(rows, model)}; open: as published, A100",
-        height=520,
-        margin={"t": 110, "b": 160},
-        legend=LEGEND,
+        height=560,
+        margin={"t": 110, "b": 190},
+        legend=below(60, 260),
     )
 
 

@@ -8,7 +8,7 @@ from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, ratio_axis
 from lab_utils.plots.looks import FORMATS
-from lab_utils.plots.style import INK, MUTED, titled
+from lab_utils.plots.style import INK, MUTED, below, titled
 
 OURS = FORMATS["zero_row_24"].colour
 ENCODINGS = {  # colour, dash
@@ -37,24 +37,26 @@ def encoded_bytes(formulas: pd.DataFrame, further: pd.Series, encoded: pd.DataFr
     has columns sparsity, bytes and further.
     """
     titles = ("bytes for 64 weights", "further chunks, of regular ones")
-    fig = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.32,
-                        column_widths=[0.62, 0.38])  # fmt: skip
+    fig = make_subplots(2, 1, subplot_titles=titles, vertical_spacing=0.12, shared_xaxes=True,
+                        row_heights=[0.64, 0.36])  # fmt: skip
     for name, (colour, dash) in ENCODINGS.items():
         fig.add_scatter(x=formulas.index, y=formulas[name], name=name, mode="lines",
                         line={"color": colour, "dash": dash}, row=1, col=1)  # fmt: skip
     fig.add_scatter(x=further.index, y=further, mode="lines", name="further chunks",
-                    line_color=OURS, row=1, col=2)  # fmt: skip
-    for col, column in ((1, "bytes"), (2, "further")):
+                    line_color=OURS, row=2, col=1)  # fmt: skip
+    for row, column in ((1, "bytes"), (2, "further")):
         fig.add_scatter(x=encoded.sparsity, y=encoded[column], mode="markers", name="encoded",
-                        marker={"color": OURS, "size": 7}, row=1, col=col)  # fmt: skip
+                        marker={"color": OURS, "size": 7}, row=row, col=1)  # fmt: skip
     top = 1.08 * formulas["dense"].max()
     ends = formulas.iloc[-1] / top
     label_ends(fig, {name: (ends[name], colour) for name, (colour, _) in ENCODINGS.items()})
-    fig.update_xaxes(title="sparsity", tickformat=".0%")
+    fig.update_annotations(font_size=13)
+    fig.update_xaxes(tickformat=".0%")
+    fig.update_xaxes(title="sparsity", row=2)
     fig.update_yaxes(range=[0, top], row=1, col=1)
-    fig.update_yaxes(tickformat=".0%", rangemode="tozero", row=1, col=2)
+    fig.update_yaxes(tickformat=".0%", rangemode="tozero", row=2, col=1)
     return titled(fig, "What the index costs", "lines: formulas; points: encoded by this machine",
-                  showlegend=False, height=460, margin={"t": 110})  # fmt: skip
+                  showlegend=False, height=640, margin={"t": 110, "r": 150})  # fmt: skip
 
 
 def gather_wavefronts(counted: pd.DataFrame) -> go.Figure:
@@ -70,8 +72,8 @@ def gather_wavefronts(counted: pd.DataFrame) -> go.Figure:
     fig.update_xaxes(title="sparsity", tickformat=".0%")
     fig.update_yaxes(title="wavefronts of a load", range=[0.9, 1.05 * counted.wavefronts.max()])
     return titled(fig, "Where streams begin decides how banks collide",
-                  "mean over all loads of an encoding; dashed: no conflict", height=430,
-                  legend={"x": 1, "y": 1, "xanchor": "right"})  # fmt: skip
+                  "mean over all loads of an encoding; dashed: no conflict", height=480,
+                  margin={"t": 80, "b": 110}, legend=below(55, 290))  # fmt: skip
 
 
 def speedup_bounds(bounds: pd.DataFrame, measured: Mapping[str, pd.Series], what: str) -> go.Figure:
@@ -107,7 +109,7 @@ def trial_and_peers(trial: pd.DataFrame, peers: pd.DataFrame) -> go.Figure:
     rows = rows[rows.kernel.isin(TRIALS) & rows.sparsity.gt(0)]
     widths = sorted(rows.N.unique())
     fig = make_subplots(2, 2, subplot_titles=[f"N = {N}" for N in widths], shared_yaxes=True,
-                        horizontal_spacing=0.15, vertical_spacing=0.15)  # fmt: skip
+                        horizontal_spacing=0.2, vertical_spacing=0.15)  # fmt: skip
     height = ratio_axis(fig, rows.speedup_over_dense)
     for i, N in enumerate(widths):
         where, ends = {"row": i // 2 + 1, "col": i % 2 + 1}, {}
@@ -120,6 +122,7 @@ def trial_and_peers(trial: pd.DataFrame, peers: pd.DataFrame) -> go.Figure:
             ends[SHORT.get(kernel, kernel)] = (height(mine.speedup_over_dense.iloc[-1]), colour)
         line_of_dense(fig, **where)
         label_ends(fig, ends, **where)
+    fig.update_annotations(selector={"yanchor": "bottom"}, font_size=13)
     fig.update_xaxes(tickformat=".0%")
     fig.update_xaxes(title="sparsity", row=2)
     fig.update_yaxes(title="speed-up over dense", col=1)

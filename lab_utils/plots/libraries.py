@@ -21,7 +21,7 @@ from lab_utils.plots.rows import (
     origin,
     with_all,
 )
-from lab_utils.plots.style import MUTED, titled
+from lab_utils.plots.style import MUTED, below, titled
 
 # The kernel that rebuilds each of the paper's libraries, or stands for it.
 KERNEL_OF = {
@@ -30,6 +30,8 @@ KERNEL_OF = {
     "cuSPARSE": "cusparse",
     "SparTA": "sparta",
 }
+FIGURE_3 = (36864, 9216, 8)  # M, K, N of the paper's figure: its break-evens belong nowhere else
+SYMBOLS = ("circle", "diamond", "square")  # of the break-evens that one library has
 Y_TITLE = "speed-up over the best dense product"
 
 
@@ -37,25 +39,27 @@ def speedups_by_sparsity(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figu
     """Figure 3: one product with every library, as speed-up over dense, against sparsity.
 
     Dashed lines are kernels on SIMT cores. Open marks at 1×: where Flash-LLM's authors say that a
-    library overtakes cuBLAS on their A100 (table spmm_break_even).
+    library overtakes cuBLAS on their A100 (table spmm_break_even), if the product is theirs.
     Raises ValueError where the rows hold several shapes or several N.
     """
-    N, _, _ = only(rows, "N"), only(rows, "M"), only(rows, "K")
+    N, M, K = (only(rows, column) for column in "NMK")
+    theirs = (M, K, N) == FIGURE_3
     rows = of_gpu_kernels(rows)
     fig = make_subplots()
     line_of_dense(fig)
     height = ratio_axis(fig, rows.speedup)
     _add_kernels(fig, rows, "sparsity", "%{x:.0%}")
     label_ends(fig, _ends(rows, "sparsity", height))
-    _add_break_evens(fig, published)
+    if theirs:
+        _add_break_evens(fig, published)
     left = min(0.5, rows.sparsity.min())
     fig.update_xaxes(title="sparsity", tickformat=".0%", range=[left - 0.02, 1.0])
     return titled(
         fig,
-        f"Every library on one product, N = {N} (Flash-LLM, figure 3)",
-        f"{origin(rows)}; dashed: SIMT; rings: break-even on an A100",
-        **_layout(),
-        legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
+        f"Every library on one product, N = {N}" + (" (Flash-LLM, figure 3)" if theirs else ""),
+        f"{origin(rows)}; dashed: SIMT" + ("; open: break-even on an A100" if theirs else ""),
+        **_layout(legend=theirs),
+        legend=below(60, 321),
     )
 
 
@@ -87,10 +91,10 @@ def speedups_by_batch(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figure:
     )
 
 
-def _layout() -> dict:
+def _layout(legend: bool = False) -> dict:
     return {
-        "height": 500,
-        "margin": {"t": 115, "r": 120},
+        "height": 550 if legend else 500,
+        "margin": {"t": 115, "r": 120, "b": 114 if legend else 64},
         "yaxis_title": Y_TITLE,
     }
 
@@ -124,10 +128,13 @@ def _add_break_evens(fig: go.Figure, published: pd.DataFrame) -> None:
     """An open mark on the line of dense for each, named in the legend."""
     theirs = published[published.library.isin(KERNEL_OF) & published.baseline.eq("cuBLAS")]
     theirs = theirs.drop_duplicates(["library", "sparsity"])
-    for one in theirs.sort_values("sparsity").itertuples():
+    theirs = theirs.sort_values("sparsity")
+    theirs = theirs.assign(rank=theirs.groupby("library").cumcount())
+    for one in theirs.itertuples():
         colour = KERNELS[KERNEL_OF[one.library]].colour
-        ring = {"size": 9, "color": "white", "line": {"color": colour, "width": 2}}
-        fig.add_scatter(x=[one.sparsity], y=[1], mode="markers", marker=ring)
+        mark = {"symbol": SYMBOLS[one.rank], "size": 9, "color": "white",
+                "line": {"color": colour, "width": 2}}  # fmt: skip
+        fig.add_scatter(x=[one.sparsity], y=[1], mode="markers", marker=mark)
         where = f"{one.paper}, {one.table_or_figure}: {one.library} {one.claim} %{{x:.0%}}"
         name = f"{one.library} {one.sparsity:.0%}"
         fig.data[-1].update(name=name, showlegend=True, hovertemplate=f"{where}<extra></extra>")

@@ -41,7 +41,8 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
         fig.add_hrect(y0=NEAR, y1=1, fillcolor=MUTED, opacity=0.2, line_width=0, row=1, col=col)
         line_of_dense(fig, row=1, col=col)
     Ns = [N for N in sorted(mine.N.unique()) if np.log2(N) % 1 == 0]
-    fig.update_xaxes(title="N", type="log", tickvals=Ns, tickangle=-45)
+    fig.update_xaxes(title="N", type="log", tickvals=Ns[::2], tickangle=0)
+    fig.update_annotations(selector={"yanchor": "bottom"}, font_size=13)
     fig.update_yaxes(title="speed-up over the best dense product", row=1, col=1)
     what = f"{origin(mine)}, {FORMATS[format].label}; grey: within {1 - NEAR:.0%} of dense"
     return titled(fig, "Many columns: decode for every pass, or once?", what, height=480,

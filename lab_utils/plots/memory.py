@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 from lab_utils import catalog
 from lab_utils.analysis import memory as m
 from lab_utils.plots.looks import FORMATS
-from lab_utils.plots.style import INK, MUTED, RING, titled
+from lab_utils.plots.style import INK, MUTED, RING, below, titled
 
 TERM_COLOURS = {
     "weights": "#2563c4",
@@ -22,7 +22,6 @@ TERM_COLOURS = {
     "context": "#9aa3af",
 }
 CROSS = {"symbol": "x-thin", "size": 10, "line": {"color": "#d1391f", "width": 2.5}}
-LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
 
 
 def workload_label(work: m.Workload) -> str:
@@ -49,16 +48,16 @@ def memory_terms(works: Sequence[m.Workload], device: catalog.Device) -> go.Figu
         fig.add_annotation(x=gb, y=name, text=f"<b>{gb:.1f}</b>{verdict}")
     fig.update_annotations(showarrow=False, xanchor="left", xshift=6, bgcolor="white")
     fig.add_vline(x=usable, line={"color": INK, "width": 1.5, "dash": "dash"})
-    fig.update_xaxes(title="10⁹ bytes per GPU", range=[0, 1.22 * max(*totals, usable)])
+    fig.update_xaxes(title="10⁹ bytes per GPU", range=[0, 1.4 * max(*totals, usable)])
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
     return titled(
         fig,
         f"{first.model.name}, batch {first.batch}, {first.prompt} + {first.output} tokens",
         f"{device.title}; dashed: the {usable:.0f} · 10⁹ bytes that a program can have",
         barmode="stack",
-        height=190 + 42 * len(works),
-        margin={"t": 130},
-        legend=LEGEND | {"traceorder": "normal"},
+        height=90 + 42 * len(works) + 130,
+        margin={"t": 90, "b": 130},
+        legend=below(60, 42 * len(works)) | {"traceorder": "normal"},
     )
 
 
@@ -77,15 +76,15 @@ def peak_memory(published: pd.DataFrame, model: str = "OPT-30B") -> go.Figure:
         _add_system(fig, rows[rows.system.eq(system)], first=column == 1, row=1, col=column)
     fig.update_xaxes(title="batch", type="category", showgrid=False)
     fig.update_yaxes(title="GiB, all GPUs together", col=1)
-    fig.update_annotations(font={"size": 13, "color": INK})
+    fig.update_annotations(font={"size": 12, "color": INK})
     return titled(
         fig,
         f"Peak memory of {model}: the planner and table 1 of Flash-LLM",
         "A100 80 GB; circles and crosses: as published; dotted: what the GPUs have",
         barmode="stack",
-        height=480,
-        margin={"t": 165},
-        legend=LEGEND | {"y": 1.13, "traceorder": "normal"},
+        height=540,
+        margin={"t": 130, "b": 140},
+        legend=below(60, 270) | {"traceorder": "normal"},
     )
 
 

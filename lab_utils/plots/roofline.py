@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 from lab_utils.analysis import roofline as r
 from lab_utils.catalog import Device
 from lab_utils.plots.looks import FORMATS
-from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, SPARSE, spread, titled
+from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, SPARSE, below, spread, titled
 
 INTENSITY = "computational intensity (FLOP per byte)"
 DENSE = FORMATS["dense"].colour
@@ -92,15 +92,16 @@ def formats_under_roof(
     _log_axes(fig, machine, x=(3, 600), low=machine.bandwidth_gb_s / 1e3 * 3)
     fig.update_annotations(selector={"yref": "paper"}, font={"size": 13, "color": INK})
     fig.update_xaxes(title=None)
-    fig.update_xaxes(title=INTENSITY, row=lines)
+    fig.update_xaxes(title="FLOP per byte", row=lines)  # INTENSITY is as wide as both panels
     fig.update_yaxes(title=None, col=2)
+    plot = 270 * lines - 20  # pixels
     return titled(
         fig,
         "Formats under the roof",
         f"{name}M = {M}, K = {K}; a better compression ratio moves a point up the slope",
-        height=200 + 270 * lines,
-        legend={"x": 1.02, "y": 1, "tracegroupgap": 4},
-        margin={"t": 110, "r": 125},
+        height=plot + 110 + 110,
+        legend=below(65, plot),
+        margin={"t": 110, "b": 110},
     )
 
 
@@ -216,14 +217,13 @@ def _log_axes(fig: go.Figure, machine: r.Machine, x: tuple[float, float], low: f
 
 def _mark_ridge(fig: go.Figure, machine: r.Machine) -> None:
     fig.add_annotation(
-        x=np.log10(r.ridge(machine)),
-        y=np.log10(machine.peak_tflops),
-        text=f"ridge {r.ridge(machine):.0f} FLOP/B<br>{machine.peak_tflops:.4g} TFLOP/s",
+        x=1,  # above the plot: at the ridge itself lie points and their percentages
+        xref="paper",
+        y=1,
+        yref="paper",
+        text=f"roof {machine.peak_tflops:.4g} TFLOP/s, ridge {r.ridge(machine):.0f} FLOP/B",
         showarrow=False,
-        align="left",
-        xanchor="left",
-        xshift=14,
-        yanchor="top",
-        yshift=-6,
+        xanchor="right",
+        yanchor="bottom",
         font={"size": 12, "color": MUTED},
     )

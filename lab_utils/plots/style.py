@@ -11,6 +11,8 @@ DIVERGING = ["#e88d7a", "#ffffff", "#86b0ee"]  # slower than dense, as fast, fas
 RING = {  # marks a published value, on or beside ours
     "symbol": "circle", "size": 9, "color": "white", "line": {"color": INK, "width": 2},
 }  # fmt: skip
+LINE = 90  # characters of a subtitle that the output area of a window of 1000 pixels holds
+SECOND_LINE = 17  # pixels that its second line takes
 FONT = "Inter, Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 
 _AXIS = {
@@ -77,8 +79,39 @@ def spread(values: list[float], gap: float) -> list[float]:
 
 
 def titled(fig: go.Figure, title: str, subtitle: str = "", **layout) -> go.Figure:
-    """Give `fig` the house template, a title, a grey line below it, and other layout settings."""
+    """Give `fig` the house template, a title, a grey line below it, and other layout settings.
+
+    JupyterLab overlooks the template's width: there a figure is as wide as the output area, unless
+    `layout` has a width. A subtitle too long for a narrow one has a second line, for which the
+    figure and its upper margin grow.
+    """
     layout = {"height": 500, **layout}  # here: JupyterLab overlooks the height of a template
-    text = {"text": f"<b>{title}</b>", "subtitle": {"text": subtitle}}
+    wrapped = _wrapped(subtitle)
+    if wrapped != subtitle:
+        top = layout.get("margin", {}).get("t", pio.templates["lscd"].layout.margin.t)
+        layout["margin"] = layout.get("margin", {}) | {"t": top + SECOND_LINE}
+        layout["height"] += SECOND_LINE
+    text = {"text": f"<b>{title}</b>", "subtitle": {"text": wrapped}}
     text["y"] = 1 - 15 / layout["height"]  # 15 pixels below the top, however tall the figure is
     return fig.update_layout(template="lscd", title=text, **layout)
+
+
+def below(pixels: float, plot: float) -> dict:
+    """A legend that begins so many pixels below a plot area of `plot` pixels.
+
+    There it has the lines that a narrow window takes; above a plot these would cover the subtitle.
+    """
+    return {"orientation": "h", "x": 0, "xanchor": "left", "y": -pixels / plot, "yanchor": "top"}
+
+
+def _wrapped(subtitle: str) -> str:
+    """Two lines, the first as long as it may be, where one of more than LINE characters has a
+    semicolon or a comma; else as it is.
+    """
+    if len(subtitle) <= LINE or "<br>" in subtitle:
+        return subtitle
+    for mark in ("; ", ", "):
+        head, found, tail = subtitle[: LINE + 1].rpartition(mark)
+        if found:
+            return f"{head}{mark.rstrip()}<br>{tail}{subtitle[LINE + 1 :]}"
+    return subtitle

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from lab_utils.plots.libraries import KERNEL_OF
 from lab_utils.plots.looks import KERNELS
 from lab_utils.plots.rows import geometric_means, of_gpu_kernels, origin, shapes
-from lab_utils.plots.style import INK, RING, titled
+from lab_utils.plots.style import INK, RING, below, titled
 from lab_utils.results import CASE
 
 FLASH_LLM = KERNEL_OF["Flash-LLM"]
@@ -33,7 +33,7 @@ def throughputs(rows: pd.DataFrame) -> go.Figure:
         rows=len(Ns),
         cols=len(sparsities),
         shared_yaxes=True,
-        horizontal_spacing=0.045,
+        horizontal_spacing=0.07,
         vertical_spacing=gap / inside if len(Ns) > 1 else 0,
         column_titles=[f"{s:.0%} sparsity" for s in sparsities],
     )
@@ -52,9 +52,9 @@ def throughputs(rows: pd.DataFrame) -> go.Figure:
         fig,
         "Throughput of every shape (Flash-LLM, figure 9)",
         f"{origin(rows)}; black tick: the best dense product",
-        height=inside + 160 + 64,
-        margin={"t": 160},  # the legend takes two lines where the window is narrow
-        legend=_legend(y=1 + 26 / inside),
+        height=inside + 110 + 140,
+        margin={"t": 110, "b": 140},  # the legend takes four lines where the window is narrow
+        legend=below(60, inside),
     )
 
 
@@ -82,12 +82,8 @@ def average_speedups(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figure:
         f"{origin(rows)}; in brackets: as published, on an A100",
         height=420,
         margin={"t": 130},
-        legend=_legend(y=1.12),
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.12, "yanchor": "bottom"},
     )
-
-
-def _legend(y: float) -> dict:
-    return {"orientation": "h", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom"}
 
 
 def _title(library: str) -> str:

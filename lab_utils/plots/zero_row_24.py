@@ -49,19 +49,20 @@ def zero_row_groups(tile: z.Tile, weights: NDArray, step: int = 0) -> go.Figure:
     colours = ["#ffffff"] + [IN_A_TILE.get(role, ROLES[role])[0] for role in range(1, 7)]
     for row, z_of, values, size in ((1, roles, here, 3), (2, wide, operand, 4)):
         cells(fig, 1, z_of, colours, ("weights", "operand")[row - 1], row=row, gap=1)
-        texts(fig, 1, _numbers(values), 9, row=row)
+        texts(fig, 1, _numbers(values), 12 - size, row=row)
         for at in np.arange(0, z_of.shape[1] + 1, size) - 0.5:
             fig.add_vline(x=at, line={"color": INK, "width": 1.5}, row=row, col=1)
     column = 24 * step + np.arange(24)
-    rows = np.insert(column.reshape(8, 3).astype(str), 3, "0", axis=1).reshape(-1)
+    rows = np.insert(column.reshape(8, 3).astype(str), 3, "–", axis=1).reshape(-1)
     _named_columns(fig, 1, column.astype(str), "column")
-    _named_columns(fig, 2, rows, "row of B; 0: the row of zeros")
+    _named_columns(fig, 2, rows, "row of B; –: the row of zeros")
     _legend(fig, IN_A_TILE)
+    fig.update_annotations(font_size=13)
     return titled(
         fig,
         "Three columns and a row of zeros",
         "two slots for each group of a row; an index of 2 bits says which row of B each meets",
-        height=820, width=860, margin={"l": 40, "r": 10, "t": 110, "b": 100},
+        height=820, margin={"l": 40, "r": 10, "t": 110, "b": 100},
         legend={"orientation": "h", "x": 0, "y": -0.09, "yanchor": "top"},
     )  # fmt: skip
 
@@ -83,9 +84,10 @@ def zero_row_lane(
     _draw_metadata(fig, tile, place)
     _draw_stream(fig, tile, place)
     _legend(fig, ROLES)
+    fig.update_annotations(font_size=13)
     return titled(
         fig, f"Lane {lane} fills its register a{register} of step {step}", _told(tile, place),
-        height=880, width=860, margin={"l": 85, "r": 10, "t": 125, "b": 105},
+        height=880, margin={"l": 85, "r": 10, "t": 125, "b": 105},
         legend={"orientation": "h", "x": 0, "y": -0.12, "yanchor": "top"},
     )  # fmt: skip
 
@@ -97,10 +99,11 @@ def bmma_addresses(tiles: Sequence[z.Tile], gather: int = 0, lane: int = 0) -> g
     masks = z.rank_masks(gather)
     sums = z.bmma(bits, masks, starts[:, None])
     fig = make_subplots(
-        2, 2, column_widths=[0.6, 0.4], row_heights=[0.67, 0.33], horizontal_spacing=0.04,
+        2, 2, column_widths=[0.5, 0.5], row_heights=[0.67, 0.33], horizontal_spacing=0.04,
         vertical_spacing=0.13, subplot_titles=["presence, 16 × 128 bits", "addresses: start + bits "
                                                "in common", "masks, 8 columns of 128 bits"],
     )  # fmt: skip
+    fig.update_annotations(font_size=13)
     (g, t), columns = divmod(lane, 4), np.arange(8)
     cells(fig, 1, bits.astype(int), ["#eef1f4", "#2563c4"], "presence")
     cells(fig, 1, masks.astype(int), ["#eef1f4", "#d1391f"], "masks", row=2)
@@ -122,13 +125,13 @@ def bmma_addresses(tiles: Sequence[z.Tile], gather: int = 0, lane: int = 0) -> g
     told = (f"lane {lane} = 4 · {g} + {t}:<br>rows {g}, {g + 8}, columns {2 * t}, {2 * t + 1}<br>"
             f"{sums[g, 2 * t]} = {starts[g]} + {sums[g, 2 * t] - starts[g]} bits in common<br>"
             f"of row {g} and column {2 * t}")  # fmt: skip
-    fig.add_annotation(text=told, x=0.64, y=0.145, xref="paper", yref="paper", showarrow=False,
+    fig.add_annotation(text=told, x=0.54, y=0.145, xref="paper", yref="paper", showarrow=False,
                        xanchor="left", yanchor="middle", align="left", font_size=12)  # fmt: skip
     return titled(
         fig,
         "One instruction, 128 addresses",
         f"outlined: what lane {lane} gets, and the rows and columns that it is counted from",
-        height=640, width=860, margin={"l": 60, "r": 20, "t": 115, "b": 60}, showlegend=False,
+        height=640, margin={"l": 60, "r": 20, "t": 115, "b": 60}, showlegend=False,
     )  # fmt: skip
 
 
@@ -192,11 +195,11 @@ def _draw_metadata(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
     bits = z.presence(tile.codes[place.g][None], tile.pairs).reshape(32, 4)[:, ::-1].astype(int)
     names = [" ".join("–" if i == z.UNUSED else str(i) for i in pair)
              for pair in tile.indices[place.g]]  # fmt: skip
-    found = [(divmod(o, 8), f"<b>{names[o]}</b>   {''.join(map(str, bits[o]))}") for o in order]
-    texts(fig, 1, found, 12, row=2)
+    found = [(divmod(o, 8), f"<b>{names[o]}</b>  {''.join(map(str, bits[o]))}") for o in order]
+    texts(fig, 1, found, 11, row=2)
     frame(fig, 1, divmod(place.order, 8), 1, row=2)
     lanes = [f"lane {4 * place.g + q}<br>groups {4 * q}–{4 * q + 3}" for q in range(4)]
-    heads = [f"row {place.g + 8 * (n // 4)}, {nth} group"
+    heads = [f"row {place.g + 8 * (n // 4)},<br>{nth} group"
              for n, nth in enumerate(("1st", "2nd", "3rd", "4th") * 2)]  # fmt: skip
     fig.update_xaxes(tickvals=np.arange(8), ticktext=heads, side="bottom", tickfont_size=10,
                      ticks="", showline=False, showgrid=False, row=2, col=1)  # fmt: skip
@@ -216,8 +219,8 @@ def _draw_stream(fig: go.Figure, tile: z.Tile, place: z.Place) -> None:
     cells(fig, 1, roles[None], COLOURS, "stream", row=3, gap=2)
     fig.update_xaxes(range=[-0.5, len(address) - 0.5], row=3, col=1)
     values = tile.halves[address // 2].astype(float)
-    off = 0.2 if len(address) > 40 else 0  # more of them beside each other would touch
-    found = [((off if i % 2 else -off, i), short(v)) for i, v in enumerate(values)]
+    off = 0.25 if len(address) > 28 else 0  # more of them beside each other would touch
+    found = [(((i % 3 - 1) * off, i), short(v)) for i, v in enumerate(values)]
     texts(fig, 1, found, 8, row=3)
     frame(fig, 1, (0, (at - start) / 2), 2, row=3)
     each = 2 if len(address) > 16 else 1
@@ -233,7 +236,7 @@ def _told(tile: z.Tile, place: z.Place) -> str:
     at, pair = int(z.addresses(tile)[g, order]), tile.indices[g, order]
     unit, what = (4, "words") if tile.pairs else (2, "slots in use")
     first, values = 3 * place.group, z.loaded(tile)[g, order].astype(float)
-    meets = [f"{v:.2f} for " + ("the row of zeros" if i == z.UNUSED else f"column {first + i}")
+    meets = [f"{v:z.2f} for " + ("the row of zeros" if i == z.UNUSED else f"column {first + i}")
              for v, i in zip(values, pair, strict=True)]  # fmt: skip
     return (f"row {place.row}, columns {first} to {first + 2}: nibble {tile.codes[g, order]:04b}, "
             f"index {pair[0]} in slot 0, index {pair[1]} in slot 1; {(at - start) // unit} {what} "
