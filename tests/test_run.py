@@ -139,6 +139,15 @@ def test_a_failing_notebook_does_not_stop_the_others(mixed):
     assert "\n" not in mixed.results[0].reason and mixed.results[2].reason == ""
 
 
+def test_links_between_notebooks_lead_to_pages():
+    link = '<a href="{}">next</a>'
+    assert report.to_pages(link.format("10_a.ipynb"), ["10_a", "b"]) == link.format("10_a.html")
+    for other in ("20_c.ipynb", "10_a.ipynb#x", "10_axipynb"):
+        assert report.to_pages(link.format(other), ["10_a"]) == link.format(other)
+    download = '<a href="10_a.ipynb" download>'
+    assert report.to_pages(download, ["10_a"]) == download
+
+
 def test_every_notebook_leaves_its_page(mixed):
     for name in MIXED:
         assert (mixed.folder / f"{name}.ipynb").is_file()

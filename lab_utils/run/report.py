@@ -5,6 +5,7 @@ plotly.min.js beside them. Formulas become MathML, which browsers draw themselve
 """
 
 import base64
+import re
 import shutil
 from datetime import timedelta
 from importlib.resources import files
@@ -55,7 +56,14 @@ def page(result: Result, made: RunReport) -> None:
     title, _ = opening(notebook, result.name)
     resources = {"metadata": {"name": title}, "result": result, "run": made}
     html, _ = exporter.from_notebook_node(notebook, resources)
-    write_whole(made.folder / f"{result.name}.html", html)
+    names = [result.name for result in made.results]
+    write_whole(made.folder / f"{result.name}.html", to_pages(html, names))
+
+
+def to_pages(html: str, names: list[str]) -> str:
+    """`html` whose links to these notebooks lead to their pages, but for downloads."""
+    some = "|".join(map(re.escape, names))
+    return re.sub(rf'(<a href="(?:{some}))\.ipynb"(?! download)', r'\1.html"', html)
 
 
 def opening(notebook: NotebookNode, otherwise: str) -> tuple[str, str]:
