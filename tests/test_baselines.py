@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -143,11 +144,19 @@ def test_wrong_activations_are_refused() -> None:
             check_activations(operand, B)
 
 
-def test_torch_may_round_partial_sums_again_afterwards(monkeypatch) -> None:
+@pytest.fixture
+def inexact() -> Iterator[object]:
+    """Torch's settings, with 16-bit sums allowed."""
     allowed = torch.backends.cuda.matmul
-    monkeypatch.setattr(allowed, "allow_fp16_accumulation", True)
-    before = [getattr(allowed, name) for name in exact_sums.NAMES]
-    assert before == [True] * 3
+    before = {name: getattr(allowed, name) for name in exact_sums.NAMES}
+    for name in before:
+        setattr(allowed, name, True)
+    yield allowed
+    for name, value in before.items():
+        setattr(allowed, name, value)
+
+
+def test_torch_may_round_partial_sums_again_afterwards(inexact) -> None:
     entered, left = threading.Event(), threading.Event()
 
     def other_thread() -> None:
@@ -159,10 +168,10 @@ def test_torch_may_round_partial_sums_again_afterwards(monkeypatch) -> None:
     with exact_sums:
         thread.start()
         entered.wait()
-    assert [getattr(allowed, name) for name in exact_sums.NAMES] == [False] * 3
+    assert [getattr(inexact, name) for name in exact_sums.NAMES] == [False] * 3
     left.set()
     thread.join()
-    assert [getattr(allowed, name) for name in exact_sums.NAMES] == before
+    assert [getattr(inexact, name) for name in exact_sums.NAMES] == [True] * 3
 
 
 def test_structs_are_those_of_the_libraries() -> None:

@@ -15,6 +15,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from lab_utils import results
+from lab_utils.backends import cpu
 from lab_utils.llm.__main__ import main
 from lab_utils.llm.checkpoint import opened
 from lab_utils.llm.text import Text
@@ -194,15 +195,11 @@ def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> No
         (["prune", "OPT-125M", "x", "--within", "2:5"], 2, "multiple of 5, not K=768"),
         (["prune", "OPT-125M", "x", "--format", "2:4", "--sparsity", "0.5"], 2,
          "within='row' may leave more than two of four neighbours; allowed for format='2:4'"),
-        (["generate", "--model", "OPT-125M", "--prompt", "1", "--format", "zero_row_24",
-          "--device", "cpu"], 2, "format='zero_row_24' is not multiplied on cpu; allowed: dense"),
         (["generate", "--model", "OPT-125M", "--prompt", "1", "--seed", "9" * 30], 2, "--seed"),
         (["plan", "--sparsity", ""], 2, "'' has an empty item; allowed: numbers"),
         (["measure", "--model", "OPT-125M", "--format", "dense", "--repeats", "0"], 2, "repeats=0"),
         (["measure", "--model", "OPT-125M", "--format", "dense,2:4", "--sparsity", "0.5",
           "--device", "cpu"], 2, "within='row' may leave more than two of four neighbours"),
-        (["measure", "--model", "OPT-125M", "--format", "dense,zero_row_24", "--sparsity", "0.5",
-          "--device", "cpu"], 2, "format='zero_row_24' is not multiplied on cpu"),
         (["measure", "--model", "OPT-125M", "--sparsity", "0.5", "--dtype", "fp32",
           "--device", "cpu"], 2, "dtype=torch.float32; allowed for tca_bme: float16, bfloat16"),
         (["plan", "--model", "Llama-2-7B"], 2, "'Llama-2-7B' is a llama; allowed: OPT"),
@@ -217,6 +214,17 @@ def test_bad_input(arguments, exit_code: int, message: str, monkeypatch) -> None
     )
     done = run(*arguments)
     assert (done.exit_code, message in done.output) == (exit_code, True), done.output
+
+
+@pytest.mark.parametrize(
+    "command", [["generate", "--prompt", "1", "--format", "csr"], ["measure", "--format", "csr"]]
+)
+def test_formats_that_the_device_does_not_multiply_are_named(command, monkeypatch) -> None:
+    monkeypatch.setattr(cpu, "formats", ("dense", "tca_bme"))
+    monkeypatch.setattr("lab_utils.llm.measuring.device_memory.capacity", lambda device: 1e11)
+    done = run(*command, "--model", "OPT-125M", "--sparsity", "0.5", "--device", "cpu")
+    said = "format='csr' is not multiplied on cpu; allowed: dense, tca_bme"
+    assert done.exit_code == 2 and said in done.output, done.output
 
 
 def test_rows_that_cannot_be_written_are_not_measured(pruned, tmp_path, monkeypatch) -> None:
