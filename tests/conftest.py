@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
+
+settings.register_profile("lscd", deadline=None)  # a busy machine is no mistake
+settings.load_profile("lscd")
 
 ROOT = Path(__file__).resolve().parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

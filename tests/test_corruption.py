@@ -60,6 +60,7 @@ def assert_whole(A: SparseMatrix) -> None:
     """
     again = encode(A.decode(), A.name)
     assert same_bits(again.decode(), A.decode())
+    assert A.nnz == int((A.decode().view(torch.int16) != 0).sum())
     if A.name not in ("tiled_csl", "zero_row_24", "zero_row_24_strips", "lane_24_strips"):
         for name, array in again.arrays.items():
             assert torch.equal(A.arrays[name].view(torch.uint8), array.view(torch.uint8))

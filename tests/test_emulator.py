@@ -1,7 +1,5 @@
 """The SpMM kernels on the host: results, traces, and what an operator must do."""
 
-import time
-
 import pytest
 import torch
 from gpu_formats import MULTIPLIED
@@ -138,13 +136,12 @@ def test_threads_change_neither_a_bit_nor_a_count(format: str) -> None:
 
 
 @published
-def test_a_trace_of_both_kernels_in_seconds(format: str) -> None:
+def test_a_trace_of_both_kernels(format: str) -> None:
     """256 x 512 x 16 at 50 %: the shape of the comparison with a profiler."""
     W, B = random_sparse(256, 512, 0.5, seed=0), activations(512, 16)
-    A, start = encode(W, format), time.perf_counter()
+    A = encode(W, format)
     with emulator.recording(watch=1) as traces:
         accuracy.check(spmm(A, B, backend="emulator"), W, B)
-    assert time.perf_counter() - start < 10
     (trace,) = traces
     assert [kernel.split("<")[0] for kernel in trace.kernels] == [format]
     assert trace.total("mma").requests == (256 // 16) * (512 // 16) * (16 // 8)

@@ -11,6 +11,7 @@ from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring import clocks, parts
 from lab_utils.llm.measuring.generations import random_tokens
 from lab_utils.llm.model import Layer
+from lab_utils.llm.parallel import ALONE
 from lab_utils.llm.prompts import Prompts
 
 
@@ -70,3 +71,9 @@ def test_products_are_those_of_a_layer(format, world, monkeypatch) -> None:
     parts._products(model, batch=2, tokens=5)()
     assert len(multiplied) == 8 and multiplied[:4] == multiplied[4:]
     assert [waits for _, _, waits in multiplied] == 2 * [False, world > 1, False, world > 1]
+
+
+def test_seconds_are_the_median_of_repeats(monkeypatch) -> None:
+    ticks = iter([0, 3, 10, 11, 20, 22])
+    monkeypatch.setattr(clocks, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    assert clocks.seconds_of(lambda: None, torch.device("cpu"), 3, ALONE) == 2

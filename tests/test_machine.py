@@ -78,7 +78,9 @@ def test_commit_says_when_the_checkout_has_changes(tmp_path: Path, monkeypatch) 
         subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True)
 
     monkeypatch.setattr(machine, "ROOT", tmp_path)
-    monkeypatch.delenv("LSCD_COMMIT", raising=False)
+    for name in ("LSCD_COMMIT", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")  # who signs commits
     assert machine.commit() == "unknown"
     git("init", "--quiet")
     (tmp_path / "file").write_text("1")

@@ -245,6 +245,9 @@ ENTRY = "chunk 0 has an entry that is out of place"
         ("data", 576 + 2, 1, ENTRY),  # a row of B' of another place
         ("data", 576 + 3, 16, ENTRY),  # a row below the strip
         ("data", 576 + 12, 1, ENTRY),  # a value for a row of zeros
+        ("data", 50009, 185, "chunk 13 has a stream that leaves it"),
+        ("data", 40216, 78, "chunk 10 has two values in one place"),
+        ("data", 32276, 151, "chunk 8 stores a \\+0"),
     ],
 )
 def test_damage_is_named(name, at, value, message):

@@ -1,5 +1,8 @@
 """Measuring: exact rows, wrong kernels caught, bad input refused. Nothing here asserts on time."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +12,7 @@ from small import CASES, COLD_BYTES, FORMATS, PIECE_BYTES
 
 from lab_utils import accuracy, bench, ops, results
 from lab_utils.backends import cpu
-from lab_utils.bench import Case, Weights, grid, measure, operands, sweep
+from lab_utils.bench import Case, Weights, encoders, grid, measure, operands, sweep
 from lab_utils.bench import cpu as contenders
 from lab_utils.bench.measuring import spmm_summary
 
@@ -53,6 +56,25 @@ def test_a_summary_puts_the_fastest_first() -> None:
     by_time = rows.sort_values(["N", "time_us"], kind="stable")
     expected = [[str(N), kernel] for N, kernel in zip(by_time.N, by_time.kernel, strict=True)]
     assert [line.split()[2:4] for line in body] == expected
+
+
+def ticking(step: float) -> SimpleNamespace:
+    """A clock that goes on by `step` seconds whenever it is asked."""
+    ticks = itertools.count()
+    return SimpleNamespace(perf_counter=lambda: step * next(ticks))
+
+
+@pytest.mark.parametrize("module", [contenders, encoders])
+def test_times_are_microseconds(module, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "time", ticking(0.002))
+    if module is encoders:
+        times = [encoders._microseconds(lambda: None, torch.device("cpu"))] * 3
+    else:
+        turns = SimpleNamespace(count=2, next=lambda: None)
+        one = SimpleNamespace(copies=turns, run=lambda weights: None, times_us=[])
+        contenders._time_in_turns([one], 3)
+        times = one.times_us
+    assert times == pytest.approx([2000.0] * 3)
 
 
 def test_a_summary_warns_of_unsteady_times() -> None:
