@@ -1,6 +1,7 @@
 """GPU encoders in the emulator: the CPU's bytes, and what they say of damage."""
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -49,7 +50,9 @@ formats = pytest.mark.parametrize("format", [ROWS, STRIPS, LANES])
 def machine(tmp_path_factory) -> Machine:
     folder = tmp_path_factory.mktemp("encode")
     sources = sorted((SOURCES / "encode").glob("*.cu"))
-    objects = [compiled(source, folder / f"{source.stem}.o") for source in sources]
+    targets = [folder / f"{source.stem}.o" for source in sources]
+    with ThreadPoolExecutor() as pool:
+        objects = list(pool.map(compiled, sources, targets))
     return linked(objects, folder / "encode.so")
 
 

@@ -66,6 +66,14 @@ def test_text_goes_in_and_out(checkpoint) -> None:
     assert done.output.startswith("w1 w2 w3 ") and len(done.output.split()) > 3
 
 
+def test_options_reach_the_generator(pruned, monkeypatch) -> None:
+    given, new = {}, torch.tensor([[1]])
+    monkeypatch.setattr("lab_utils.llm.generate", lambda *_, **how: given.update(how) or new)
+    options = ("--temperature", 0.5, "--top-k", 3, "--top-p", 0.9, "--seed", 7, "--output", 4)
+    assert run("generate", "--model", pruned, "--prompt", "w1", *options).exit_code == 0
+    assert given == {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "seed": 7, "stop": 0}
+
+
 def test_a_pruned_model_keeps_its_tokenizer_and_says_what_it_would_pruned_on_the_fly(
     checkpoint, pruned
 ) -> None:

@@ -31,3 +31,19 @@ def test_plan_says_where_eight_gpus_are_too_few_and_which_models_it_knows() -> N
     done = run("--model", "OPT-31B")
     assert done.exit_code == 2
     assert "unknown; allowed: OPT-125M" in done.output and "Llama" not in done.output
+
+
+def test_plan_is_of_the_batch_and_lengths_that_are_asked_for() -> None:
+    asked = ("--batch", "16", "--prompt", "8", "--output", "24", "--gpus", "2")
+    done = run("--model", "OPT-66B", "--format", "dense", "--gpu", "H200-SXM", *asked)
+    work = memory.Workload(
+        catalog.model("OPT-66B"), "dense", 0.0, batch=16, prompt=8, output=24, gpus=2
+    )
+    expected = memory.answers([work], [catalog.device("H200-SXM")])
+    header, row = (line.split() for line in done.output.splitlines())
+    (largest,) = {answer["largest_batch"] for answer in expected}
+    assert done.exit_code == 0 and int(row[header.index("largest_batch")]) == largest
+    assert largest > memory.largest_batch(
+        memory.Workload(catalog.model("OPT-66B"), "dense", gpus=2),
+        memory.usable_bytes(catalog.device("H200-SXM")),
+    )

@@ -7,7 +7,9 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from lab_utils.cli import main as lab
 from lab_utils.run import NOTEBOOKS, profiles, run
 from lab_utils.run.canonical import canonical, defects, format_notebooks
 
@@ -97,6 +99,8 @@ def test_fixer_makes_canonical(untidy):
 def test_check_writes_nothing(untidy):
     before = untidy.read_text()
     assert "not in canonical form" in format_notebooks([untidy], check=True)[0]
+    done = CliRunner().invoke(lab, ["format", "--check", str(untidy)])
+    assert done.exit_code == 1 and "not in canonical form" in done.output
     assert untidy.read_text() == before
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 from lab_utils import FORMATS, bench, ops, results
@@ -97,6 +98,12 @@ def test_lab_bench_goes_on_without_what_is_wrong(tmp_path: Path, monkeypatch) ->
     assert "is wrong: 128 of 128 elements" in output and "1 measurement failed" in output
     formats = results.measured("spmm", tmp_path).groupby("N").kernel.agg(" ".join)
     assert "csr_" in formats[1] and "csr_" not in formats[2] and "tca_bme_" in formats[2]
+
+
+def test_what_is_encoded_is_checked_before_it_is_timed(monkeypatch) -> None:
+    monkeypatch.setattr(ops, "spmm", lambda A, B: torch.zeros(A.shape[0], B.shape[1]).bfloat16())
+    code, output = lab(*TINY, "--no-save", "--encode", "--format", "csr")
+    assert code == 1 and "elements are wrong" in output, output
 
 
 @pytest.mark.parametrize("table", ["spmm", "encode"])
