@@ -7,8 +7,9 @@ from emulated import launch, machine_of
 from lab_utils.backends.simt import KernelFault, Machine
 
 FAULTS = {  # whichever of the blocks comes first
-    "no_wait_for_the_flag": "(stored by block 0|read by block [12]) of the grid, no wait between",
-    "a_flag_before_others_have_stored": "lane 1: load .*stored by block 0 of .*no barrier between",
+    "no_wait_for_the_flag": "(stored by block 0 of the grid, no (wait between|flag tells of it)"
+    "|read by block [12] of the grid, no wait between)",
+    "a_flag_before_others_have_stored": "lane 1: load .*stored by block 0 of .*no flag tells of it",
     "a_wait_for_a_later_block": "waits for a flag that no block before it sets: deadlock",
     "a_flag_set_twice": "sets a flag that is not 0: it has been set, or nobody has cleared it",
     "two_store_one_word": "stored by block [012] of the grid, no wait between",

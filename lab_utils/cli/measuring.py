@@ -87,7 +87,7 @@ def _sweep(
 
     if save:
         _check_output(table, options["device"], output)
-    if busy := machine.busy():
+    if options["device"] == "cpu" and (busy := machine.busy()):
         click.echo(f"warning: {busy}; times will tell of that, too", err=True)
     files: set[Path] = set()
     left_out = _LeftOut()

@@ -2,6 +2,7 @@
 
 import plotly.graph_objects as go
 import plotly.io as pio
+from pandas.io.formats.style import Styler
 
 # For series that are not formats (devices, batch sizes, kernels).
 SERIES_COLOURS = ["#2563c4", "#d1391f", "#178a5c", "#8b46b8", "#c98a00", "#0e8fa3", "#5f6b7a"]
@@ -94,6 +95,12 @@ def titled(fig: go.Figure, title: str, subtitle: str = "", **layout) -> go.Figur
     text = {"text": f"<b>{title}</b>", "subtitle": {"text": wrapped}}
     text["y"] = 1 - 15 / layout["height"]  # 15 pixels below the top, however tall the figure is
     return fig.update_layout(template="lscd", title=text, **layout)
+
+
+def left(table: Styler, *columns: str) -> Styler:
+    """A table of a notebook with these columns, of text or source lines, at their left end."""
+    styles = [{"selector": "", "props": "text-align: left"}]
+    return table.set_table_styles(dict.fromkeys(columns, styles))
 
 
 def below(pixels: float, plot: float) -> dict:

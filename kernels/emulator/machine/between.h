@@ -59,7 +59,7 @@ class Between {
         Word& word = words[address];
         word.reader = block;
         if (word.writer < 0 || word.writer == block || seen.flags.count(word.flag)) return {};
-        return of("stored", word.writer) + (word.flag ? "no wait between" : "no barrier between");
+        return of("stored", word.writer) + (word.flag ? "no wait between" : "no flag tells of it");
     }
 
     // A flag is set: it tells of what happened before.
