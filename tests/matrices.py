@@ -65,7 +65,8 @@ def two_of_four(dense: Tensor) -> Tensor:
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
     """True where two matrices agree in every bit; NaN and -0 included."""
-    return a.dtype == b.dtype and torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+    left, right = (one.contiguous().view(torch.uint8) for one in (a, b))
+    return a.dtype == b.dtype and torch.equal(left, right)
 
 
 def flipped(array: Tensor, bit: int) -> Tensor:

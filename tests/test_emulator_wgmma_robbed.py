@@ -34,7 +34,7 @@ ROBBED = [
     if "only_copies" not in one.source.read_text()[one.at - 60 : one.at]
 ]
 LOST = "|".join(
-    (r"no (?:barrier|wait|fence) between", "no griddepcontrol.wait before",
+    (r"no (?:barrier|wait|fence) between|no flag tells of it", "no griddepcontrol.wait before",
      "nothing has been written", "ends while a wgmma is under way", "no block before it sets")
 )  # fmt: skip
 
