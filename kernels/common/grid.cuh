@@ -13,14 +13,23 @@ inline int told(cudaError_t error) {
 // An early grid begins once all blocks of the one before it let it (let_next_grid_begin) or have ended.
 // It must wait for that one's end (wait_for_previous_grid) before it reads anything that grid, or any
 // before it, may still write, and before it writes: then all of them have ended, if all have waited.
+// With a `cluster`, so many blocks along x run at the same time, and reach each other's shared memory.
 template <class P>
 cudaError_t launch_grid(void (*kernel)(P), const P& p, dim3 grid, int threads, int shared_bytes,
-                        cudaStream_t stream, bool early = true) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {grid,   dim3(threads), size_t(shared_bytes),
-                                 stream, &attribute,    early ? 1u : 0u};
+                        cudaStream_t stream, bool early = true, int cluster = 1) {
+    cudaLaunchAttribute attributes[2] = {};
+    unsigned count = 0;
+    if (early) {
+        attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+        attributes[count].id = cudaLaunchAttributeClusterDimension;
+        attributes[count].val.clusterDim.x = unsigned(cluster);
+        attributes[count].val.clusterDim.y = attributes[count].val.clusterDim.z = 1;
+        count++;
+    }
+    cudaLaunchConfig_t config = {grid, dim3(threads), size_t(shared_bytes), stream, attributes, count};
     return cudaLaunchKernelEx(&config, kernel, p);
 }
 

@@ -132,6 +132,14 @@ __device__ inline void st_shared(Address to, uint32_t value) {
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
 }
 
+__device__ inline void st_shared_u16(Address to, uint32_t value) {
+    asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(uint16_t(value)) : "memory");
+}
+
+__device__ inline void st_shared_v2(Address to, uint2 v) {
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(v.x), "r"(v.y) : "memory");
+}
+
 __device__ inline uint32_t ld_shared_u16(Address from) {
     uint16_t value;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(from));

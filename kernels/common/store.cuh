@@ -10,6 +10,12 @@ __device__ inline void round_to(__nv_bfloat16* to, float value) {
     st_global(to, __float2bfloat16_rn(value));
 }
 
+template <class T>
+__device__ uint32_t bits_of(float value) {
+    if constexpr (std::is_same_v<T, __half>) return __half_as_ushort(__float2half_rn(value));
+    else return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+
 template <int M_FRAGS, int N_FRAGS>
 __device__ inline void clear(float (&sum)[M_FRAGS][N_FRAGS][4]) {
 #pragma unroll

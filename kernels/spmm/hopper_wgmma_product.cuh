@@ -255,14 +255,6 @@ __global__ void __launch_bounds__(32 * wgmma_warps(BLOCK_N), 1)
 
 // --- launching ---
 
-// An SM must be empty before it divides its memory into cache and shared memory anew. So the grids around the
-// product, which takes all shared memory, ask for the same division.
-template <class P>
-cudaError_t divide_as_product(void (*kernel)(P)) {
-    return cudaFuncSetAttribute((const void*)kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                cudaSharedmemCarveoutMaxShared);
-}
-
 template <class FORMAT, class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = DenseTile<BLOCK_N>;

@@ -10,9 +10,9 @@ namespace {
 // partial[pass][slot], as its threads have it: of eight columns, four sums of each. Both who writes and
 // who reads them do so by 16 bytes a thread, side by side. Behind them a flag for each warp: 1 once its
 // sums are there.
-template <int BLOCK_N>
+template <int BLOCK_N, int OF_ROWS = row_block(BLOCK_N)>
 struct PartialSums {
-    static constexpr int ROWS = row_block(BLOCK_N), THREADS = ROWS * 2, EIGHTS = BLOCK_N / 8;
+    static constexpr int ROWS = OF_ROWS, THREADS = ROWS * 2, EIGHTS = BLOCK_N / 8;
     static constexpr int WARPS = THREADS / 32, SUMS = EIGHTS * THREADS, FLAGS = WARPS / 4;  // of 16 bytes
     float4* first;
 
@@ -82,6 +82,14 @@ __global__ void __launch_bounds__(PartialSums<BLOCK_N>::THREADS)
 #else
     __trap();
 #endif
+}
+
+// An SM must be empty before it divides its memory into cache and shared memory anew. So the grids around the
+// product, which takes all shared memory, ask for the same division.
+template <class P>
+cudaError_t divide_as_product(void (*kernel)(P)) {
+    return cudaFuncSetAttribute((const void*)kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                cudaSharedmemCarveoutMaxShared);
 }
 
 }  // namespace

@@ -22,6 +22,11 @@
 //   ..._entries, _slots        weights without a slot; sums on their way to C
 //   hopper_wgmma_select        the self-test
 //
+//   hopper_tiles.cuh           lane_24_strips, more than 256 columns (backends/hopper_tiles.py): places in
+//                              shared memory, and who waits for whom
+//   hopper_tiles.cu            its kernels: expand_columns, the product, add_slots of hopper_wgmma
+//   ..._expand, _decode        B' for all thread blocks; chunks become dense tiles
+//
 // hopper.md and hopper_wgmma.md say why. Of words with two meanings: a *stage* is one of a kernel's steps
 // that can be left out (../common/stages.cuh), or room for a copy in a ring; a *block* is 64 rows of a
 // slice of A, a *thread block* works on many; a *segment* is what a warp (hopper) or a thread block
@@ -67,6 +72,10 @@ LSCD_EXPORT int lscd_cuda_wgmma(const WgmmaProblem* p, cudaStream_t stream) {
 
 LSCD_EXPORT int lscd_cuda_wgmma_lanes(const WgmmaProblem* p, cudaStream_t stream) {
     return told(launch_wgmma_lanes(*p, stream));
+}
+
+LSCD_EXPORT int lscd_cuda_tiles(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_tiles(*p, stream));
 }
 
 LSCD_EXPORT int lscd_cuda_wgmma_select(int32_t* wrong, cudaStream_t stream) {

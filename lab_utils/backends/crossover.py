@@ -1,4 +1,4 @@
-"""From how many columns on A is decoded once, to be multiplied dense.
+"""From how many columns on A is decoded for several thread blocks together, or once for all.
 
 A kernel that decodes A while it multiplies does so again for every so many columns: a pass. Times
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
@@ -10,22 +10,28 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
 
+    tiles          its arithmetic at TILES_PEAK, of all columns of its passes, joined with decoding
+                   A for each of them
+
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
 lane_24_strips; that other formats take as long as the former, is assumed.
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import torch
 
 from lab_utils.analysis.compression import VALUE_BYTES
+from lab_utils.backends.ways import DECODED, FUSED, TILES
 from lab_utils.catalog import device, devices
 
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
+MOST_TILES_COLUMNS = 512  # of a pass by tiles
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
 
 
@@ -56,6 +62,20 @@ COSTS = {
 }
 
 
+class TilesCost(NamedTuple):
+    """Of the way `tiles`: of the peak, what its products have; encoded and dense bytes of a pass,
+    in the time of reading so many; its start.
+    """
+
+    peak: float
+    encoded: float
+    dense: float
+    start_us: float
+
+
+TILES_COSTS = {"lane_24_strips": TilesCost(0.69, 0.5, 0.5, 14.0)}
+
+
 class Gpu(NamedTuple):
     """The datasheet's peak; the bandwidth as we measured it, if we did."""
 
@@ -65,8 +85,8 @@ class Gpu(NamedTuple):
 
 
 class Product(NamedTuple):
-    """What decides: the format and bytes of A [M, K], N, the columns of a kernel's pass, and the
-    pieces that A is decoded in.
+    """What decides: the format and bytes of A [M, K], N, the columns of a kernel's pass, the
+    pieces that A is decoded in, and the columns of all passes by tiles; 0: the format has none.
     """
 
     format: str
@@ -76,6 +96,7 @@ class Product(NamedTuple):
     N: int
     block_n: int
     pieces: int = 1
+    tiles_columns: int = 0
 
     @property
     def dense_bytes(self) -> int:
@@ -104,24 +125,37 @@ def decoding_us(product: Product, gpu: Gpu) -> float:
 
 def dense_us(product: Product, gpu: Gpu) -> float:
     """Time of the dense product, in µs."""
-    flop = 2 * product.M * product.K * product.N
-    arithmetic = flop / (DENSE_PEAK * gpu.peak_tflops * 1e6)
+    arithmetic = _arithmetic_us(product, product.N, DENSE_PEAK, gpu)
     streamed = STREAM * _read_us(product.dense_bytes, gpu)
     return START_US * product.pieces + (streamed**4 + arithmetic**4) ** 0.25
 
 
+def tiles_us(product: Product, gpu: Gpu) -> float:
+    """Time of the kernel that decodes A into tiles, in µs; infinite where the format has none."""
+    if not product.tiles_columns:
+        return math.inf
+    cost = TILES_COSTS[product.format]
+    arithmetic = _arithmetic_us(product, product.tiles_columns, cost.peak, gpu)
+    passes = product.tiles_columns / MOST_TILES_COLUMNS
+    encoded = cost.encoded * product.encoded_bytes
+    decoding = passes * _read_us(encoded + cost.dense * product.dense_bytes, gpu)
+    return cost.start_us + (decoding**4 + arithmetic**4) ** 0.25
+
+
 @functools.cache  # every launch asks
-def decodes_first(product: Product, gpu: Gpu) -> tuple[bool, str]:
-    """Whether decoding A first is faster, and why."""
-    kernel, decoding = kernel_us(product, gpu), decoding_us(product, gpu)
-    dense = dense_us(product, gpu)
+def fastest(product: Product, gpu: Gpu) -> tuple[str, str]:
+    """The way that is expected to be fastest, and why."""
+    decoding, dense = decoding_us(product, gpu), dense_us(product, gpu)
+    kernel, tiles = kernel_us(product, gpu), tiles_us(product, gpu)
+    times = {DECODED: decoding + dense, FUSED: kernel, TILES: tiles}
     passes = "1 pass" if product.passes == 1 else f"{product.passes} passes"
     why = (
         f"{decoding:.0f} µs for {product.encoded_bytes / 1e6:.1f} MB read and "
         f"{product.dense_bytes / 1e6:.1f} written, {dense:.0f} for the dense product; "
-        f"{kernel:.0f} for {passes} of {product.block_n} columns that decode ({gpu.title})"
+        f"{kernel:.0f} for {passes} of {product.block_n} columns that decode"
     )
-    return decoding + dense < kernel, why
+    why += f"; {tiles:.0f} by tiles" * (tiles < math.inf)
+    return min(times, key=times.__getitem__), f"{why} ({gpu.title})"
 
 
 @functools.cache
@@ -139,6 +173,10 @@ def _is(entry: str, name: str) -> bool:
     words = name.replace("-", " ").split()
     numbers = [word for word in entry.split("-") if any(map(str.isdigit, word))]
     return all(word in words for word in numbers)
+
+
+def _arithmetic_us(product: Product, columns: int, peak: float, gpu: Gpu) -> float:
+    return 2 * product.M * product.K * columns / (peak * gpu.peak_tflops * 1e6)
 
 
 def _read_us(nbytes: float, gpu: Gpu) -> float:

@@ -7,9 +7,6 @@ one of WAYS for all.
 
 import ctypes
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -17,33 +14,29 @@ from torch import Tensor
 
 from lab_utils import build
 from lab_utils.backends import decoded
-from lab_utils.backends.crossover import Product, decodes_first, gpu_of
-from lab_utils.backends.kernels import ELSEWHERE, KERNELS, SELECTING, check_weights, name_of
+from lab_utils.backends.crossover import Product, fastest, gpu_of
+from lab_utils.backends.kernels import (
+    ELSEWHERE,
+    KERNELS,
+    SELECTING,
+    check_weights,
+    kernel_of,
+    name_of,
+    ways_of,
+)
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.published import HOPPER
+from lab_utils.backends.ways import DECODED, FUSED, TILES, WAYS, forced, forced_way
 from lab_utils.formats import SparseMatrix
+
+__all__ = ["WAYS", "forced"]
 
 name = "cuda"
 devices = ("cuda",)
 formats = tuple(KERNELS)
 
 OLDEST = (8, 0)  # compute capability: cp.async and mma.m16n8k16 with bf16
-WAYS = ("fused", "decoded")  # A is decoded in the kernel that multiplies; or before, once
-
-_forced: ContextVar[str | None] = ContextVar("forced", default=None)
-
-
-@contextmanager
-def forced(way: str) -> Iterator[None]:
-    """Make every plan and product inside this block use one of WAYS; ValueError for others."""
-    if way not in WAYS:
-        raise ValueError(f"way={way!r}: unknown; allowed: {', '.join(WAYS)}")
-    token = _forced.set(way)
-    try:
-        yield
-    finally:
-        _forced.reset(token)
 
 
 def problem() -> str | None:
@@ -82,23 +75,27 @@ def format_problem(format: str, device: torch.device) -> str | None:
 
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
-    kernel, N = KERNELS[A.name], B.shape[1]
-    layout = _layout(A, N, None)
-    first, why = _decodes_first(A, N, layout)
-    if first:
+    N = B.shape[1]
+    way, why = _way(A, N)
+    if way == DECODED:
         pieces = decoded.choices(A, N, _multiprocessors(A.device))
-        return Plan(name, f"{A.name}_decoded", pieces | {"decoded": f"first: {why}"})
+        return Plan(name, name_of(A.name, way), pieces | {"decoded": f"first: {why}"})
+    kernel, layout = kernel_of(A.name, way), _layout(A, N, None, way)
     choices = kernel.choices(A, N, layout) | {"decoded": f"in the kernel: {why}"}
-    return Plan(name, name_of(A), choices, kernel.split_k_of(A, layout))
+    return Plan(name, name_of(A.name, way), choices, kernel.split_k_of(A, layout))
 
 
-def _decodes_first(A: SparseMatrix, N: int, layout: Any) -> tuple[bool, str]:
-    """Whether A is decoded before a product with N columns, and why."""
-    if way := _forced.get():
-        return way == "decoded", "forced"
+def _way(A: SparseMatrix, N: int) -> tuple[str, str]:
+    """Which of WAYS a product with N columns takes, and why."""
+    layout = _layout(A, N, None)
+    if way := forced_way(A.name, ways_of(A.name)):
+        return way, "forced"
     pieces = -(-A.shape[0] // decoded.rows_of_piece(A, N, _multiprocessors(A.device)))
-    product = Product(A.name, A.nbytes, *A.shape, N, layout.block_n, pieces)
-    return decodes_first(product, gpu_of(A.device))
+    columns = 0
+    if TILES in ways_of(A.name):
+        columns = _layout(A, N, None, TILES).columns
+    product = Product(A.name, A.nbytes, *A.shape, N, layout.block_n, pieces, columns)
+    return fastest(product, gpu_of(A.device))
 
 
 def spmm(
@@ -116,28 +113,29 @@ def spmm(
     says what the stage costs. Both are of the kernel that decodes while it multiplies. Those of the
     formats WITH_EPILOGUE take an `epilogue`, others raise a RuntimeError; cuBLAS takes it for any.
     """
-    layout = _layout(A, N := C.shape[1], split_k)
-    free = split_k is None and left_out is None
-    if free and _decodes_first(A, N, layout)[0]:
+    N, free = C.shape[1], split_k is None and left_out is None
+    way = _way(A, N)[0] if free else forced_way(A.name, ways_of(A.name))
+    if free and way == DECODED:
         decoded.spmm(A, B, C, _multiprocessors(A.device), epilogue)
     else:
-        _multiply(A, B, C, layout, left_out, epilogue)
+        _multiply(A, B, C, TILES if way == TILES else FUSED, split_k, left_out, epilogue)
 
 
 def _multiply(
     A: SparseMatrix,
     B: Tensor,
     C: Tensor,
-    layout: Any,
+    way: str,
+    split_k: float | None = None,
     left_out: str | None = None,
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
-    """The same by the kernel that decodes while it multiplies."""
+    """The same by a kernel that decodes while it multiplies."""
     M, N = C.shape
     columns = aligned_columns(B)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
-    launch = KERNELS[A.name].launch_of(A, N, layout)
+    launch = kernel_of(A.name, way).launch_of(A, N, _layout(A, N, split_k, way))
     launch.arrays |= launch.scratch(lambda shape: C.new_empty(shape, dtype=torch.float32))
     launch.set_epilogue(epilogue)
     problem = launch.problem
@@ -150,13 +148,14 @@ def _multiply(
         C.copy_(result.T)
 
 
-def _layout(A: SparseMatrix, N: int, split_k: float | None) -> Any:
-    """How the kernel is laid out for N columns, once it is known that it works."""
+def _layout(A: SparseMatrix, N: int, split_k: float | None, way: str = FUSED) -> Any:
+    """How a kernel is laid out for N columns, once it is known that it works."""
     check_weights(A)
     if reason := format_problem(A.name, A.device):
         raise RuntimeError(reason)
     without = {"documented": True} if _only_documented(A) else {}
-    return KERNELS[A.name].layout_of(A, N, _multiprocessors(A.device), split_k, **without)
+    kernel = kernel_of(A.name, way)
+    return kernel.layout_of(A, N, _multiprocessors(A.device), split_k, **without)
 
 
 def _only_documented(A: SparseMatrix) -> bool:

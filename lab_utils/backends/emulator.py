@@ -19,10 +19,11 @@ from torch import Tensor
 
 from lab_utils import build
 from lab_utils.analysis.kernel_trace import KernelTrace
-from lab_utils.backends.kernels import KERNELS, check_weights, name_of
+from lab_utils.backends.kernels import KERNELS, check_weights, kernel_of, name_of, ways_of
 from lab_utils.backends.launch import ALIGN, NO_EPILOGUE, Epilogue
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.simt import KernelFault, Machine, apart
+from lab_utils.backends.ways import FUSED, TILES, forced_way
 from lab_utils.formats import SparseMatrix
 
 __all__ = ["KernelFault", "KernelTrace", "recording"]
@@ -77,19 +78,25 @@ def machine() -> Machine:
 
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks."""
-    kernel, N = KERNELS[A.name], B.shape[1]
+    N, way = B.shape[1], _way(A)
+    kernel = kernel_of(A.name, way)
     splits = (_recording.get() or _Recording()).split_k
-    choices = kernel.choices(A, N, _layout(A, N, splits)) | {
+    choices = kernel.choices(A, N, _layout(A, N, splits, way)) | {
         "split_k": f"{splits} (recording(split_k=...) changes it)",
         "threads": f"{torch.get_num_threads()} of the host (torch.get_num_threads())",
     }
-    return Plan(name, name_of(A), choices, splits)
+    return Plan(name, name_of(A.name, way), choices, splits)
 
 
-def _layout(A: SparseMatrix, N: int, splits: float) -> Any:
+def _way(A: SparseMatrix) -> str:
+    """FUSED, or TILES if that is forced: cuBLAS is not here, to multiply what is decoded before."""
+    return TILES if forced_way(A.name, ways_of(A.name)) == TILES else FUSED
+
+
+def _layout(A: SparseMatrix, N: int, splits: float, way: str) -> Any:
     """How the kernel is laid out for N columns on a GPU of one multiprocessor."""
     check_weights(A)
-    return KERNELS[A.name].layout_of(A, N, 1, splits)
+    return kernel_of(A.name, way).layout_of(A, N, 1, splits)
 
 
 def spmm(
@@ -108,7 +115,8 @@ def spmm(
     (M, N), K, splits = C.shape, B.shape[0], split_k or now.split_k
     columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN), value=torch.nan))[:, :K]
     result = apart(C.new_full((N, M), torch.nan))
-    launch = KERNELS[A.name].launch_of(A, N, _layout(A, N, splits), apart)
+    way = _way(A)
+    launch = kernel_of(A.name, way).launch_of(A, N, _layout(A, N, splits, way), apart)
     launch.set_epilogue(epilogue, apart)
     scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan, device="cpu")))
     launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)

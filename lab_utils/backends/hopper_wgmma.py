@@ -168,7 +168,7 @@ def _sums(A: Strips, layout: Layout) -> str:
     return f"partial ones in {plan.slots} slots; {who} adds them"
 
 
-def _far(A: Strips) -> str:
+def far_text(A: Strips) -> str:
     """What `explain` says of chunks with more entries than rings hold."""
     few = lane_24_strips.NEAR_STEPS * lane_24_strips.PLACES
     far = A.largest_chunk > A.largest_copy
@@ -237,5 +237,5 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
         f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal costs",
         "sums": _sums(A, layout),
         "ring": f"{layout.stages} chunks under way in each warp",
-        "values": f"groups {groups} have two slots; what is left over: {levels}{_far(A)}",
+        "values": f"groups {groups} have two slots; what is left over: {levels}{far_text(A)}",
     }

@@ -1,16 +1,18 @@
 """The GPU's kernels by the format that they multiply, as backends cuda and emulator launch them.
 
-Each module offers `INSTRUCTION`, which ends a kernel's name, `layout_of(A, N, multiprocessors,
-split_k)`, whose result has the columns of a pass over A as `block_n`, and, of a layout, `choices`,
-`split_k_of` and `launch_of`. A `SELECTION` says what it needs of the tensor core beyond its
-documentation: such kernels run on sm_90 alone. One with a `documented` SELECTION also takes
-`layout_of(..., documented=True)`, of blocks that do without. `EPILOGUE` names what a kernel can do
-to sums before it rounds them (`launch.Epilogue`).
+KERNELS has those of the way `fused`, TILED those of the way `tiles` (ways.py). Each module offers
+`INSTRUCTION`, which ends a kernel's name, `layout_of(A, N, multiprocessors, split_k)`, whose result
+has the columns of a pass over A as `block_n`, and, of a layout, `choices`, `split_k_of` and
+`launch_of`. A `SELECTION` says what it needs of the tensor core beyond its documentation: such
+kernels run on sm_90 alone. One with a `documented` SELECTION also takes `layout_of(...,
+documented=True)`, of blocks that do without. `EPILOGUE` names what a kernel can do to sums before
+it rounds them (`launch.Epilogue`).
 """
 
 from types import ModuleType
 
-from lab_utils.backends import hopper, hopper_wgmma, published
+from lab_utils.backends import hopper, hopper_tiles, hopper_wgmma, published
+from lab_utils.backends.ways import DECODED, FUSED, TILES
 from lab_utils.formats import SparseMatrix
 from lab_utils.formats.zero_row_24_chunks import ZeroRowChunks
 
@@ -19,14 +21,26 @@ KERNELS: dict[str, ModuleType] = {
     hopper.FORMAT: hopper,
     **dict.fromkeys(hopper_wgmma.FORMATS, hopper_wgmma),
 }
+TILED: dict[str, ModuleType] = {hopper_tiles.FORMAT: hopper_tiles}
 SELECTING = {name: module for name, module in KERNELS.items() if hasattr(module, "SELECTION")}
 WITH_EPILOGUE = tuple(name for name, module in KERNELS.items() if hasattr(module, "EPILOGUE"))
 ELSEWHERE = "encode A as tca_bme, or use backend='reference'"
 
 
-def name_of(A: SparseMatrix) -> str:
-    """What rows of measurements call the kernel that multiplies A."""
-    return f"{A.name}_{KERNELS[A.name].INSTRUCTION}"
+def ways_of(format: str) -> tuple[str, ...]:
+    """Of WAYS, those that a format has."""
+    return (FUSED, TILES, DECODED) if format in TILED else (FUSED, DECODED)
+
+
+def kernel_of(format: str, way: str) -> ModuleType:
+    """Of FUSED or TILES."""
+    return (TILED if way == TILES else KERNELS)[format]
+
+
+def name_of(format: str, way: str = FUSED) -> str:
+    """What rows of measurements call the kernel that multiplies a format that way."""
+    ending = DECODED if way == DECODED else kernel_of(format, way).INSTRUCTION
+    return f"{format}_{ending}"
 
 
 def check_weights(A: SparseMatrix) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lab_utils import baselines, ops
 from lab_utils.backends import Plan, cuda
+from lab_utils.backends.kernels import ways_of
 from lab_utils.baselines import Baseline, bandwidth
 from lab_utils.bench import graphs
 from lab_utils.bench.cases import Case, check_formats
@@ -71,9 +72,9 @@ class Ours(Baseline):
 
 
 def ours(formats: Sequence[str], N: int) -> Iterator[Ours]:
-    """Our products of these formats with N columns: as planned, or all WAYS."""
+    """Our products of these formats with N columns: as planned, or all ways of the format."""
     for format in dict.fromkeys(formats):
-        for way in cuda.WAYS if N > ONE_WAY else (None,):
+        for way in ways_of(format) if N > ONE_WAY else (None,):
             yield Ours(format, way)
 
 

@@ -45,15 +45,16 @@ inline uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 #include "../instructions/warp.h"
 
 #define threadIdx (lscd::simt::Block::lane->thread)
-#define blockIdx (lscd::simt::Block::current->index)
+#define blockIdx (lscd::simt::Block::lane->warp->block)
 #define blockDim (lscd::simt::Block::current->launch.threads)
 #define gridDim (lscd::simt::Block::current->launch.grid)
 
 // Each source has its own array for `extern __shared__ unsigned char memory[]`, one per worker thread:
-// kernels are in an unnamed namespace, where the name cannot reach another source.
+// kernels are in an unnamed namespace, where the name cannot reach another source. It has the parts of
+// all blocks of a cluster.
 namespace lscd {
 namespace {
-__align__(128) __thread unsigned char memory[simt::SHARED_LIMIT];
+__align__(128) __thread unsigned char memory[(simt::MOST_CLUSTER - 1) * simt::PART + simt::SHARED_LIMIT];
 [[maybe_unused]] const bool shared_is_known = [] {
     simt::shared_arrays.push_back([]() -> unsigned char* { return memory; });
     return true;
@@ -133,6 +134,17 @@ inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, co
 }
 
 namespace lscd::simt {
+// What a launch may say beside its sizes.
+struct Attributes {
+    bool early = false;
+    dim3 cluster = 1;
+
+    bool fit(dim3 grid) const {
+        return cluster.x >= 1 && cluster.x <= MOST_CLUSTER && cluster.y == 1 && cluster.z == 1 &&
+               grid.x % cluster.x == 0;
+    }
+};
+
 inline bool can_launch(const void* kernel, dim3 grid, dim3 threads, size_t shared_bytes) {
     constexpr unsigned MOST_X = 0x7fffffff, MOST_YZ = 65535;
     constexpr size_t ALWAYS_ALLOWED = 48 * 1024;
@@ -142,11 +154,12 @@ inline bool can_launch(const void* kernel, dim3 grid, dim3 threads, size_t share
 }
 
 inline cudaError_t run(const void* kernel, std::function<void()> thread, dim3 grid, dim3 threads,
-                       size_t shared_bytes, bool early) {
-    if (!can_launch(kernel, grid, threads, shared_bytes)) return cudaErrorInvalidValue;
+                       size_t shared_bytes, const Attributes& also) {
+    if (!can_launch(kernel, grid, threads, shared_bytes) || !also.fit(grid)) return cudaErrorInvalidValue;
     machine.kernels.push_back(kernel);
     Launch launch = {std::move(thread), int(machine.kernels.size()) - 1, {grid.x, grid.y, grid.z},
-                     {threads.x, threads.y, threads.z}, int(shared_bytes), early};
+                     {threads.x, threads.y, threads.z}, int(shared_bytes), also.early,
+                     int(also.cluster.x)};
     return machine.run(launch) ? cudaSuccess : cudaErrorLaunchFailure;
 }
 }  // namespace lscd::simt
@@ -156,14 +169,20 @@ inline cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 threads,
                                     size_t shared_bytes, cudaStream_t) {
     auto typed = reinterpret_cast<void (*)(lscd::Problem)>(kernel);
     lscd::Problem problem = *static_cast<lscd::Problem*>(arguments[0]);
-    return lscd::simt::run(kernel, [=] { typed(problem); }, grid, threads, shared_bytes, false);
+    return lscd::simt::run(kernel, [=] { typed(problem); }, grid, threads, shared_bytes, {});
 }
 
-enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeClusterDimension = 4,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+};
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
-    struct {
+    union {
         int programmaticStreamSerializationAllowed;
+        struct {
+            unsigned x, y, z;
+        } clusterDim;
     } val;
 };
 // Members in CUDA's order; two of CUDA's names are macros here.
@@ -178,11 +197,14 @@ struct cudaLaunchConfig_t {
 template <class... Takes, class... Given>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Takes...),
                                Given&&... given) {
-    bool early = false;
-    for (unsigned i = 0; i < config->count; i++)
-        early |= config->attributes[i].val.programmaticStreamSerializationAllowed != 0;
+    lscd::simt::Attributes also;
+    for (const cudaLaunchAttribute* one = config->attributes; one < config->attributes + config->count; one++) {
+        auto& cluster = one->val.clusterDim;
+        if (one->id == cudaLaunchAttributeClusterDimension) also.cluster = {cluster.x, cluster.y, cluster.z};
+        else also.early = one->val.programmaticStreamSerializationAllowed != 0;
+    }
     return lscd::simt::run((const void*)kernel, [=] { kernel(given...); }, config->grid,
-                           config->threads, config->shared_bytes, early);
+                           config->threads, config->shared_bytes, also);
 }
 
 #include "../machine/exports.h"

@@ -1,10 +1,9 @@
-// mbarriers and the bulk copies that they count. Accesses to an mbarrier are atomic: they race with all
-// that is not one. What a lane has done before it arrives, it passes on to those who wait.
+// mbarriers: they count arrivals, and bulk copies (bulk_copy.h). Accesses to an mbarrier are atomic: they
+// race with all that is not one. What a lane has done before it arrives, it passes on to those who wait.
 #pragma once
 #include <cstdlib>
 #include <list>
 #include <map>
-#include <tuple>
 
 #include "shared.h"
 
@@ -63,7 +62,7 @@ struct Mbarriers : State {  // of a block
     Unfinished unfinished() const override {
         for (const auto& [at, one] : made)
             if (!one.copies.empty())
-                return {one.made, "a bulk copy that the mbarrier" + at_shared(at) + " counts"};
+                return {one.made, "a bulk copy that the mbarrier" + at_shared(at) + " counts", int(at / PART)};
         return {};
     }
 };
@@ -151,43 +150,6 @@ inline void mbarrier_wait(Address address, uint32_t parity, simt::Site site = si
                    barrier->lacks() + ")";
         });
     simt::Block::lane->known.learn(barrier->passed_on);
-}
-
-inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address address,
-                      uint64_t /*policy*/, simt::Site site = simt::here()) {
-    simt::Block& block = *simt::Block::current;
-    simt::Mbarrier& barrier = simt::mbarrier_at(address, site);
-    if (!barrier.fenced)
-        block.fail(site, "a bulk copy uses the mbarrier" + simt::at_shared(barrier.at) +
-                             " that was made at " + barrier.made.text() + ": no fence between");
-    if (!bytes || bytes % simt::BULK_UNIT)
-        block.fail(site, simt::sized("bulk copy", int(bytes)) + ": allowed: multiples of 16");
-    simt::mbarriers().bulk_copies.push_back({"a bulk copy", barrier.clock, barrier.phase + 1});
-    int64_t at = begin_write("bulk copy", simt::shared_memory(to), int(bytes), site,
-                             simt::mbarriers().bulk_copies.back(), simt::BULK_UNIT);
-    check_global("bulk copy", from, int(bytes), simt::BULK_UNIT, false, site);
-    auto* first = static_cast<const unsigned char*>(from);
-    barrier.copies.push_back({at, {first, first + bytes}});
-    barrier.bytes -= bytes;
-    simt::note({simt::Op::bulk_copy, site, {at, bytes}, {int64_t(from), bytes}});
-}
-
-inline void lane_bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
-                           uint64_t policy, simt::Site site = simt::here()) {
-    mbarrier_arrive_expect(barrier, bytes, site);
-    bulk_copy(to, from, bytes, barrier, policy, site);
-}
-inline void warp_bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
-                           uint64_t policy, simt::Site site = simt::here()) {
-    using Asked = std::tuple<Address, const void*, uint32_t, Address>;  // any lane may be elected
-    Asked mine = {to, from, bytes, barrier};
-    simt::meet(site, ~0u, &mine, [](const simt::Party& all) {
-        for (int i = 1; i < 32; i++)
-            if (all.of<Asked>(i) != all.of<Asked>(0))
-                return "lane " + std::to_string(i) + " asks for another copy than lane 0";
-        return std::string();
-    });
-    if (simt::Block::lane->lane == 0) lane_bulk_copy(to, from, bytes, barrier, policy, site);
 }
 
 inline uint32_t count_shared(bool counts, Address address, uint32_t last,

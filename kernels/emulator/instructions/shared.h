@@ -33,15 +33,12 @@ class Shared {
     friend class Shared;
 
   public:
-    explicit Shared(void* memory, simt::Site site = simt::here()) : data(static_cast<T*>(memory)) {
-        find_shared(memory, site);
-    }
-    T load(int i, simt::Site site = simt::here()) const { return load_shared(data + i, site); }
-    void store(int i, T value, simt::Site site = simt::here()) const {
-        store_shared(data + i, value, site);
-    }
+    explicit Shared(void* memory, simt::Site site = simt::here())
+        : data(reinterpret_cast<T*>(simt::find_shared(memory, site))) {}
+    T load(int i, simt::Site site = simt::here()) const { return load_shared(at(i), site); }
+    void store(int i, T value, simt::Site site = simt::here()) const { store_shared(at(i), value, site); }
     void store_min(int i, T value, simt::Site site = simt::here()) const {
-        change_shared(data + i, sizeof(T), site);
+        change_shared(at(i), sizeof(T), site);
         data[i] = data[i] < value ? data[i] : value;
     }
     Shared operator+(int i) const { return Shared(data + i, Known::inside); }
@@ -49,16 +46,23 @@ class Shared {
     Shared<U> as() const {
         return Shared<U>(reinterpret_cast<U*>(data), Shared<U>::Known::inside);
     }
-    T* at(int i) const { return data + i; }
+    T* at(int i) const {  // in the block's own part, or in none
+        return reinterpret_cast<T*>(simt::in_part(simt::in_own_part(data + i), simt::rank()));
+    }
     Address address(int i) const { return simt::shared_address(data + i); }
 };
 
 inline Address shared_address(void* memory, simt::Site site = simt::here()) {
-    find_shared(memory, site);
-    return simt::shared_address(memory);
+    return simt::shared_address(simt::find_shared(memory, site));
 }
 inline void st_shared(Address to, uint32_t value, simt::Site site = simt::here()) {
     store_shared(simt::shared_at<uint32_t>(to), value, site);
+}
+inline void st_shared_u16(Address to, uint32_t value, simt::Site site = simt::here()) {
+    store_shared(simt::shared_at<uint16_t>(to), uint16_t(value), site);
+}
+inline void st_shared_v2(Address to, uint2 value, simt::Site site = simt::here()) {
+    store_shared(simt::shared_at<uint2>(to), value, site);
 }
 inline uint32_t ld_shared_u16(Address from, simt::Site site = simt::here()) {
     return load_shared(simt::shared_at<uint16_t>(from), site);

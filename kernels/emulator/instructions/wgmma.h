@@ -135,10 +135,11 @@ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, uint64_t b, uint32_t adds,
                   simt::Site site = simt::here()) {
     simt::Product mine = {d[0], nullptr, nullptr, a, b, adds != 0};
     const simt::Lane& lane = *simt::Block::lane;
-    int row = lane.warp->number % simt::WARPS_OF_GROUP * 16 + lane.lane % 16;
+    int row = lane.warp->in_block % simt::WARPS_OF_GROUP * 16 + lane.lane % 16;
     bool reads_a = lane.lane < 16;  // the request has the first unit of 16 rows, and of columns
     simt::Described matrix(reads_a ? a : b, true);
-    int64_t at = int64_t(matrix.address(reads_a ? row : row % N, 0)) - simt::SHARED_BASE;
+    Address first = matrix.address(reads_a ? row : row % N, 0);
+    int64_t at = simt::shared_memory(first) - simt::Block::current->shared;
     simt::note({simt::Op::wgmma, site, {at, simt::UNIT}});
     simt::start_product<T, N, -1>(mine, site);
 }

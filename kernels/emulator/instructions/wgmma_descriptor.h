@@ -31,7 +31,7 @@ struct Described {
         std::vector<int64_t> found;
         for (int row = first; row < first + rows; row += k_major ? 1 : 8)
             for (int k = 0; k < depth; k += k_major ? 8 : 1)
-                found.push_back(int64_t(address(row, k) & ~15u) - SHARED_BASE);
+                found.push_back(shared_memory(address(row, k) & ~15u) - Block::current->shared);
         return found;
     }
 
@@ -49,7 +49,7 @@ struct Described {
             return "a matrix that does not begin at a line that is a multiple of 8";
         for (int64_t at : units(0, rows, depth))
             if (std::string outside = Block::current->shadow.outside(at, UNIT); !outside.empty())
-                return "shared address " + std::to_string(at) + ": " + outside;
+                return shared_text(at) + ": " + outside;
         return "";
     }
 

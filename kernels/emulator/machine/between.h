@@ -1,6 +1,6 @@
 // What blocks of one grid have to do with each other. What one stores in global memory, another may read
 // behind a flag: the first sets it behind its stores, the other waits for it. Blocks begin in the order
-// of their numbers, so that one may wait for those before it.
+// of their numbers, so that one may wait for those before it. Here the blocks of a cluster are one.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -35,12 +35,14 @@ class Between {
     std::set<uint64_t> flags;  // that are set
     std::unique_ptr<std::atomic<bool>[]> ended;
 
-    static std::string of(const char* did, int block) {
-        return std::string(did) + " by block " + std::to_string(block) + " of the grid, ";
+    std::string each;  // of those that are numbered: block, or cluster
+
+    std::string of(const char* did, int block) const {
+        return std::string(did) + " by " + each + " " + std::to_string(block) + " of the grid, ";
     }
 
   public:
-    explicit Between(int blocks) : ended(new std::atomic<bool>[size_t(blocks)]()) {}
+    Between(int blocks, const char* each) : ended(new std::atomic<bool>[size_t(blocks)]()), each(each) {}
 
     void end(int block) { ended[size_t(block)] = true; }
 

@@ -18,7 +18,7 @@ struct Index {
     }
 };
 
-enum class Group { warp, warpgroup, block };
+enum class Group { warp, warpgroup, block, cluster };
 constexpr int WARPS_OF_GROUP = 4;
 
 // Where a lane waits for others of its group - of its warp, for some - and what they do once all have
@@ -58,13 +58,16 @@ struct Lane {
         if (state == ended) return "have ended";
         if (state == waiting) return "wait for " + awaits();
         if (at.group == Group::block) return "wait at the barrier of " + at.site.text();
+        if (at.group == Group::cluster) return "wait at the cluster's barrier of " + at.site.text();
         std::string others = at.group == Group::warp ? lanes_text(at.lanes) : "their warpgroup";
         return "wait for " + others + " at " + at.site.text();
     }
 };
 
 struct Warp {
-    int number = 0, time = 1;         // of its clock
+    int number = 0, time = 1;         // in its cluster; of its clock
+    int rank = 0, in_block = 0;       // of its block in the cluster; its number there
+    Index block = {0, 0, 0};
     uint32_t present = 0, alive = 0;  // lanes that the block has, and that have not ended
     Lane* lanes[32] = {};
     Accesses accesses;  // since it last met
@@ -72,7 +75,7 @@ struct Warp {
 
     // Its lanes that one which has come waits for.
     uint32_t awaited(const Meeting& by) const {
-        return by.group == Group::warp ? by.lanes & alive : by.group == Group::block ? present : ~0u;
+        return by.group == Group::warp ? by.lanes & alive : by.group == Group::warpgroup ? ~0u : present;
     }
     bool has_come(const Meeting& meeting) const {
         uint32_t awaited = this->awaited(meeting);

@@ -1,6 +1,7 @@
-// The machine: runs launches, block by block on every core, with the arrays that it was told of as
-// its global memory, and keeps what was counted.
+// The machine: runs launches, block by block (or cluster by cluster) on every core, with the arrays that
+// it was told of as its global memory, and keeps what was counted.
 //
+//   launch.h                   grids of blocks, and of clusters
 //   fiber.h, lane.h, block.h   lanes run until they meet or wait
 //   state.h                    what instruction sets keep of them
 //   memory.h                   what instructions are made of: checked accesses, meetings
@@ -31,11 +32,12 @@ struct Array {
 
 // The largest dynamic shared memory of a block, on sm_90.
 constexpr int SHARED_LIMIT = 227 * 1024;
+static_assert(SHARED_LIMIT < PART);
 
 struct Machine {
     std::vector<Array> arrays = {};
     int threads = 1;
-    int64_t watched = -1;  // number of the block, of the first launch, whose requests are kept
+    int64_t watched = -1;  // number of the block (or cluster), of the first launch, whose requests are kept
 
     std::vector<const void*> kernels = {};  // by launch
     std::vector<Line> lines = {};           // of each worker: the same line may come more than once
@@ -45,10 +47,10 @@ struct Machine {
 
     // Runs all blocks. After a fault only blocks before that one still run: the first is reported.
     bool run(const Launch& launch) {
-        int blocks = int(launch.grid.count());
+        int blocks = int(launch.grid.count()) / launch.cluster;  // or clusters: they are one Block each
         std::atomic<int> faulty{blocks};
         std::mutex merging;
-        between = std::make_unique<Between>(blocks);
+        between = std::make_unique<Between>(blocks, launch.cluster > 1 ? "cluster" : "block");
 #pragma omp parallel num_threads(threads)
         {
             Block block(launch);

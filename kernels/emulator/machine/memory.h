@@ -26,22 +26,38 @@ inline void meet_whole_warp(const char* instruction, Site site, void* brought, A
 // Shared memory of an SM begins with bytes that no kernel may use.
 constexpr uint32_t SHARED_BASE = 1024;
 
+// Of an address of another block of the cluster: its rank + 1 lies above the bits of an own address.
+constexpr int RANK_BIT = 24;
+
+inline int rank() { return Block::lane->warp->rank; }
+
+// Byte `at` of the shared memory of a block of the cluster. Beyond it, that is in no other block's.
+inline unsigned char* in_part(int64_t at, int rank) {
+    int part = at < 0 ? 0 : at < PART ? rank : Block::current->launch.cluster - 1;
+    return Block::current->shared + (part * PART + at);
+}
+// The number of a byte in the shared memory of this lane's block.
+inline int64_t in_own_part(const void* memory) {
+    int64_t at = static_cast<const unsigned char*>(memory) - Block::current->shared;
+    return at - rank() * PART;
+}
+
 // What an address of shared memory stands for, and back. It may lie outside: that is for the access to
 // find.
 inline unsigned char* shared_memory(uint32_t address) {
-    return Block::current->shared + (int64_t(address) - SHARED_BASE);
+    uint32_t named = Block::current->launch.cluster > 1 ? address >> RANK_BIT : 0;
+    return in_part(int64_t(address - (named << RANK_BIT)) - SHARED_BASE, named ? int(named) - 1 : rank());
 }
-inline uint32_t shared_address(const void* memory) {
-    return uint32_t(static_cast<const unsigned char*>(memory) - Block::current->shared) + SHARED_BASE;
-}
+inline uint32_t shared_address(const void* memory) { return uint32_t(in_own_part(memory)) + SHARED_BASE; }
 
-// Makes the `extern __shared__` array that this is an address in the block's shared memory.
-inline void find_shared(void* memory, Site site) {
+// Makes the `extern __shared__` array that this is an address in the blocks' shared memory. Where that
+// is of this lane's block.
+inline unsigned char* find_shared(void* memory, Site site) {
     auto* at = static_cast<unsigned char*>(memory);
     for (auto array : shared_arrays)
         if (array() <= at && at < array() + SHARED_LIMIT) {
             Block::current->shared = array();
-            return;
+            return in_part(at - array(), rank());
         }
     Block::current->fail(site, "Shared of an address that is not in extern __shared__ memory");
 }
@@ -49,7 +65,12 @@ inline void find_shared(void* memory, Site site) {
 inline std::string sized(const char* what, int bytes) {
     return std::string(what) + " of " + std::to_string(bytes) + " bytes";
 }
-inline std::string at_shared(int64_t at) { return " at shared address " + std::to_string(at); }
+inline std::string shared_text(int64_t at) {
+    int64_t parts = Block::current->launch.cluster, part = at / PART;
+    if (parts == 1 || at < 0 || part >= parts) return "shared address " + std::to_string(at);
+    return "shared address " + std::to_string(at % PART) + " of rank " + std::to_string(part);
+}
+inline std::string at_shared(int64_t at) { return " at " + shared_text(at); }
 
 // Ends the launch if something is wrong with an access to shared memory.
 inline void judge(const char* what, int64_t at, int bytes, Site site, const std::string& wrong) {

@@ -12,6 +12,7 @@ namespace lscd::simt {
 struct Unfinished {
     Site site;
     std::string what;  // nothing: all is done
+    int rank = 0;      // of the block in its cluster that must not end
 };
 
 struct State {

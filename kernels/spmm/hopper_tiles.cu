@@ -1,0 +1,172 @@
+// The kernels of hopper_tiles.cuh:
+//
+//   expand_columns   B -> the tiles that wgmma reads (hopper_tiles_expand.cuh)
+//   hopper_tiles     the product: four warps decode (hopper_tiles_decode.cuh), eight multiply
+//   add_parts        row blocks that several pairs have parts of (hopper_tiles_sums.cuh, backends/
+//                    hopper_tiles.py)
+#include "../common/grid.cuh"
+#include "hopper_tiles_decode.cuh"
+#include "hopper_tiles_expand.cuh"
+#include "hopper_tiles_sums.cuh"
+
+namespace lscd {
+namespace {
+
+// A warp that multiplies: a strip of 16 rows, by BLOCK_N columns.
+template <class T, int BLOCK_N>
+struct TilesKernel {
+    using Tile = ColumnTile<BLOCK_N>;
+    static constexpr uint32_t LAST = MULTIPLYING_WARPS - 1;
+    static constexpr int ROWS_OF_GROUP = PAIR_ROWS / 2;
+
+    const WgmmaProblem& p;
+    Address memory;
+    int strip = threadIdx.x / 32 - DECODING_WARPS, lane = threadIdx.x % 32;
+    int rank = rank_in_cluster();  // which half of a pass's columns
+    Step step, next_step;                              // to be multiplied; to be fetched, of B
+    Rounds next{p};
+    int next_quarter = 0;
+    float sum[BLOCK_N / 8][4];
+
+    __device__ TilesKernel(const WgmmaProblem& p, Address memory) : p(p), memory(memory) {}
+
+    __device__ int half(const Rounds& at) const { return at.pass * PAIR + rank; }
+
+    // --- tiles of B ---
+
+    __device__ Address b_is_there(Step at) const { return memory + B_IS_THERE + 8 * at.place(); }
+    __device__ Address b_tile(Step at) const { return memory + B_TILES + at.place() * Tile::BYTES; }
+
+    // ld_dense: the next one, for which `fetches` says whether this lane asks.
+    __device__ void fetch(bool fetches) {
+        if (!next.more()) return;
+        int64_t number = (int64_t(half(next)) * p.rounds + next.round) * STEPS_OF_ROUND + next_quarter;
+        if (fetches)
+            lane_bulk_copy(b_tile(next_step), static_cast<const uint8_t*>(p.tiles) + number * Tile::BYTES,
+                           Tile::BYTES, b_is_there(next_step), evict_last());
+        next_step.number++;
+        if (++next_quarter == STEPS_OF_ROUND) next_quarter = 0, next.next();
+    }
+
+    // --- a step ---
+
+    // The warp's products of a step have ended: both blocks' decoders may know, and the last of the block's
+    // warps fetches another tile of B.
+    __device__ void leave(Step at) {
+        if (lane < PAIR) mbarrier_arrive_at(at_rank(memory + A_IS_FREE + 8 * at.place(), lane));
+        uint32_t before = count_shared(lane == 0, memory + HAVE_LEFT_B + 4 * at.place(), LAST);
+        fetch(before == LAST);
+    }
+    __device__ void multiply(bool adds) {
+        mbarrier_wait(b_is_there(step), step.parity());
+        mbarrier_wait(memory + A_IS_THERE + 8 * step.place(), step.parity());
+        int group = __shfl_sync(~0u, strip / 4, 0);  // uniform: descriptors cost no vector registers
+        uint64_t a = k_major(step.tile(memory) + group * ROWS_OF_GROUP * 128), b = k_major(b_tile(step));
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < STEP_COLS / 16; k++)  // 32 bytes further on in each row
+            if (!left_out(Stage::smem2tc)) wgmma_m64k16<T, BLOCK_N>(sum, a + 2 * k, b + 2 * k, adds || k);
+        wgmma_commit();
+    }
+    __device__ void multiply_segment(int rounds) {
+        Step before = step;
+#pragma unroll 1
+        for (int left = rounds * STEPS_OF_ROUND; left; left--) {
+            bool first = left == rounds * STEPS_OF_ROUND;
+            multiply(!first);
+            wgmma_wait<1>();
+            if (!first) leave(before);
+            before = step, step.number++;
+        }
+        wgmma_wait<0>();
+        leave(before);
+    }
+
+    __device__ void run() {
+        wait_for_previous_grid();  // decoders read weights alone; B and C are others' until now
+        for (int i = 0; i < PLACES_OF_TILES; i++) fetch(strip == 0 && lane == 0);
+        Rounds now(p);
+#pragma unroll 1
+        while (now.more()) {
+            multiply_segment(now.last - now.round);
+            if (now.segment + 1 == now.end) let_next_grid_begin();
+            TileSums<T, BLOCK_N>{p, rank, strip, lane}.store(sum, now);
+            now.segment++, now.open();
+        }
+    }
+};
+
+template <int BLOCK_N>
+struct PairBarriers {
+    // One thread makes those of the block, its decoding warps their own.
+    __device__ static void make(Address memory) {
+        if (threadIdx.x) return;
+        for (int i = 0; i < PLACES_OF_TILES; i++) {
+            mbarrier_init(memory + A_IS_THERE + 8 * i, OWN_STRIPS);
+            mbarrier_init(memory + A_IS_FREE + 8 * i, PAIR * MULTIPLYING_WARPS);
+            mbarrier_init(memory + B_IS_THERE + 8 * i, 1);
+            st_shared(memory + HAVE_LEFT_B + 4 * i, 0);
+        }
+    }
+};
+
+template <class T, int BLOCK_N>
+__global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_constant__ WgmmaProblem p) {
+#if LSCD_SM90
+    extern __shared__ __align__(1024) unsigned char memory[];
+    Address at = shared_address(memory);
+    PairBarriers<BLOCK_N>::make(at);
+    bool decodes = threadIdx.x < 32 * DECODING_WARPS;
+    if (decodes) StripDecoder(p, at, ColumnTile<BLOCK_N>::END).make_barriers();
+    mbarrier_init_fence();
+    cluster_barrier();
+    if (decodes) {
+        keep_registers<DECODING_REGISTERS>();
+        StripDecoder(p, at, ColumnTile<BLOCK_N>::END).run();
+    } else {
+        take_registers<MULTIPLYING_REGISTERS>();
+        TilesKernel<T, BLOCK_N>(p, at).run();
+    }
+    cluster_barrier();  // the other block still arrives here, and copies
+#else
+    __trap();
+#endif
+}
+
+// --- launching ---
+
+template <class T, int BLOCK_N>
+cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
+    using Expand = ExpandColumns<BLOCK_N>;
+    auto kernel = hopper_tiles<T, BLOCK_N>;
+    auto add = add_parts<T, BLOCK_N>;
+    int bytes = ColumnTile<BLOCK_N>::END + DECODING_WARPS * CHUNKS_UNDER_WAY * p.stage_bytes;
+    if (p.stage_bytes < 1 || bytes > MOST_SHARED_BYTES) return cudaErrorInvalidValue;
+    auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
+    if (auto error = divide_as_product(expand_columns<BLOCK_N>)) return error;
+    if (auto error = divide_as_product(add)) return error;
+    int halves = ceil_div(p.N, PAIR * BLOCK_N) * PAIR;
+    dim3 parts(p.rounds * Expand::PARTS, halves), rows(p.added_rows * (BLOCK_N / 8), PAIR);
+    auto error = launch_grid(expand_columns<BLOCK_N>, p, parts, Expand::THREADS, 0, stream);
+    if (!error) error = launch_grid(kernel, p, dim3(PAIR * p.blocks), PAIR_THREADS, bytes, stream, true, PAIR);
+    if (error || !p.adds_slots()) return error;
+    return launch_grid(add, p, rows, PartialSums<BLOCK_N, PAIR_ROWS>::THREADS, 0, stream);
+}
+
+template <class T>
+cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 192: return launch<T, 192>(p, stream);
+        case 256: return launch<T, 256>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
+
+}  // namespace
+
+cudaError_t launch_tiles(const WgmmaProblem& p, cudaStream_t stream) {
+    return p.dtype == Dtype::fp16 ? launch_width<__half>(p, stream) : launch_width<__nv_bfloat16>(p, stream);
+}
+
+}  // namespace lscd

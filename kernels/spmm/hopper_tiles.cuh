@@ -1,0 +1,79 @@
+// SpMM on 2:4 with a stream of words for each lane, for more columns than a pass of hopper_wgmma has: A becomes
+// dense tiles in shared memory, which a pair of thread blocks (a cluster) decodes once for all its columns.
+//
+//   a row block of 128 rows, 64 columns of it a step -->
+//                       thread block 0 of a pair            thread block 1
+//   warps 0 to 3        strips 0 to 3 of the tile           strips 4 to 7: decoded here, and copied
+//   warps 4 to 11       tile x BLOCK_N columns of B         the same tile x the next BLOCK_N columns
+//
+// Here: what the parts of the kernel share. Where tiles, and chunks of A, are in shared memory; which step is
+// in which place; who waits for whom.
+#pragma once
+#include "../common/cluster.cuh"
+#include "hopper_wgmma_slots.cuh"
+
+namespace lscd {
+namespace {
+
+constexpr int PAIR = 2;  // thread blocks of a cluster
+constexpr int PAIR_ROWS = 128, PAIR_STRIPS = PAIR_ROWS / STRIP_ROWS, OWN_STRIPS = PAIR_STRIPS / PAIR;
+constexpr int STEP_COLS = 64, STEPS_OF_ROUND = 4;     // columns of A: 128 bytes of a tile's row
+constexpr int DECODING_WARPS = OWN_STRIPS, MULTIPLYING_WARPS = PAIR_STRIPS;
+constexpr int PAIR_THREADS = 32 * (DECODING_WARPS + MULTIPLYING_WARPS);
+// Registers of a thread: they are given away before products begin.
+constexpr int DECODING_REGISTERS = 104, MULTIPLYING_REGISTERS = 200;
+
+constexpr int PLACES_OF_TILES = 4;  // steps of A, and of B, that shared memory has at once
+constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
+constexpr int STRIP_BYTES = STRIP_ROWS * STEP_COLS * 2, A_TILE_BYTES = PAIR_STRIPS * STRIP_BYTES;
+
+// Shared memory: mbarriers and counters, tiles of A, tiles of B, rings of chunks.
+constexpr int A_IS_THERE = 0, A_IS_FREE = 8 * PLACES_OF_TILES, B_IS_THERE = 2 * A_IS_FREE;
+constexpr int HAVE_LEFT_B = 3 * A_IS_FREE, CHUNK_IS_THERE = 4 * A_IS_FREE;
+constexpr int A_TILES = 1024, B_TILES = A_TILES + PLACES_OF_TILES * A_TILE_BYTES;
+static_assert(CHUNK_IS_THERE + 8 * CHUNKS_UNDER_WAY * DECODING_WARPS <= A_TILES);
+
+// B as wgmma reads it: [n][k], 128 bytes a column, sixteen of which lie where number i ^ n % 8 would.
+template <int BLOCK_N>
+struct ColumnTile {
+    static constexpr int BYTES = BLOCK_N * STEP_COLS * 2;
+    static constexpr int END = B_TILES + PLACES_OF_TILES * BYTES;  // in shared memory: where chunks are
+    // Of column n, rows 8 i to 8 i + 7.
+    __device__ static int offset(int n, int i) { return n * 128 + (i ^ n % 8) * 16; }
+};
+
+__device__ inline int row_blocks(const WgmmaProblem& p) { return ceil_div(p.strips, PAIR_STRIPS); }
+
+// A step, counted from the pair's first: its place, and how often that had others before.
+struct Step {
+    uint32_t number = 0;
+
+    __device__ uint32_t place() const { return number % PLACES_OF_TILES; }
+    __device__ uint32_t parity() const { return number / PLACES_OF_TILES % 2; }
+    __device__ Address tile(Address memory) const { return memory + A_TILES + place() * A_TILE_BYTES; }
+};
+
+// Rounds of the segments of a pair, one after another; none is left: segment = end. Row blocks are numbered
+// through all passes.
+struct Rounds {
+    const WgmmaProblem& p;
+    int segment, end, row_block, pass, round, last, slot;
+
+    __device__ explicit Rounds(const WgmmaProblem& p) : p(p) {
+        int pair = blockIdx.x / PAIR;  // of all passes
+        segment = __ldg(p.first_segment + pair), end = __ldg(p.first_segment + pair + 1);
+        open();
+    }
+    __device__ bool more() const { return segment < end; }
+    __device__ void next() {
+        if (++round == last) segment++, open();
+    }
+    __device__ void open() {
+        if (!more()) return;
+        uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
+        pass = s.x / row_blocks(p), row_block = s.x % row_blocks(p), round = s.y, last = s.z, slot = s.w;
+    }
+};
+
+}  // namespace
+}  // namespace lscd

@@ -1,0 +1,98 @@
+// The end of hopper_tiles: sums on their way to C, at once or as parts of a row block that several pairs have.
+#pragma once
+#include "hopper_tiles.cuh"
+
+namespace lscd {
+namespace {
+
+// Where a lane's four sums of eight columns go, as RoundedSums has them. Two lanes of neighbouring rows have two
+// rows of two columns: each takes one column, so that both store words. C may not allow that (`words`).
+template <class T>
+struct RoundedPairs {
+    const WgmmaProblem& p;
+    RoundedSums<T> alone;
+    bool words, odd;
+    T* to;
+
+    __device__ RoundedPairs(const WgmmaProblem& p, int m, int n)
+        : p(p), alone(p, m, n), odd(m % 2), to(alone.to - odd + odd * p.ldc) {
+        words = p.M % 2 == 0 && p.ldc % 2 == 0 && reinterpret_cast<uintptr_t>(p.C) % 4 == 0;
+    }
+
+    __device__ uint32_t rounded(float first, float second) const {
+        return bits_of<T>(finished(p, first, alone.bias[0])) | bits_of<T>(finished(p, second, alone.bias[1])) << 16;
+    }
+    // Of all lanes of a warp.
+    __device__ void store(const float (&sum)[4]) const {
+        if (!uniform(words)) return alone.store(sum);
+        uint32_t even_column = rounded(sum[0], sum[2]), odd_column = rounded(sum[1], sum[3]);
+        uint32_t mine = odd ? odd_column : even_column;
+        uint32_t other = __shfl_xor_sync(~0u, odd ? even_column : odd_column, 4);
+        uint32_t low = odd ? other : mine, high = odd ? mine : other;
+        if (alone.n + odd >= p.N) return;
+        if (alone.has[0]) st_global(reinterpret_cast<uint32_t*>(to), prmt(low, high, 0x5410));
+        if (alone.has[1]) st_global(reinterpret_cast<uint32_t*>(to + 8), prmt(low, high, 0x7632));
+    }
+    __device__ void next_eight() { alone.next_eight(), to += 8 * p.ldc; }
+};
+
+// A segment's sums of a warp, of one half of a pass's columns.
+template <class T, int BLOCK_N>
+struct TileSums {
+    const WgmmaProblem& p;
+    int rank, strip, lane;
+
+    __device__ void store(const float (&sum)[BLOCK_N / 8][4], const Rounds& segment) const {
+        if (segment.slot >= 0) return store_part(sum, segment.slot);
+        int n = (segment.pass * PAIR + rank) * BLOCK_N + lane % 4 * 2;
+        RoundedPairs<T> to(p, segment.row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4, n);
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 8; i++) to.store(sum[i]), to.next_eight();
+    }
+    __device__ void store_part(const float (&sum)[BLOCK_N / 8][4], int slot) const {
+        PartialSums<BLOCK_N, PAIR_ROWS> to(p, rank, slot);
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 8; i++)
+            st_global(to.at(i, strip * 32 + lane), float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+    }
+};
+
+// Parts in the order of their slots: the same bits in every run. A block has eight columns of a row block, as
+// many threads as have written them.
+template <class T, int BLOCK_N>
+struct AddParts {
+    using Partial = PartialSums<BLOCK_N, PAIR_ROWS>;
+
+    const WgmmaProblem& p;
+    int shared = blockIdx.x / Partial::EIGHTS, eight = blockIdx.x % Partial::EIGHTS, rank = blockIdx.y;
+    int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+    __device__ void run() const {
+        uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
+        int pass = rows.x / row_blocks(p), row_block = rows.x % row_blocks(p);
+        int m = row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4;
+        int n = (pass * PAIR + rank) * BLOCK_N + eight * 8 + lane % 4 * 2;
+        float sum[4] = {};
+        wait_for_previous_grid();
+#pragma unroll 4
+        for (int slot = rows.y; slot < int(rows.z); slot++) {
+            float4 part = ld_global(Partial(p, rank, slot).at(eight, threadIdx.x));
+            sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
+        }
+        RoundedPairs<T>(p, m, n).store(sum);
+    }
+};
+
+template <class T, int BLOCK_N>
+__global__ void __launch_bounds__(PartialSums<BLOCK_N, PAIR_ROWS>::THREADS)
+    add_parts(const __grid_constant__ WgmmaProblem p) {
+#if LSCD_SM90
+    let_next_grid_begin();
+    AddParts<T, BLOCK_N>{p}.run();
+#else
+    __trap();
+#endif
+}
+
+}  // namespace
+}  // namespace lscd

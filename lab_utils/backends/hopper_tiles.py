@@ -1,0 +1,165 @@
+"""Launches of kernels/spmm/hopper_tiles.cu: lane_24_strips by many columns, on sm_90.
+
+Pairs of thread blocks (clusters) decode a row block of A, once for all their columns, into dense
+tiles of shared memory. All rounds take the same time, whatever A has: so a pair has as many whole
+row blocks as any other, and an equal part of the rounds of those that are left::
+
+    13 row blocks of 4 rounds, 5 pairs     pair 0   0 0 | 3  8      parts first, of 3 row blocks;
+                                           pair 1   0 0 1 | 4  9    then whole ones: what pairs do
+                                           pair 2   1 1 | 5 10      at the same time lies together,
+                                           ...                      in A and, of passes, in B
+
+The problem is that of hopper_wgmma.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from lab_utils.backends import hopper, hopper_wgmma
+from lab_utils.backends.hopper_wgmma import WgmmaProblem
+from lab_utils.backends.launch import Launch, Place, unmoved
+from lab_utils.backends.problem import product
+from lab_utils.backends.remembered import remembered
+from lab_utils.backends.row_blocks import Shares, row_blocks_of
+from lab_utils.formats import Lane24Strips
+
+FORMAT = Lane24Strips.name
+INSTRUCTION = "tiles"
+EPILOGUE = hopper_wgmma.EPILOGUE
+SELECTION = hopper_wgmma.SELECTION  # whoever multiplies the format elsewhere needs it
+
+PAIR = 2  # thread blocks of a cluster, each with its own columns
+WIDTHS = (192, 256)  # these
+WARPS = 8  # that multiply, a strip of 16 rows each; others decode
+ROW_BLOCK = 16 * WARPS
+STEPS_OF_ROUND, STEP_BYTES = 4, 128  # 64 columns of A: of a row of a tile
+# As in kernels/spmm/hopper_tiles.cuh: steps in shared memory, and chunks of each decoding warp.
+PLACES, CHUNKS, DECODING_WARPS = 4, 2, 4
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Pairs of thread blocks, and the columns of each of the two."""
+
+    block_n: int
+    passes: int  # over A, of 2 · block_n columns each, one after another
+    blocks: int  # pairs
+    stage_bytes: int  # of one chunk on its way
+
+    @property
+    def columns(self) -> int:
+        """Of all passes: N, and those that are multiplied in vain."""
+        return PAIR * self.block_n * self.passes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of a thread block."""
+        tiles = PLACES * STEP_BYTES * (ROW_BLOCK + self.block_n)
+        return hopper_wgmma.HEAD_BYTES + tiles + DECODING_WARPS * CHUNKS * self.stage_bytes
+
+
+def layout_of(A: Lane24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
+    """A pair on every two multiprocessors, or `split_k` of them for each row block of a pass."""
+    layout = _layout(A, N)
+    rows = row_blocks_of(A, WARPS) * layout.passes
+    wanted = multiprocessors // PAIR if split_k is None else round(split_k * rows)
+    return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
+
+
+def _layout(A: Lane24Strips, N: int) -> Layout:
+    """Of one pair, in as few passes as widths allow beside A's largest chunks."""
+    stage_bytes = hopper.stage_bytes(A.largest_copy)
+    fit = [w for w in WIDTHS if Layout(w, 1, 1, stage_bytes).shared_bytes <= hopper.SHARED_BYTES]
+    passes = -(-N // (PAIR * fit[-1]))
+    block_n = next(width for width in fit if PAIR * width * passes >= N)
+    return Layout(block_n, passes, 1, stage_bytes)
+
+
+def split_k_of(A: Lane24Strips, layout: Layout) -> float:
+    """Pairs for each row block."""
+    return layout.blocks / (row_blocks_of(A, WARPS) * layout.passes)
+
+
+def shares_of(rows: int, rounds: int, pairs: int) -> Shares:
+    """Who multiplies what of so many row blocks, those of all passes; on the host."""
+    whole, left = divmod(rows, pairs)
+    cuts = torch.tensor([i * left * rounds // pairs for i in range(pairs + 1)])
+    edges = torch.cat([cuts, torch.arange(left + 1) * rounds]).unique()
+    first, last = edges[:-1], edges[1:]
+    row, pair = first // rounds, torch.searchsorted(cuts, first, right=True) - 1
+    parts = torch.stack([row, first - row * rounds, last - row * rounds], 1)
+    stored = (last - first) < rounds
+    slot = torch.where(stored, stored.cumsum(0) - 1, -1)
+    own = torch.arange(whole * pairs)
+    others = torch.stack([left + own, 0 * own, 0 * own + rounds, 0 * own - 1], 1)
+    whose, order = torch.cat([pair, own % pairs]).sort(stable=True)
+    segments = torch.cat([torch.cat([parts, slot[:, None]], 1), others])[order]
+    begins = torch.searchsorted(whose, torch.arange(pairs + 1))
+    shared, counts = row[stored].unique(return_counts=True)
+    ends = counts.cumsum(0)
+    return Shares(segments, begins, torch.stack([shared, ends - counts, ends, 0 * shared], 1))
+
+
+def _shares(A: Lane24Strips, layout: Layout) -> Shares:
+    """The same, on A's device."""
+    rows, pairs = row_blocks_of(A, WARPS) * layout.passes, layout.blocks
+
+    def find() -> Shares:
+        shares = shares_of(rows, A.rounds, pairs)
+        return Shares(*(array.int().contiguous().to(A.device) for array in shares))
+
+    return remembered(A, (INSTRUCTION, rows, pairs), find)
+
+
+def _slots(A: Lane24Strips, layout: Layout) -> int:
+    """Parts of row blocks that several pairs have: at most one more for each pair than it has."""
+    left = row_blocks_of(A, WARPS) * layout.passes % layout.blocks
+    return layout.blocks + left if left else 0
+
+
+def _problem_of(A: Lane24Strips, N: int, layout: Layout, arrays: dict[str, Tensor]) -> WgmmaProblem:
+    return WgmmaProblem(
+        **product(A, N, (arrays[name] for name in hopper_wgmma.READ)),
+        rounds=A.rounds,
+        strips=A.strips,
+        block_n=layout.block_n,
+        blocks=layout.blocks,
+        slots=_slots(A, layout),
+        added_rows=arrays["shared"].shape[0],
+        stages=CHUNKS,
+        stage_bytes=layout.stage_bytes,
+        tile_slots=PLACES,
+        **{name: arrays[name].data_ptr() for name in Shares._fields},
+    )
+
+
+def launch_of(A: Lane24Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
+    """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
+    read = {name: A.arrays[name] for name in hopper_wgmma.READ} | _shares(A, layout)._asdict()
+    arrays = {name: place(array) for name, array in read.items()}
+    problem = _problem_of(A, N, layout, arrays)
+    sums = PAIR, _slots(A, layout), layout.block_n * ROW_BLOCK + WARPS
+    tiles = PAIR * layout.passes, STEPS_OF_ROUND * A.rounds, layout.block_n, STEP_BYTES // 4
+    return Launch(("lscd_cuda_tiles",), problem, sums, arrays, {"tiles": tiles})
+
+
+def choices(A: Lane24Strips, N: int, layout: Layout) -> dict[str, str]:
+    """What `explain` says of a launch."""
+    rows, slots = row_blocks_of(A, WARPS), _slots(A, layout)
+    of_passes = f"{layout.passes} x " * (layout.passes > 1)
+    each = layout.passes * rows * A.rounds / layout.blocks
+    return {
+        "blocks": f"{layout.blocks} pairs of {32 * (WARPS + DECODING_WARPS)} threads, "
+        f"{layout.shared_bytes / 1024:.0f} KB shared memory",
+        "columns": f"{of_passes}{PAIR} x {layout.block_n} of C: A is decoded for each pass",
+        "shares": f"{of_passes}{rows} row blocks of {ROW_BLOCK}, {A.rounds} rounds each: "
+        f"{each:.1f} rounds a pair",
+        "sums": f"partial ones in up to {slots} slots; a kernel of its own adds them"
+        if slots
+        else "of each row block in one pair",
+        "ring": f"{CHUNKS} chunks under way in each decoding warp, {PLACES} steps of tiles",
+        "values": f"four warps of a block decode {ROW_BLOCK // PAIR} rows, and copy them to the "
+        f"other{hopper_wgmma.far_text(A)}",
+    }

@@ -1,0 +1,34 @@
+"""Ways of multiplying A on a GPU, of which plans take what they expect to be fastest."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+# A is decoded in the kernel that multiplies, by each thread block for its columns; into tiles that
+# several thread blocks share; or before the product, once.
+WAYS = FUSED, TILES, DECODED = ("fused", "tiles", "decoded")
+
+_forced: ContextVar[str | None] = ContextVar("forced", default=None)
+
+
+@contextmanager
+def forced(way: str) -> Iterator[None]:
+    """Make every plan and product inside this block use one of WAYS; ValueError for others.
+
+    Not every format has every way: products of one that has not raise ValueError.
+    """
+    if way not in WAYS:
+        raise ValueError(f"way={way!r}: unknown; allowed: {', '.join(WAYS)}")
+    token = _forced.set(way)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+def forced_way(format: str, allowed: tuple[str, ...]) -> str | None:
+    """What `forced` says, if anything; ValueError where the format has no such way."""
+    way = _forced.get()
+    if way is not None and way not in allowed:
+        raise ValueError(f"way={way!r}: {format} has none; allowed: {', '.join(allowed)}")
+    return way
