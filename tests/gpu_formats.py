@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lab_utils.backends import cuda
-from lab_utils.backends.kernels import KERNELS
+from lab_utils.backends.kernels import name_of, ways_of
 
 
 def _problem(format: str) -> str | None:
@@ -27,5 +27,5 @@ def working() -> list[str]:
 
 
 def kernels_of(format: str) -> list[str]:
-    """What rows call a product that decodes in the kernel, and one that decodes first: `WAYS`."""
-    return [f"{format}_{KERNELS[format].INSTRUCTION}", f"{format}_decoded"]
+    """What rows call products of a format, by its `ways_of`."""
+    return [name_of(format, way) for way in ways_of(format)]

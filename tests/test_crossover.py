@@ -10,9 +10,11 @@ from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, results, sparse_linear, spmm
 from lab_utils.analysis.zero_row_24 import ROWS
-from lab_utils.backends import crossover, cuda, decoded, hopper
+from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles
 from lab_utils.backends.crossover import COSTS, Product, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
+from lab_utils.backends.kernels import name_of, ways_of
+from lab_utils.backends.ways import TILES
 from lab_utils.catalog import DATA
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
@@ -111,16 +113,35 @@ def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
     assert len(ratio) and ratio.between(0.8, 1.25).all(), ratio.describe()
 
 
-@pytest.mark.parametrize("format", ["zero_row_24", *STRIPS])
-def test_the_faster_of_both_ways_is_taken_where_both_were_measured(format: str) -> None:
+def tiled(product: Product) -> Product:
+    """The same, with as many columns as a launch by tiles would have; chunks of sizes as usual."""
+    A = SimpleNamespace(strips=-(-product.M // 64) * 4, rounds=-(-product.K // 256))
+    A.largest_copy = 4096
+    columns = hopper_tiles.layout_of(A, product.N, MULTIPROCESSORS, None).columns
+    return product._replace(tiles_columns=columns)
+
+
+def test_the_costs_of_tiles_follow_from_measured_rows() -> None:
     rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
-    fused, first = (rows[rows.kernel.eq(kernel)] for kernel in kernels_of(format))
-    both = fused.merge(first, on=["M", "K", "N", "sparsity"], suffixes=("", "_decoded"))
-    assert len(both) >= 24
-    for row, product in zip(both.itertuples(), products(both, format), strict=True):
-        chosen, why = crossover.decodes_first(in_pieces(product), H200)
-        times = row.time_us_decoded, row.time_us
-        assert times[not chosen] <= 1.05 * min(times), (row.M, row.K, row.N, row.sparsity, why)
+    rows = rows[rows.kernel.eq("lane_24_strips_tiles")]
+    found = map(tiled, products(rows, "lane_24_strips"))
+    ratio = pd.Series([crossover.tiles_us(one, H200) for one in found], rows.index) / rows.time_us
+    assert ratio.groupby(rows.N).median().between(0.93, 1.07).all()
+    assert ratio.between(0.85, 1.15).all() and len(ratio) >= 100
+
+
+@pytest.mark.parametrize("format", ["zero_row_24", *STRIPS])
+def test_the_fastest_way_is_taken_where_all_were_measured(format: str) -> None:
+    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
+    rows = rows[rows.kernel.isin(names := kernels_of(format))]
+    times = rows.pivot(index=["M", "K", "N", "sparsity"], columns="kernel", values="time_us")
+    fused = rows[rows.kernel.eq(names[0])].set_index(times.index.names).loc[times.dropna().index]
+    assert len(fused) >= 24
+    of_kernel = products(fused.reset_index(), format)
+    for row, product in zip(times.dropna().itertuples(), map(in_pieces, of_kernel), strict=True):
+        product = tiled(product) if TILES in ways_of(format) else product
+        way, why = crossover.fastest(product, H200)
+        assert row._asdict()[name_of(format, way)] <= 1.05 * min(row[1:]), (row.Index, why)
 
 
 @pytest.mark.parametrize("format", COSTS)
@@ -128,10 +149,10 @@ def test_many_columns_decode_first_and_few_do_not(format: str) -> None:
     chosen, widest = {}, 128 if format in STRIPS else 64
     for N in (1, 8, 16, 32, 512, 1024, 4096):
         product = Product(format, 400_000_000, 36864, 9216, N, min(widest, max(8, N)))
-        chosen[N], why = crossover.decodes_first(product, H200)
+        chosen[N], why = crossover.fastest(product, H200)
         assert "400.0 MB read and 679.5 written" in why and "NVIDIA H200" in why
     least = 1024 if format == "zero_row_24_strips" else 512  # lanes have 400 MB at 75 %
-    assert [N for N, first in chosen.items() if first] == [N for N in chosen if least <= N]
+    assert [N for N, way in chosen.items() if way == "decoded"] == [N for N in chosen if least <= N]
 
 
 def test_gpus_are_found_by_their_names(monkeypatch) -> None:
@@ -166,8 +187,13 @@ def test_a_way_can_be_forced(h200) -> None:
         assert cuda.plan(A, B).choices["decoded"] == "first: forced"
     with cuda.forced("fused"):
         assert cuda.plan(A, activations(4096)).kernel == "tca_bme_mma"
-    with pytest.raises(ValueError, match="way='dense': unknown; allowed: fused, decoded"):
+    with pytest.raises(ValueError, match="way='dense': unknown; allowed: fused, tiles, decoded"):
         cuda.forced("dense").__enter__()
+    with cuda.forced("tiles"):
+        with pytest.raises(ValueError, match="way='tiles': tca_bme has none; allowed: fused, deco"):
+            cuda.plan(A, B)
+        plan = cuda.plan(encode(random_sparse(M, K, 0.6), "lane_24_strips"), B)
+        assert plan.kernel == "lane_24_strips_tiles" and plan.choices["decoded"].endswith("forced")
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
@@ -233,15 +259,16 @@ def on_gpu(format: str, dtype: torch.dtype = torch.float16):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("way", cuda.WAYS)
-@formats
-def test_both_ways_on_a_gpu(small_pieces, format: str, way: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("format", "way"), [(format, way) for format in cuda.formats for way in ways_of(format)]
+)
+def test_all_ways_on_a_gpu(small_pieces, format: str, way: str, dtype: torch.dtype) -> None:
     W, A = on_gpu(format, dtype)
     for N in NS:
         B, canvas = activations(N, dtype), torch.full((M, 2 * N), 7.0, dtype=dtype, device="cuda")
         with cuda.forced(way):
             first = spmm(A, B.cuda())
-            assert explain(A, B.cuda()).kernel.endswith("_decoded") == (way == "decoded")
+            assert explain(A, B.cuda()).kernel == name_of(format, way)
             accuracy.check(first.cpu(), W, B)
             accuracy.check(spmm(A, B.cuda(), out=canvas[:, ::2]).cpu(), W, B)
             assert torch.equal(first, spmm(A, B.cuda()))

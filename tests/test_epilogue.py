@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lab_utils import SparseLinear, backends, encode
 from lab_utils.backends import cuda, decoded, hopper
+from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.launch import Epilogue
 from lab_utils.ops import has_epilogue, sparse_relu
 from lab_utils.patterns import random_sparse
@@ -115,9 +116,10 @@ def test_it_compiles_into_one_graph(decoding) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("tokens", [1, 8, 16, 40, 300])
-@pytest.mark.parametrize("way", cuda.WAYS)
-@pytest.mark.parametrize("format", FORMATS)
-def test_both_ways_on_a_gpu(format: str, way: str, tokens: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("format", "way"), [(format, way) for format in FORMATS for way in ways_of(format)]
+)
+def test_all_ways_on_a_gpu(format: str, way: str, tokens: int, dtype: torch.dtype) -> None:
     """In a graph as well; only of a format that can."""
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip(f"{format} needs sm_90")

@@ -1,4 +1,4 @@
-"""From how many columns on A is decoded for several thread blocks together, or once for all.
+"""From how many columns on A is decoded for pairs of thread blocks, or once for all.
 
 A kernel that decodes A while it multiplies does so again for every so many columns: a pass. Times
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
@@ -9,9 +9,8 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
     decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
-
-    tiles          its arithmetic at TILES_PEAK, of all columns of its passes, joined with decoding
-                   A for each of them
+    tiles          the arithmetic of all columns of its passes at TILES_PEAK, joined in that way
+                   with decoding: passes · (TILES_DECODED · dense bytes + far)
 
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
@@ -31,6 +30,7 @@ from lab_utils.catalog import device, devices
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
+TILES_PEAK, TILES_DECODED, TILES_START_US = 0.75, 2.1, 18.0
 MOST_TILES_COLUMNS = 512  # of a pass by tiles
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
 
@@ -57,23 +57,9 @@ COSTS = {
     "zero_row_24": Cost(0.98, 0.00, 0.83, 10.3),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(
-        0.78, 0.04, 0.10, 8.2, side_by_side=True, entries=0.34, decoding=0.95, far=13.0, near=0.56
+        0.78, 0.04, 0.112, 8.2, side_by_side=True, entries=0.34, decoding=0.95, far=13.0, near=0.56
     ),
 }
-
-
-class TilesCost(NamedTuple):
-    """Of the way `tiles`: of the peak, what its products have; encoded and dense bytes of a pass,
-    in the time of reading so many; its start.
-    """
-
-    peak: float
-    encoded: float
-    dense: float
-    start_us: float
-
-
-TILES_COSTS = {"lane_24_strips": TilesCost(0.69, 0.5, 0.5, 14.0)}
 
 
 class Gpu(NamedTuple):
@@ -112,9 +98,14 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     cost, n = COSTS[product.format], product.block_n / 64
     encoded = (cost.encoded + cost.entries * n) * product.encoded_bytes
     dense = (cost.dense + cost.columns * n**1.5) * product.dense_bytes
-    far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
     starts = 1 if cost.side_by_side else product.passes
-    return starts * cost.start_us + product.passes * _read_us(encoded + dense + far, gpu)
+    one_pass = _read_us(encoded + dense + _far_bytes(product), gpu)
+    return starts * cost.start_us + product.passes * one_pass
+
+
+def _far_bytes(product: Product) -> float:
+    cost = COSTS[product.format]
+    return cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:
@@ -134,12 +125,11 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes A into tiles, in µs; infinite where the format has none."""
     if not product.tiles_columns:
         return math.inf
-    cost = TILES_COSTS[product.format]
-    arithmetic = _arithmetic_us(product, product.tiles_columns, cost.peak, gpu)
-    passes = product.tiles_columns / MOST_TILES_COLUMNS
-    encoded = cost.encoded * product.encoded_bytes
-    decoding = passes * _read_us(encoded + cost.dense * product.dense_bytes, gpu)
-    return cost.start_us + (decoding**4 + arithmetic**4) ** 0.25
+    arithmetic = _arithmetic_us(product, product.tiles_columns, TILES_PEAK, gpu)
+    passes = -(-product.tiles_columns // MOST_TILES_COLUMNS)
+    decoded = TILES_DECODED * product.dense_bytes + _far_bytes(product)
+    decoding = passes * _read_us(decoded, gpu)
+    return TILES_START_US + (decoding**4 + arithmetic**4) ** 0.25
 
 
 @functools.cache  # every launch asks

@@ -7,14 +7,19 @@ from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, line_of_means, ratio_axis
 from lab_utils.plots.looks import FORMATS
-from lab_utils.plots.rows import DECODED, geometric_means, is_dense, origin
+from lab_utils.plots.rows import DECODED, TILES, geometric_means, is_dense, origin
 from lab_utils.plots.style import MUTED, titled
 
 NEAR = 0.9  # of dense's speed: what a sparse layer should have at every N
 
 
+def _ending(kernels: pd.Series) -> pd.Series:
+    """DECODED, TILES, or nothing."""
+    return kernels.str.extract(f"({DECODED}|{TILES})$", expand=False).fillna("")
+
+
 def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
-    """Speed-up over dense against N of both ways to multiply a format, a panel for each sparsity.
+    """Speed-up over dense against N of all ways to multiply a format, a panel for each sparsity.
 
     Lines are geometric means over the shapes, which remain as faint points. The band reaches down
     to NEAR. Raises ValueError where there are no rows of the format.
@@ -29,9 +34,10 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
     height, colour = ratio_axis(fig, mine.speedup), FORMATS[format].colour
     for col, sparsity in enumerate(sparsities, 1):
         here = mine[mine.sparsity.eq(sparsity)]
-        decoded, ends = here.kernel.str.endswith(DECODED), {}
-        for label, part, dash in (("in the kernel", here[~decoded], "solid"),
-                                  ("decoded first", here[decoded], "dash")):  # fmt: skip
+        ends = {}
+        for label, ending, dash in (("in the kernel", "", "solid"), ("into tiles", TILES, "dot"),
+                                    ("decoded first", DECODED, "dash")):  # fmt: skip
+            part = here[_ending(here.kernel).eq(ending)]
             if part.empty:
                 continue
             mean, line = geometric_means(part, "N", "speedup"), {"color": colour, "dash": dash}

@@ -8,7 +8,8 @@ import pandas as pd
 from lab_utils.plots.looks import FORMATS, KERNELS
 from lab_utils.results import CASE
 
-DECODED = "_decoded"  # ends the names of products that decode A first, and multiply it dense
+# What ends the names of products that decode A first, and multiply it dense; or into tiles.
+DECODED, TILES = "_decoded", "_tiles"
 DENSE = ("torch", "dense", "cublas", "gemv")  # how the names of dense products start
 
 
@@ -43,9 +44,9 @@ def of_sparse_formats(rows: pd.DataFrame) -> pd.DataFrame:
 def of_gpu_kernels(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of the sparse kernels of `KERNELS`, in its order; raises ValueError for any other.
 
-    Products that decode A first, and multiply it dense, are left out.
+    Products of many columns, which decode A first or into tiles, are left out.
     """
-    rows = rows[~is_dense(rows) & ~rows.kernel.str.endswith(DECODED)]
+    rows = rows[~is_dense(rows) & ~rows.kernel.str.endswith((DECODED, TILES))]
     if unknown := sorted(set(rows.kernel) - set(KERNELS)):
         raise ValueError(f"kernel={unknown[0]!r}: unknown; allowed: {', '.join(KERNELS)}")
     if rows.empty:
