@@ -14,7 +14,9 @@ from torch import Tensor
 
 from lab_utils import accuracy, build, encode, ladder
 from lab_utils.backends import cuda, hopper, hopper_wgmma
+from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.launch import Epilogue
+from lab_utils.backends.ways import TILES
 from lab_utils.baselines import BASELINES
 from lab_utils.baselines.bandwidth import read_all
 from lab_utils.formats import FORMATS
@@ -44,6 +46,8 @@ def products() -> Iterator[str]:
             yield from activated_products(format, (1, 8, 16), slice_cols=144)
         if format in hopper_wgmma.FORMATS:
             yield from wide_products(format)
+            if TILES in ways_of(format):
+                yield from tiled_products(format)
             yield from activated_products(format, (24, 130), split_k=ADDED)
 
 
@@ -53,7 +57,7 @@ def documented_products() -> Iterator[str]:
         W, B = operands(M, K, N, dtype, 0.7)
         A = encode(W, hopper.FORMAT, pairs=pairs).to("cuda")
         C = torch.empty(N, M, dtype=dtype, device="cuda").T
-        cuda._multiply(A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
+        cuda._multiply(hopper, A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
         accuracy.check(C.cpu(), W, B)
         yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} pairs={pairs}"
 
@@ -81,9 +85,21 @@ def wide_products(format: str) -> Iterator[str]:
         W, B = operands(230, 450, N, dtype, sparsity)
         A = encode(W, format).to("cuda")
         C = torch.empty(N, 230, dtype=dtype, device="cuda").T
-        cuda._multiply(A, B.cuda(), C, hopper_wgmma.layout_of(A, N, 1, split_k))
+        cuda._multiply(hopper_wgmma, A, B.cuda(), C, hopper_wgmma.layout_of(A, N, 1, split_k))
         accuracy.check(C.cpu(), W, B)
         yield f"{format} wide 230x450 N={N} {dtype} split_k={split_k}"
+
+
+def tiled_products(format: str) -> Iterator[str]:
+    """The way by tiles: both widths, two passes, chunks with far steps, row blocks in parts."""
+    for (M, K), N, dtype in itertools.product(((230, 450), (90, 700)), (300, 500, 800), DTYPES):
+        for sparsity, split_k in ((0.8, 1), (0.9, 1.5), (0.3, 2)):
+            W, B = operands(M, K, N, dtype, sparsity)
+            A, C = encode(W, format).to("cuda"), torch.empty(N, M, dtype=dtype, device="cuda").T
+            with cuda.forced("tiles"):
+                cuda.spmm(A, B.cuda(), C, split_k=split_k)
+            accuracy.check(C.cpu(), W, B)
+            yield f"{format} tiles {M}x{K} N={N} {dtype} sparsity={sparsity} split_k={split_k}"
 
 
 def products_of(format: str) -> Iterator[str]:

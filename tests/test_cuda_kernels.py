@@ -88,7 +88,7 @@ def test_documented_metadata_is_enough(format: str, pairs: bool, dtype: torch.dt
         A, B = encode(W, format, pairs=pairs).to("cuda"), activations(2410, 20, dtype).cuda()
         layout = hopper.layout_of(A, 20, 132, documented=True)
         C = torch.full((20, 500), torch.nan, dtype=dtype, device="cuda").T
-        cuda._multiply(A, B, C, layout)
+        cuda._multiply(hopper, A, B, C, layout)
         accuracy.check(C.cpu(), W, B.cpu())
 
 
@@ -133,7 +133,7 @@ def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype)
             assert layout.block_n in hopper_wgmma.WIDE_WIDTHS  # chunks of denser A leave no room
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
-            cuda._multiply(A, B, C, layout)
+            cuda._multiply(hopper_wgmma, A, B, C, layout)
             accuracy.check(C.cpu(), W, B.cpu())
 
 

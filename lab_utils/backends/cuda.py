@@ -7,6 +7,7 @@ one of WAYS for all.
 
 import ctypes
 import functools
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -118,15 +119,17 @@ def spmm(
     if free and way == DECODED:
         decoded.spmm(A, B, C, _multiprocessors(A.device), epilogue)
     else:
-        _multiply(A, B, C, TILES if way == TILES else FUSED, split_k, left_out, epilogue)
+        way = TILES if way == TILES else FUSED
+        layout = _layout(A, N, split_k, way)
+        _multiply(kernel_of(A.name, way), A, B, C, layout, left_out, epilogue)
 
 
 def _multiply(
+    kernel: ModuleType,
     A: SparseMatrix,
     B: Tensor,
     C: Tensor,
-    way: str,
-    split_k: float | None = None,
+    layout: Any,
     left_out: str | None = None,
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
@@ -135,7 +138,7 @@ def _multiply(
     columns = aligned_columns(B)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
-    launch = kernel_of(A.name, way).launch_of(A, N, _layout(A, N, split_k, way))
+    launch = kernel.launch_of(A, N, layout)
     launch.arrays |= launch.scratch(lambda shape: C.new_empty(shape, dtype=torch.float32))
     launch.set_epilogue(epilogue)
     problem = launch.problem
