@@ -11,6 +11,11 @@ from emulated import compiled, linked
 from lab_utils.backends.simt import Machine
 from lab_utils.toolchains import SOURCES
 
+LAUNCHER = """
+extern "C" __attribute__((visibility("default"))) int lscd_cuda_{0}(
+    const lscd::WgmmaProblem* p, cudaStream_t stream) {{ return lscd::launch_{0}(*p, stream); }}
+"""
+
 
 class Robbed(NamedTuple):
     """A source without what stands at one place of it."""
@@ -62,3 +67,28 @@ def machines_of(
         others = [path for path in whole if path.stem != case.source.stem]
         machines[case] = linked([part, *others], part.with_suffix(".so"))
     return machines
+
+
+def machines_alone(
+    kernel: Path, launch: str, cases: list[Robbed], folder: Path, fewer: Callable[[str], str]
+) -> dict[Robbed, Machine]:
+    """The library of one .cu, and of what it includes, with one of `cases` at a time.
+
+    Its only launcher, lscd_cuda_<launch>, hands a WgmmaProblem to launch_<launch>. `fewer` takes
+    from each source what need not be compiled each time.
+    """
+
+    def build(case: Robbed) -> Machine:
+        copies = folder / f"{case.source.name}_{case.at}" / kernel.parent.name
+        copies.mkdir(parents=True)
+        for shared in ("common", "emulator"):
+            (copies.parent / shared).symlink_to(SOURCES / shared)
+        for source in (kernel, *kernel.parent.glob("*.cuh")):
+            text = case.text() if source == case.source else source.read_text()
+            (copies / source.name).write_text(fewer(text))
+        copy = copies / kernel.name
+        copy.write_text(copy.read_text() + LAUNCHER.format(launch))
+        return linked([compiled(copy, copies / "kernel.o")], copies / "kernel.so")
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(cases, pool.map(build, cases), strict=True))

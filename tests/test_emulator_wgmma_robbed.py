@@ -1,12 +1,10 @@
 """The wgmma kernel, each time without one of its waits, fences and barriers: the emulator tells."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from emulated import compiled, linked
-from robbed import Robbed, robbed
+from robbed import Robbed, machines_alone, robbed
 
 from lab_utils import spmm, toolchains
 from lab_utils.backends import emulator
@@ -24,10 +22,6 @@ SYNCHRONISES = re.compile(
 # Kernels that the product here does not use: they are not compiled each time.
 OTHERS = re.compile(r"case (?:24|32|48|56|64|96|128): return launch<.*;")
 BF16 = "launch_width<FORMAT, __nv_bfloat16>(p, stream)"
-LAUNCHER = """
-extern "C" __attribute__((visibility("default"))) int lscd_cuda_wgmma(
-    const lscd::WgmmaProblem* p, cudaStream_t stream) { return lscd::launch_wgmma(*p, stream); }
-"""
 ROBBED = [
     one
     for one in robbed((s for s in SOURCES if "select" not in s.name), SYNCHRONISES)
@@ -42,23 +36,12 @@ LOST = "|".join(
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
     """By file and place in it, the kernel without what stands there."""
-    top = tmp_path_factory.mktemp("robbed")
 
-    def build(case: Robbed) -> Machine:
-        spmm = top / f"{case.source.name}_{case.at}" / "spmm"
-        spmm.mkdir(parents=True)
-        for shared in ("common", "emulator"):
-            (spmm.parent / shared).symlink_to(toolchains.SOURCES / shared)
-        for source in SPMM.glob("*.cu*"):
-            text = case.text() if source == case.source else source.read_text()
-            fewer = OTHERS.sub("", text).replace(BF16, "cudaErrorInvalidValue")
-            (spmm / source.name).write_text(fewer)
-        kernel = spmm / "hopper_wgmma.cu"
-        kernel.write_text(kernel.read_text() + LAUNCHER)
-        return linked([compiled(kernel, spmm / "kernel.o")], spmm / "kernel.so")
+    def fewer(text: str) -> str:
+        return OTHERS.sub("", text).replace(BF16, "cudaErrorInvalidValue")
 
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(ROBBED, pool.map(build, ROBBED), strict=True))
+    folder = tmp_path_factory.mktemp("robbed")
+    return machines_alone(SPMM / "hopper_wgmma.cu", "wgmma", ROBBED, folder, fewer)
 
 
 @pytest.mark.parametrize("case", ROBBED, ids=str)

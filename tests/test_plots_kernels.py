@@ -159,15 +159,18 @@ def test_figure_12_is_one_sparsity(rows: pd.DataFrame, figures: dict[str, go.Fig
         plots.speedups_by_batch(rows, LIMITS)
 
 
-def test_both_ways_to_multiply_many_columns_have_a_line_each(rows: pd.DataFrame) -> None:
+def test_all_ways_to_multiply_many_columns_have_a_line_each(rows: pd.DataFrame) -> None:
     fused = rows[rows.kernel.eq("tca_bme_mma")]
     first = fused[fused.N.ge(64)].assign(kernel="tca_bme_decoded", speedup=0.5)
-    fig = plots.ways_by_columns(pd.concat([rows, first]), "tca_bme")
-    for name, Ns in (("in the kernel", [1, 8, 64, 256]), ("decoded first", [64, 256])):
+    tiles = fused[fused.N.eq(256)].assign(kernel="tca_bme_tiles", speedup=0.7)
+    fig = plots.ways_by_columns(pd.concat([rows, first, tiles]), "tca_bme")
+    ways = {"in the kernel": [1, 8, 64, 256], "decoded first": [64, 256], "into tiles": [256]}
+    for name, Ns in ways.items():
         lines = named(fig, name)
         assert [line.xaxis for line in lines] == ["x", "x2", "x3"]  # sparsities
         assert all(list(line.x) == Ns for line in lines)
-    assert all(np.allclose(line.y, 0.5) for line in named(fig, "decoded first"))
+    for name, speedup in (("decoded first", 0.5), ("into tiles", 0.7)):
+        assert all(np.allclose(line.y, speedup) for line in named(fig, name))
     panel = fused[fused.sparsity.eq(0.5) & fused.N.eq(8)]
     assert named(fig, "in the kernel")[0].y[1] == pytest.approx(np.sqrt(panel.speedup.prod()))
     only_fused = plots.ways_by_columns(rows, "tca_bme")
@@ -236,8 +239,11 @@ def test_unknown_kernels_and_no_kernels_are_refused(rows: pd.DataFrame) -> None:
 
 
 def test_products_that_decode_first_are_no_kernels(rows: pd.DataFrame) -> None:
-    decoded = rows[rows.kernel == "sparta"].assign(kernel="tca_bme_decoded")
-    found = of_gpu_kernels(pd.concat([rows, decoded]))
+    others = [
+        rows[rows.kernel == "sparta"].assign(kernel=f"tca_bme_{way}")
+        for way in ("decoded", "tiles")
+    ]
+    found = of_gpu_kernels(pd.concat([rows, *others]))
     assert not is_dense(found).any() and set(found.kernel) == set(of_gpu_kernels(rows).kernel)
 
 

@@ -1,0 +1,357 @@
+"""The kernel by tiles on the host: its products, traces, shares and layouts."""
+
+import ctypes
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from emulated import DTYPES, activations, product, with_epilogue
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from lab_utils import accuracy, encode, explain, spmm
+from lab_utils.analysis.kernel_trace import Counts, KernelTrace
+from lab_utils.backends import cuda, emulator, hopper, hopper_tiles
+from lab_utils.backends.hopper_tiles import Layout, layout_of, shares_of
+from lab_utils.backends.row_blocks import Shares, row_blocks_of
+from lab_utils.backends.simt import apart
+from lab_utils.backends.ways import forced
+from lab_utils.formats import Lane24Strips
+from lab_utils.patterns import random_sparse
+
+WIDTHS = (1, 100, 384, 400, 600)  # the last in two passes, or 2 x 192, or 2 x 256
+
+
+@pytest.fixture(autouse=True)
+def tiles() -> Iterator[None]:
+    with forced("tiles"):
+        yield
+
+
+def of_pairs(A: Lane24Strips, W: Tensor, N: int, pairs: int) -> tuple[str, KernelTrace]:
+    """A product by so many pairs, right in every element and the same when repeated.
+
+    What `explain` says of its sums; its trace.
+    """
+    split_k = pairs / (row_blocks_of(A, 8) * layout_of(A, N, 1, None).passes)
+    layout = layout_of(A, N, 1, split_k)
+    assert layout.blocks == pairs
+    B, results = activations(W.shape[1], N, W.dtype), []
+    with emulator.recording() as traces:
+        for _ in range(2):
+            results.append(torch.empty(N, W.shape[0], dtype=W.dtype).T)
+            emulator.spmm(A, B, results[-1], split_k)
+    accuracy.check(results[0], W, B)
+    assert torch.equal(*results)
+    return hopper_tiles.choices(A, N, layout)["sums"], traces[0]
+
+
+# --- products ---
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("N", WIDTHS)
+def test_every_width_and_tail(N, dtype) -> None:
+    """M and K that nothing divides; strips without rows; a thread block that has none to decode."""
+    for M, K in ((33, 257), (200, 650)):
+        W = random_sparse(M, K, 0.85, dtype=dtype, seed=N, mean=0.5)
+        product(Lane24Strips.encode(W), W, N)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.8, 0.95, 1.0])
+def test_every_sparsity(sparsity) -> None:
+    """The densest have most of their entries behind what rings hold: far steps."""
+    for dtype in DTYPES:
+        W = random_sparse(130, 520, sparsity, dtype=dtype, mean=0.5)
+        A = Lane24Strips.encode(W)
+        assert (A.largest_chunk > A.largest_copy) == (sparsity < 0.8)
+        product(A, W, 40, split_k=1.5)
+
+
+@pytest.mark.parametrize("pattern", ["clustered", "row_skewed"])
+def test_masks_with_a_dense_tile(pattern) -> None:
+    """Chunks with far steps beside others without; groups full of entries."""
+    W = random_sparse(300, 700, 0.9, pattern=pattern, mean=0.5)
+    W[64:128, 48:200] = 1.5
+    A = Lane24Strips.encode(W)
+    assert A.largest_chunk > A.largest_copy
+    product(A, W, 40, split_k=2)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "slots", "ends"),
+    [
+        (1, 0, {"store"}),  # all of them, so that rings come around
+        (2, 3, {"store", "store_part"}),  # a whole one each, and half of the third
+        (3, 0, {"store"}),
+        (5, 8, {"store_part"}),
+        (9, 12, {"store_part"}),  # a round each
+    ],
+)
+def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
+    """Three of three rounds each."""
+    W = random_sparse(300, 700, 0.8, mean=0.5)
+    sums, trace = of_pairs(Lane24Strips.encode(W), W, 100, pairs)
+    partial = f"partial ones in up to {slots} slots; a kernel of its own adds them"
+    assert sums == (partial if slots else "of each row block in one pair")
+    added = ("add_parts<__half, 192>",) * bool(slots)
+    assert trace.kernels == ("expand_columns<192>", "hopper_tiles<__half, 192>", *added)
+    own = (p for p in trace.lines if p.kernel == trace.kernels[1])
+    assert {p.function for p in own if Path(p.file).name == "hopper_tiles_sums.cuh"} == ends
+
+
+@pytest.mark.parametrize(("pairs", "slots"), [(3, 4), (5, 9)])
+def test_row_blocks_of_several_passes_are_shared(pairs, slots) -> None:
+    """Of four, two a pass: one in three parts, and others whole; or all in parts."""
+    W = random_sparse(130, 700, 0.8, mean=0.5)
+    sums, trace = of_pairs(Lane24Strips.encode(W), W, 600, pairs)
+    assert sums.startswith(f"partial ones in up to {slots} slots") and len(trace.kernels) == 3
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("relu", [False, True])
+def test_epilogues_come_before_rounding(relu, dtype) -> None:
+    """In row blocks of one pair, and in those of several, whose sums are added up."""
+    for (M, K), split_k in itertools.product(((65, 49), (230, 450)), (1, 1.5)):
+        W = random_sparse(M, K, 0.9, dtype=dtype)
+        with_epilogue(Lane24Strips.encode(W), W, 50, relu, split_k)
+
+
+def test_weights_that_are_not_finite_are_multiplied() -> None:
+    """As a dense product has it: in their rows alone."""
+    W, B = random_sparse(64, 300, 0.9, mean=0.5), activations(300, 24)
+    W[3, 5], W[17, 299] = torch.inf, torch.nan
+    C = spmm(encode(W, "lane_24_strips"), B, backend="emulator")
+    finite = torch.ones(64, dtype=torch.bool)
+    finite[[3, 17]] = False
+    assert not C[~finite].isfinite().any()
+    accuracy.check(C[finite], W[finite], B)
+
+
+def test_activations_that_are_not_finite_stay_in_their_columns() -> None:
+    """As in a dense product: zeros of A meet them as well."""
+    W, B = random_sparse(64, 256, 0.9, mean=0.5), activations(256, 24).contiguous()
+    B[7, 3] = torch.inf
+    C = spmm(encode(W, "lane_24_strips"), B, backend="emulator")
+    others = torch.arange(24) != 3
+    accuracy.check(C[:, others], W, B[:, others])
+    assert torch.equal(C[:, 3].isinf(), W[:, 7] != 0) and not C[:, 3].isfinite().any()
+
+
+# --- launches by hand ---
+
+
+def launched(
+    A: Lane24Strips, B: Tensor, layout: Layout, canvas: Tensor, first: int, pitch: int
+) -> KernelTrace:
+    """Multiply into a canvas: C begins at element `first`, its columns are `pitch` apart."""
+    launch = hopper_tiles.launch_of(A, B.shape[1], layout, apart)
+    columns = apart(B.T.contiguous())
+    scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan)))
+    launch.problem.B, launch.problem.ldb = columns.data_ptr(), columns.stride(0)
+    launch.problem.C = canvas.data_ptr() + canvas.element_size() * first
+    launch.problem.ldc = pitch
+    return emulator.machine().run(
+        *launch.call, ctypes.byref(launch.problem), None,
+        read=launch.arrays | {"B": columns}, written={"C": canvas, **scratch}, awaited=("B",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("pairs", [1, 2])
+@pytest.mark.parametrize(
+    ("M", "first", "pitch"),
+    [(100, 0, 102), (100, 2, 102), (100, 1, 102), (100, 0, 101), (99, 0, 102)],
+)
+def test_words_are_stored_where_c_allows_that(M, first, pitch, pairs) -> None:
+    """Of two rows: where M and the pitch are even, and C begins with one; nothing else is."""
+    W, B = random_sparse(M, 512, 0.9, mean=0.5), activations(512, 21)
+    A, canvas = Lane24Strips.encode(W), apart(torch.full((2500,), 7.0).half())
+    trace = launched(A, B, layout_of(A, 21, 1, pairs), canvas, first, pitch)
+    C = canvas[first:].as_strided((M, 21), (1, pitch))
+    accuracy.check(C.clone(), W, B)
+    C.fill_(7)
+    assert bool((canvas == 7).all())
+    words = total(trace, "hopper_tiles_sums.cuh", "store", "global_store")
+    assert words.lanes == (M * 21 // 2 if M % 2 + first % 2 + pitch % 2 == 0 else 0)
+
+
+@pytest.mark.parametrize("changed", [{"stage_bytes": 8464}, {"stage_bytes": 0}, {"block_n": 128}])
+def test_a_layout_that_the_kernel_does_not_have_is_refused(changed) -> None:
+    W, B = random_sparse(64, 256, 0.9), activations(256, 24)
+    A, canvas = Lane24Strips.encode(W), apart(torch.zeros(24 * 64).half())
+    layout = replace(layout_of(A, 24, 1, 1), **changed)
+    with pytest.raises(RuntimeError, match="lscd_cuda_tiles failed with cudaError_t 1"):
+        launched(A, B, layout, canvas, 0, 64)
+
+
+@pytest.mark.parametrize("call", [spmm, explain])
+def test_formats_without_tiles_are_refused(call) -> None:
+    A, B = encode(random_sparse(64, 96, 0.5), "zero_row_24_strips"), activations(96, 24)
+    told = "way='tiles': zero_row_24_strips has none; allowed: fused, decoded"
+    with pytest.raises(ValueError, match=told):
+        call(A, B, backend="emulator")
+
+
+# --- what a trace counts ---
+
+
+def total(trace: KernelTrace, file: str, function: str, operation: str) -> Counts:
+    """Of the lines of a function."""
+    places = (p for p in trace.lines if (p.function, p.operation) == (function, operation))
+    own = (trace.lines[p] for p in places if Path(p.file).name == file)
+    return sum(own, Counts())
+
+
+def test_a_trace_counts_what_the_layout_promises() -> None:
+    """Weights of each pass and row block are decoded once; no bank is met twice in that."""
+    A = Lane24Strips.encode(random_sparse(200, 600, 0.9))
+    with emulator.recording(split_k=2) as traces:
+        spmm(A, activations(600, 600), backend="emulator")
+    trace, passes, row_blocks = traces[0], 2, 2
+    assert trace.kernels == (
+        "expand_columns<192>", "hopper_tiles<__half, 192>", "add_parts<__half, 192>",
+    )  # fmt: skip
+    decoder, steps = "hopper_tiles_decode.cuh", passes * row_blocks * A.rounds * 4
+    chunks = total(trace, decoder, "fetch", "bulk_copy")
+    assert chunks.lanes == passes * A.strips * A.rounds
+    assert chunks.sectors * 32 == passes * A.arrays["data"].numel()
+    sent = total(trace, decoder, "decode", "bulk_copy")
+    assert (sent.lanes, sent.wavefronts) == (8 * steps, 8 * steps * 16)  # 2048 bytes each
+    tiles = total(trace, "hopper_tiles.cu", "fetch", "bulk_copy")
+    assert (tiles.lanes, tiles.sectors) == (2 * steps, 2 * steps * 192 * 128 // 32)
+    assert trace.total("wgmma").requests == 2 * 8 * 4 * steps
+    words = total(trace, decoder, "extract", "shared_load")
+    present = A.arrays["data"].view(-1, 128)[(A.arrays["chunk_start"][:-1].long() + 32) // 8]
+    held = sum(int(word).bit_count() for word in present.view(torch.uint32).flatten())
+    assert words.lanes == passes * held and words.wavefronts == words.requests
+    stores = total(trace, decoder, "extract", "shared_store")
+    assert stores.requests == 8 * steps * 8 and stores.wavefronts == 2 * stores.requests
+
+
+# --- shares ---
+
+
+def segments_of(shares: Shares) -> list[list[list[int]]]:
+    """Of each pair: row block, first and last round, slot."""
+    segments, ends = shares.segments.tolist(), shares.first_segment.tolist()
+    return [segments[first:end] for first, end in itertools.pairwise(ends)]
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 3), st.integers(1, 150))
+def test_shares_are_everything_once_and_equal(rows, rounds, passes, pairs) -> None:
+    """Parts of row blocks have slots side by side, in order, and no more than scratch memory."""
+    total = rows * passes
+    layout = Layout(192, passes, min(pairs, total * rounds), 1)
+    shares = shares_of(total, rounds, layout.blocks)
+    done, parts, lengths = torch.zeros(total, rounds), {}, []
+    for own in segments_of(shares):
+        lengths.append(sum(last - first for _, first, last, _ in own))
+        stored = [slot >= 0 for *_, slot in own]
+        assert stored == sorted(stored, reverse=True)  # parts first
+        for row, first, last, slot in own:
+            done[row, first:last] += 1
+            assert first < last and (slot == -1) == (last - first == rounds)
+            if slot >= 0:
+                parts.setdefault(row, []).append((first, slot))
+    assert shares.first_segment[-1] == len(shares.segments) and len(lengths) == layout.blocks
+    assert bool((done == 1).all()) and max(lengths) - min(lengths) <= 1
+    slots = {row: [slot for _, slot in sorted(own)] for row, own in parts.items()}
+    found = {row: list(range(first, last)) for row, first, last, _ in shares.shared.tolist()}
+    assert found == slots and len(shares.shared) == len(slots)
+    stored = sorted(itertools.chain(*slots.values()))
+    A = SimpleNamespace(strips=8 * rows, rounds=rounds)
+    assert stored == list(range(len(stored))) and len(stored) <= hopper_tiles._slots(A, layout)
+
+
+def test_pairs_have_neighbours_at_the_same_time() -> None:
+    """Of 13 row blocks, 3 in parts: then whole ones, side by side."""
+    whole = [[row for row, *_, slot in own if slot < 0] for own in segments_of(shares_of(13, 4, 5))]
+    assert whole == [[3, 8], [4, 9], [5, 10], [6, 11], [7, 12]]
+
+
+# --- layouts ---
+
+
+@pytest.fixture
+def h200(monkeypatch) -> None:
+    """What backend cuda asks of the GPU; its plan is made, but nothing can be launched."""
+    monkeypatch.setattr(cuda, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(cuda, "format_problem", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("N", "sparsity", "width", "passes"),
+    [
+        (1, 0.9, 192, 1), (384, 0.9, 192, 1), (385, 0.9, 256, 1), (512, 0.9, 256, 1),
+        (513, 0.9, 192, 2), (768, 0.9, 192, 2), (769, 0.9, 256, 2), (2048, 0.9, 256, 4),
+        (384, 0.0, 192, 1), (512, 0.0, 192, 2), (2048, 0.0, 192, 6),
+    ],
+)  # fmt: skip
+def test_the_layout_is_the_widest_beside_the_chunks(N, sparsity, width, passes) -> None:
+    """The largest leave no room for 256 columns."""
+    A = Lane24Strips.encode(random_sparse(1000, 600, sparsity))
+    layout = layout_of(A, N, 132, None)
+    assert (layout.block_n, layout.passes, layout.blocks) == (width, passes, min(66, 24 * passes))
+    assert layout.columns == 2 * width * passes >= N
+    assert layout.shared_bytes <= hopper.SHARED_BYTES and layout.stage_bytes >= A.largest_copy
+    wider = replace(layout, block_n=256).shared_bytes > hopper.SHARED_BYTES
+    assert wider == (sparsity == 0)
+
+
+@pytest.mark.parametrize(
+    ("N", "columns", "shares", "sums"),
+    [
+        (512, "2 x 256 of C: A is decoded for each pass", "24 row blocks of 128, 9 rounds each: "
+         "3.3 rounds a pair", "partial ones in up to 90 slots; a kernel of its own adds them"),
+        (1000, "2 x 2 x 256 of C: A is decoded for each pass", "2 x 24 row blocks of 128, 9 rounds "
+         "each: 6.5 rounds a pair", "partial ones in up to 114 slots; a kernel of its own"),
+    ],
+)  # fmt: skip
+def test_the_plan_for_a_gpu_fills_it(h200, N, columns, shares, sums) -> None:
+    A = Lane24Strips.encode(random_sparse(3000, 2304, 0.9))
+    plan = cuda.plan(A, activations(2304, N))
+    assert plan.kernel == "lane_24_strips_tiles" and plan.choices["decoded"].endswith(": forced")
+    assert plan.choices["blocks"].startswith("66 pairs of 384 threads, ")
+    assert plan.choices["columns"] == columns and plan.choices["shares"] == shares
+    assert plan.choices["sums"].startswith(sums)
+    again = cuda._layout(A, N, plan.split_k, "tiles")  # as lab anatomy
+    launch = hopper_tiles.launch_of(A, N, again)
+    passes, problem = again.passes, launch.problem
+    assert (problem.blocks, problem.block_n, problem.stage_bytes) == (66, 256, again.stage_bytes)
+    assert launch.sums == (2, problem.slots, 256 * 128 + 8)
+    assert launch.more == {"tiles": (2 * passes, 4 * 9, 256, 32)}
+    assert 4 * prod(launch.more["tiles"]) == 2 * 2304 * again.columns  # B, in whole rounds
+    added = launch.arrays["shared"]
+    assert problem.added_rows == len(added) == 24 * passes % 66
+    assert int(added[-1, 2]) <= problem.slots
+
+
+def test_as_many_pairs_as_rounds_at_most_and_one_at_least() -> None:
+    A = Lane24Strips.encode(random_sparse(300, 700, 0.9))
+    for N, split_k, pairs in ((100, 0.001, 1), (100, 1e6, 9), (600, 1e6, 18), (600, 1 / 6, 1)):
+        layout = layout_of(A, N, 132, split_k)
+        assert layout.blocks == pairs
+        assert hopper_tiles.split_k_of(A, layout) == pairs / (3 * layout.passes)
+    assert layout_of(A, 100, 1, None).blocks == 1 and layout_of(A, 100, 132, None).blocks == 9
+
+
+def test_explain_tells_of_the_tiles() -> None:
+    """And of entries that rings do not hold."""
+    B = activations(600, 600)
+    for sparsity, told in ((0.9, "copy them to the other"), (0.3, "read from global memory")):
+        plan = explain(
+            Lane24Strips.encode(random_sparse(200, 600, sparsity)), B, backend="emulator"
+        )
+        assert plan.kernel == "lane_24_strips_tiles"
+        assert plan.choices["shares"].startswith(
+            "2 x 2 row blocks of 128, 3 rounds each: 3.0 round"
+        )
+        assert plan.choices["ring"].startswith("2 chunks under way in each decoding warp, 4 steps")
+        assert plan.choices["values"].startswith("four warps of a block decode 64 rows, and copy ")
+        assert plan.choices["values"].endswith(told)
