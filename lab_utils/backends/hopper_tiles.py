@@ -4,9 +4,9 @@ Pairs of thread blocks (clusters) decode a row block of A, once for all their co
 tiles of shared memory. All rounds take the same time, whatever A has: so a pair has as many whole
 row blocks as any other, and an equal part of the rounds of those that are left::
 
-    13 row blocks of 4 rounds, 5 pairs     pair 0   0 0 | 3  8      parts first, of 3 row blocks;
-                                           pair 1   0 0 1 | 4  9    then whole ones: what pairs do
-                                           pair 2   1 1 | 5 10      at the same time lies together,
+    13 row blocks of 4 rounds, 5 pairs     pair 0   0 0   | 3  8    parts first, of 3 row blocks;
+                                           pair 1   0 0   | 4  9    then whole ones: what pairs do
+                                           pair 2   1 1 1 | 5 10    at the same time lies together,
                                            ...                      in A and, of passes, in B
 
 The problem is that of hopper_wgmma.
