@@ -14,7 +14,6 @@ from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles
 from lab_utils.backends.crossover import COSTS, Product, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.backends.kernels import name_of, ways_of
-from lab_utils.backends.ways import TILES
 from lab_utils.catalog import DATA
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
@@ -115,17 +114,16 @@ def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
 
 def tiled(product: Product) -> Product:
     """The same, with as many columns as a launch by tiles would have; chunks of sizes as usual."""
-    A = SimpleNamespace(strips=-(-product.M // 64) * 4, rounds=-(-product.K // 256))
-    A.largest_copy = 4096
-    columns = hopper_tiles.layout_of(A, product.N, MULTIPROCESSORS, None).columns
-    return product._replace(tiles_columns=columns)
+    A = SimpleNamespace(strips=product.M // 16, rounds=-(-product.K // 256), largest_copy=4096)
+    layout = hopper_tiles.layout_of(A, product.N, MULTIPROCESSORS, None)
+    return product._replace(tiles_columns=layout.columns)
 
 
 def test_the_costs_of_tiles_follow_from_measured_rows() -> None:
     rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
     rows = rows[rows.kernel.eq("lane_24_strips_tiles")]
-    found = map(tiled, products(rows, "lane_24_strips"))
-    ratio = pd.Series([crossover.tiles_us(one, H200) for one in found], rows.index) / rows.time_us
+    told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, "lane_24_strips")]
+    ratio = pd.Series(told, rows.index) / rows.time_us
     assert ratio.groupby(rows.N).median().between(0.93, 1.07).all()
     assert ratio.between(0.85, 1.15).all() and len(ratio) >= 100
 
@@ -137,10 +135,9 @@ def test_the_fastest_way_is_taken_where_all_were_measured(format: str) -> None:
     times = rows.pivot(index=["M", "K", "N", "sparsity"], columns="kernel", values="time_us")
     fused = rows[rows.kernel.eq(names[0])].set_index(times.index.names).loc[times.dropna().index]
     assert len(fused) >= 24
-    of_kernel = products(fused.reset_index(), format)
-    for row, product in zip(times.dropna().itertuples(), map(in_pieces, of_kernel), strict=True):
-        product = tiled(product) if TILES in ways_of(format) else product
-        way, why = crossover.fastest(product, H200)
+    found = map(in_pieces, products(fused.reset_index(), format))
+    for row, product in zip(times.dropna().itertuples(), found, strict=True):
+        way, why = crossover.fastest(tiled(product) if len(names) == 3 else product, H200)
         assert row._asdict()[name_of(format, way)] <= 1.05 * min(row[1:]), (row.Index, why)
 
 

@@ -1,25 +1,21 @@
-"""The kernel by tiles on the host: its products, traces, shares and layouts."""
+"""The kernel by tiles on the host: its products and traces."""
 
 import ctypes
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from emulated import DTYPES, activations, product, with_epilogue
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, spmm
 from lab_utils.analysis.kernel_trace import Counts, KernelTrace
-from lab_utils.backends import cuda, emulator, hopper, hopper_tiles
-from lab_utils.backends.hopper_tiles import Layout, layout_of, shares_of
-from lab_utils.backends.row_blocks import Shares, row_blocks_of
+from lab_utils.backends import emulator, hopper_tiles
+from lab_utils.backends.hopper_tiles import Layout, layout_of
+from lab_utils.backends.row_blocks import row_blocks_of
 from lab_utils.backends.simt import apart
 from lab_utils.backends.ways import forced
 from lab_utils.formats import Lane24Strips
@@ -232,126 +228,3 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     assert words.lanes == passes * held and words.wavefronts == words.requests
     stores = total(trace, decoder, "extract", "shared_store")
     assert stores.requests == 8 * steps * 8 and stores.wavefronts == 2 * stores.requests
-
-
-# --- shares ---
-
-
-def segments_of(shares: Shares) -> list[list[list[int]]]:
-    """Of each pair: row block, first and last round, slot."""
-    segments, ends = shares.segments.tolist(), shares.first_segment.tolist()
-    return [segments[first:end] for first, end in itertools.pairwise(ends)]
-
-
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 3), st.integers(1, 150))
-def test_shares_are_everything_once_and_equal(rows, rounds, passes, pairs) -> None:
-    """Parts of row blocks have slots side by side, in order, and no more than scratch memory."""
-    total = rows * passes
-    layout = Layout(192, passes, min(pairs, total * rounds), 1)
-    shares = shares_of(total, rounds, layout.blocks)
-    done, parts, lengths = torch.zeros(total, rounds), {}, []
-    for own in segments_of(shares):
-        lengths.append(sum(last - first for _, first, last, _ in own))
-        stored = [slot >= 0 for *_, slot in own]
-        assert stored == sorted(stored, reverse=True)  # parts first
-        for row, first, last, slot in own:
-            done[row, first:last] += 1
-            assert first < last and (slot == -1) == (last - first == rounds)
-            if slot >= 0:
-                parts.setdefault(row, []).append((first, slot))
-    assert shares.first_segment[-1] == len(shares.segments) and len(lengths) == layout.blocks
-    assert bool((done == 1).all()) and max(lengths) - min(lengths) <= 1
-    slots = {row: [slot for _, slot in sorted(own)] for row, own in parts.items()}
-    found = {row: list(range(first, last)) for row, first, last, _ in shares.shared.tolist()}
-    assert found == slots and len(shares.shared) == len(slots)
-    stored = sorted(itertools.chain(*slots.values()))
-    A = SimpleNamespace(strips=8 * rows, rounds=rounds)
-    assert stored == list(range(len(stored))) and len(stored) <= hopper_tiles._slots(A, layout)
-
-
-def test_pairs_have_neighbours_at_the_same_time() -> None:
-    """Of 13 row blocks, 3 in parts: then whole ones, side by side."""
-    whole = [[row for row, *_, slot in own if slot < 0] for own in segments_of(shares_of(13, 4, 5))]
-    assert whole == [[3, 8], [4, 9], [5, 10], [6, 11], [7, 12]]
-
-
-# --- layouts ---
-
-
-@pytest.fixture
-def h200(monkeypatch) -> None:
-    """What backend cuda asks of the GPU; its plan is made, but nothing can be launched."""
-    monkeypatch.setattr(cuda, "_multiprocessors", lambda _: 132)
-    monkeypatch.setattr(cuda, "format_problem", lambda *_: None)
-
-
-@pytest.mark.parametrize(
-    ("N", "sparsity", "width", "passes"),
-    [
-        (1, 0.9, 192, 1), (384, 0.9, 192, 1), (385, 0.9, 256, 1), (512, 0.9, 256, 1),
-        (513, 0.9, 192, 2), (768, 0.9, 192, 2), (769, 0.9, 256, 2), (2048, 0.9, 256, 4),
-        (384, 0.0, 192, 1), (512, 0.0, 192, 2), (2048, 0.0, 192, 6),
-    ],
-)  # fmt: skip
-def test_the_layout_is_the_widest_beside_the_chunks(N, sparsity, width, passes) -> None:
-    """The largest leave no room for 256 columns."""
-    A = Lane24Strips.encode(random_sparse(1000, 600, sparsity))
-    layout = layout_of(A, N, 132, None)
-    assert (layout.block_n, layout.passes, layout.blocks) == (width, passes, min(66, 24 * passes))
-    assert layout.columns == 2 * width * passes >= N
-    assert layout.shared_bytes <= hopper.SHARED_BYTES and layout.stage_bytes >= A.largest_copy
-    wider = replace(layout, block_n=256).shared_bytes > hopper.SHARED_BYTES
-    assert wider == (sparsity == 0)
-
-
-@pytest.mark.parametrize(
-    ("N", "columns", "shares", "sums"),
-    [
-        (512, "2 x 256 of C: A is decoded for each pass", "24 row blocks of 128, 9 rounds each: "
-         "3.3 rounds a pair", "partial ones in up to 90 slots; a kernel of its own adds them"),
-        (1000, "2 x 2 x 256 of C: A is decoded for each pass", "2 x 24 row blocks of 128, 9 rounds "
-         "each: 6.5 rounds a pair", "partial ones in up to 114 slots; a kernel of its own"),
-    ],
-)  # fmt: skip
-def test_the_plan_for_a_gpu_fills_it(h200, N, columns, shares, sums) -> None:
-    A = Lane24Strips.encode(random_sparse(3000, 2304, 0.9))
-    plan = cuda.plan(A, activations(2304, N))
-    assert plan.kernel == "lane_24_strips_tiles" and plan.choices["decoded"].endswith(": forced")
-    assert plan.choices["blocks"].startswith("66 pairs of 384 threads, ")
-    assert plan.choices["columns"] == columns and plan.choices["shares"] == shares
-    assert plan.choices["sums"].startswith(sums)
-    again = cuda._layout(A, N, plan.split_k, "tiles")  # as lab anatomy
-    launch = hopper_tiles.launch_of(A, N, again)
-    passes, problem = again.passes, launch.problem
-    assert (problem.blocks, problem.block_n, problem.stage_bytes) == (66, 256, again.stage_bytes)
-    assert launch.sums == (2, problem.slots, 256 * 128 + 8)
-    assert launch.more == {"tiles": (2 * passes, 4 * 9, 256, 32)}
-    assert 4 * prod(launch.more["tiles"]) == 2 * 2304 * again.columns  # B, in whole rounds
-    added = launch.arrays["shared"]
-    assert problem.added_rows == len(added) == 24 * passes % 66
-    assert int(added[-1, 2]) <= problem.slots
-
-
-def test_as_many_pairs_as_rounds_at_most_and_one_at_least() -> None:
-    A = Lane24Strips.encode(random_sparse(300, 700, 0.9))
-    for N, split_k, pairs in ((100, 0.001, 1), (100, 1e6, 9), (600, 1e6, 18), (600, 1 / 6, 1)):
-        layout = layout_of(A, N, 132, split_k)
-        assert layout.blocks == pairs
-        assert hopper_tiles.split_k_of(A, layout) == pairs / (3 * layout.passes)
-    assert layout_of(A, 100, 1, None).blocks == 1 and layout_of(A, 100, 132, None).blocks == 9
-
-
-def test_explain_tells_of_the_tiles() -> None:
-    """And of entries that rings do not hold."""
-    B = activations(600, 600)
-    for sparsity, told in ((0.9, "copy them to the other"), (0.3, "read from global memory")):
-        plan = explain(
-            Lane24Strips.encode(random_sparse(200, 600, sparsity)), B, backend="emulator"
-        )
-        assert plan.kernel == "lane_24_strips_tiles"
-        assert plan.choices["shares"].startswith(
-            "2 x 2 row blocks of 128, 3 rounds each: 3.0 round"
-        )
-        assert plan.choices["ring"].startswith("2 chunks under way in each decoding warp, 4 steps")
-        assert plan.choices["values"].startswith("four warps of a block decode 64 rows, and copy ")
-        assert plan.choices["values"].endswith(told)
