@@ -8,6 +8,7 @@ from emulated import DTYPES, activations, product
 
 from lab_utils import accuracy, encode, spmm
 from lab_utils.backends import emulator
+from lab_utils.backends.ways import FUSED, TILES, forced
 from lab_utils.formats import Lane24Strips
 from lab_utils.patterns import random_sparse
 
@@ -50,11 +51,13 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     assert 4 < sum(r.wavefronts for r in reads) / sum(r.requests for r in reads) < 9
 
 
-def test_weights_that_are_not_finite_are_multiplied() -> None:
+@pytest.mark.parametrize("way", [FUSED, TILES])
+def test_weights_that_are_not_finite_are_multiplied(way) -> None:
     """As a dense product has it: in their rows alone."""
     W, B = random_sparse(64, 300, 0.9, mean=0.5), activations(300, 24)
     W[3, 5], W[17, 299] = torch.inf, torch.nan
-    C = spmm(encode(W, "lane_24_strips"), B, backend="emulator")
+    with forced(way):
+        C = spmm(encode(W, "lane_24_strips"), B, backend="emulator")
     finite = torch.ones(64, dtype=torch.bool)
     finite[[3, 17]] = False
     assert not C[~finite].isfinite().any()
