@@ -100,9 +100,9 @@ def test_the_layout_is_the_widest_beside_the_chunks(N, sparsity, width, passes) 
 @pytest.mark.parametrize(
     ("N", "columns", "shares", "sums"),
     [
-        (512, "2 x 256 of C: A is decoded for each pass", "24 row blocks of 128, 9 rounds each: "
+        (512, "A is decoded once, for all: 2 x 256 of C", "24 row blocks of 128, 9 rounds each: "
          "3.3 rounds a pair", "partial ones in up to 90 slots; a kernel of its own adds them"),
-        (1000, "2 x 2 x 256 of C: A is decoded for each pass", "2 x 24 row blocks of 128, 9 rounds "
+        (1000, "A is decoded 2 times, for 2 x 2 x 256 of C", "2 x 24 row blocks of 128, 9 rounds "
          "each: 6.5 rounds a pair", "partial ones in up to 114 slots; a kernel of its own"),
     ],
 )  # fmt: skip

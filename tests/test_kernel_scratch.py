@@ -8,16 +8,17 @@ import pytest
 from lab_utils import encode, results
 from lab_utils.analysis.kernel_scratch import WORKERS, scratch_bytes
 from lab_utils.analysis.zero_row_24 import MULTIPROCESSORS
-from lab_utils.backends.kernels import KERNELS
+from lab_utils.backends.crossover import LEAST_TILED
+from lab_utils.backends.kernels import KERNELS, TILED
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
 BATCHES = (1, 8, 9, 16, 24, 32, 50, 64, 65, 96, 128, 129, 300)
 
 
-def launched_bytes(A, N: int) -> int:
+def launched_bytes(A, N: int, kernels: dict = KERNELS) -> int:
     """Of a launch on an H200."""
-    kernel = KERNELS[A.name]
+    kernel = kernels[A.name]
     launch = kernel.launch_of(A, N, kernel.layout_of(A, N, MULTIPROCESSORS, None))
     return 4 * sum(math.prod(shape) for shape in (launch.sums, *launch.more.values()))
 
@@ -29,6 +30,20 @@ def test_no_launch_has_more(format: str) -> None:
         A = encode(random_sparse(M, K, sparsity), format)
         for N in BATCHES:
             assert launched_bytes(A, N) <= scratch_bytes(format, M, K, N), (M, K, sparsity, N)
+
+
+@pytest.mark.parametrize("format", TILED)
+def test_no_launch_by_tiles_has_more(format: str) -> None:
+    """Of columns for which a plan may take them; chunks of the densest leave narrower blocks."""
+    for (M, K), sparsity in itertools.product([(70, 5000), (9000, 500)], [0.0, 0.5, 0.9]):
+        A = encode(random_sparse(M, K, sparsity), format)
+        for N in (LEAST_TILED, 256, 300, 400, 512, 769, 900, 1600):
+            assert launched_bytes(A, N, TILED) <= scratch_bytes(format, M, K, N), (
+                M,
+                K,
+                sparsity,
+                N,
+            )
 
 
 @pytest.mark.parametrize("format", ["zero_row_24", "zero_row_24_strips", "lane_24_strips"])

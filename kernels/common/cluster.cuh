@@ -28,7 +28,9 @@ __device__ inline void cluster_barrier() {
     asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
 }
 
-// As mbarrier_arrive, at a barrier of any thread block of the cluster.
+// As mbarrier_arrive, at a barrier of any thread block of the cluster. Who waits for it may rely on what it has
+// read, but not on what it has stored: that would take release.cluster here and acquire.cluster there, which
+// invalidates the L1 at each wait.
 __device__ inline void mbarrier_arrive_at(Address barrier) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

@@ -96,26 +96,23 @@ struct TilesKernel {
     }
 };
 
-template <int BLOCK_N>
-struct PairBarriers {
-    // One thread makes those of the block, its decoding warps their own.
-    __device__ static void make(Address memory) {
-        if (threadIdx.x) return;
-        for (int i = 0; i < PLACES_OF_TILES; i++) {
-            mbarrier_init(memory + A_IS_THERE + 8 * i, OWN_STRIPS);
-            mbarrier_init(memory + A_IS_FREE + 8 * i, PAIR * MULTIPLYING_WARPS);
-            mbarrier_init(memory + B_IS_THERE + 8 * i, 1);
-            st_shared(memory + HAVE_LEFT_B + 4 * i, 0);
-        }
+// Of tiles, by one thread; decoding warps make those of their chunks.
+__device__ inline void make_tile_barriers(Address memory) {
+    if (threadIdx.x) return;
+    for (int i = 0; i < PLACES_OF_TILES; i++) {
+        mbarrier_init(memory + A_IS_THERE + 8 * i, OWN_STRIPS);
+        mbarrier_init(memory + A_IS_FREE + 8 * i, PAIR * MULTIPLYING_WARPS);
+        mbarrier_init(memory + B_IS_THERE + 8 * i, 1);
+        st_shared(memory + HAVE_LEFT_B + 4 * i, 0);
     }
-};
+}
 
 template <class T, int BLOCK_N>
 __global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     Address at = shared_address(memory);
-    PairBarriers<BLOCK_N>::make(at);
+    make_tile_barriers(at);
     bool decodes = threadIdx.x < 32 * DECODING_WARPS;
     if (decodes) StripDecoder(p, at, ColumnTile<BLOCK_N>::END).make_barriers();
     mbarrier_init_fence();
@@ -141,7 +138,8 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     auto kernel = hopper_tiles<T, BLOCK_N>;
     auto add = add_parts<T, BLOCK_N>;
     int bytes = ColumnTile<BLOCK_N>::END + DECODING_WARPS * CHUNKS_UNDER_WAY * p.stage_bytes;
-    if (p.stage_bytes < 1 || bytes > MOST_SHARED_BYTES) return cudaErrorInvalidValue;
+    bool fits = p.stages == CHUNKS_UNDER_WAY && p.tile_slots == PLACES_OF_TILES && p.stage_bytes >= 1;
+    if (!fits || bytes > MOST_SHARED_BYTES) return cudaErrorInvalidValue;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     if (auto error = divide_as_product(expand_columns<BLOCK_N>)) return error;

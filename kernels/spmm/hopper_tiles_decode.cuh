@@ -7,6 +7,7 @@
 //   entries     of the quarter: each lane has two of the near ones in registers, others are read again
 #pragma once
 #include "../common/stages.cuh"
+#include "hopper_lane_chunk.cuh"
 #include "hopper_tiles.cuh"
 
 namespace lscd {
@@ -38,10 +39,8 @@ struct LoneWeight {
     }
 };
 
-struct StripDecoder {
-    static constexpr int PRESENT = 512, HEADER = 640, FAR_AT = 644, ENTRIES = 656;  // places in a chunk
-    static constexpr int STEP_BYTES = 48, ROWS_AT = 16, COLUMNS_AT = 32, PLACES = 8, NEAR_STEPS = 7;
-    static constexpr int LINE_SHIFT = 7, NEAR_OF_LANE = 2;
+struct StripDecoder : LaneChunk {
+    static constexpr int ROWS_AT = 16, COLUMNS_AT = 32, PLACES = 8, NEAR_OF_LANE = 2;  // of a step of entries
     static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32);
 
     const WgmmaProblem& p;

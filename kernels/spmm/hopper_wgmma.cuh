@@ -16,7 +16,7 @@ constexpr int MOST_WARPS = wgmma_warps(8);
 // A row block is what a thread block works on: 64 rows for each of its warpgroups, a strip a warp.
 constexpr int row_block(int block_n) { return wgmma_warps(block_n) * STRIP_ROWS; }
 
-// Rounds [first, last) of a row block. Its sums go to partial[slot]; or to C, where `slot` is -1; or, where
+// Rounds [first, last) of a row block; by tiles these are numbered through all passes. Its sums go to partial[slot]; or to C, where `slot` is -1; or, where
 // it is less, to C with those of SharedRows number -2 - slot.
 struct __align__(16) Segment {
     int32_t row_block, first, last, slot;
@@ -44,7 +44,8 @@ struct __align__(16) SharedRows {
 };
 
 // A: data, chunk_start (in 16 bytes); partial [passes][slots] (PartialSums), where
-// a pass is BLOCK_N columns of C.
+// a pass is BLOCK_N columns of C. By tiles (hopper_tiles.cuh) `blocks` are pairs, of all passes, each of which
+// has 2 BLOCK_N columns; partial [2][slots], tiles [passes][2][steps][ColumnTile]; there are no `starts`.
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass

@@ -7,16 +7,14 @@
 // A group without a word is zeros in A, not in B': there are no rows of zeros, and weights may be infinite.
 #pragma once
 #include "../common/stages.cuh"
+#include "hopper_lane_chunk.cuh"
 #include "hopper_wgmma_entries.cuh"
 
 namespace lscd {
 namespace {
 
-struct LaneStrips {
+struct LaneStrips : LaneChunk {
     static constexpr int ROUND_COLS = 256;
-    static constexpr int PRESENT = 512, HEADER = 640, FAR_AT = 644;  // places in a chunk
-    static constexpr int ENTRIES = 656, STEP_BYTES = 48, NEAR_STEPS = 7;
-    static constexpr int LINE_SHIFT = 7;
     static constexpr bool WHOLE_LINES = true, FAR = true;
 
     // --- B' ---

@@ -22,7 +22,7 @@
 //   ..._entries, _slots        weights without a slot; sums on their way to C
 //   hopper_wgmma_select        the self-test
 //
-//   hopper_tiles.cuh           lane_24_strips, more than 256 columns (backends/hopper_tiles.py): places in
+//   hopper_tiles.cuh           lane_24_strips, hundreds of columns (backends/hopper_tiles.py): places in
 //                              shared memory, and who waits for whom
 //   hopper_tiles.cu            its kernels: expand_columns, the product, add_parts
 //   ..._expand, _decode        B' for all thread blocks; chunks become dense tiles

@@ -31,7 +31,8 @@ STREAM = 1.07  # time of a dense product of few columns, in that of reading its 
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
 TILES_PEAK, TILES_DECODED, TILES_START_US = 0.75, 2.1, 18.0
-MOST_TILES_COLUMNS = 512  # of a pass by tiles
+TILES_FAR, TILES_NEAR = 19.0, 0.5  # of tiles: f and g below; of a run without rows, .6 to .75
+LEAST_TILED = 129  # columns: with fewer tiles are never the fastest
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
 
 
@@ -72,7 +73,7 @@ class Gpu(NamedTuple):
 
 class Product(NamedTuple):
     """What decides: the format and bytes of A [M, K], N, the columns of a kernel's pass, the
-    pieces that A is decoded in, and the columns of all passes by tiles; 0: the format has none.
+    pieces that A is decoded in; by tiles the passes, and columns of all: 0 where that is no way.
     """
 
     format: str
@@ -83,6 +84,7 @@ class Product(NamedTuple):
     block_n: int
     pieces: int = 1
     tiles_columns: int = 0
+    tiles_passes: int = 0
 
     @property
     def dense_bytes(self) -> int:
@@ -99,13 +101,8 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     encoded = (cost.encoded + cost.entries * n) * product.encoded_bytes
     dense = (cost.dense + cost.columns * n**1.5) * product.dense_bytes
     starts = 1 if cost.side_by_side else product.passes
-    one_pass = _read_us(encoded + dense + _far_bytes(product), gpu)
-    return starts * cost.start_us + product.passes * one_pass
-
-
-def _far_bytes(product: Product) -> float:
-    cost = COSTS[product.format]
-    return cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
+    far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
+    return starts * cost.start_us + product.passes * _read_us(encoded + dense + far, gpu)
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:
@@ -122,13 +119,12 @@ def dense_us(product: Product, gpu: Gpu) -> float:
 
 
 def tiles_us(product: Product, gpu: Gpu) -> float:
-    """Time of the kernel that decodes A into tiles, in µs; infinite where the format has none."""
-    if not product.tiles_columns:
+    """Time of the kernel that decodes A into tiles, in µs; infinite where that is no way."""
+    if not product.tiles_passes:
         return math.inf
     arithmetic = _arithmetic_us(product, product.tiles_columns, TILES_PEAK, gpu)
-    passes = -(-product.tiles_columns // MOST_TILES_COLUMNS)
-    decoded = TILES_DECODED * product.dense_bytes + _far_bytes(product)
-    decoding = passes * _read_us(decoded, gpu)
+    far = TILES_FAR * max(0.0, product.encoded_bytes - TILES_NEAR * product.dense_bytes)
+    decoding = product.tiles_passes * _read_us(TILES_DECODED * product.dense_bytes + far, gpu)
     return TILES_START_US + (decoding**4 + arithmetic**4) ** 0.25
 
 
@@ -139,13 +135,14 @@ def fastest(product: Product, gpu: Gpu) -> tuple[str, str]:
     kernel, tiles = kernel_us(product, gpu), tiles_us(product, gpu)
     times = {DECODED: decoding + dense, FUSED: kernel, TILES: tiles}
     passes = "1 pass" if product.passes == 1 else f"{product.passes} passes"
-    why = (
-        f"{decoding:.0f} µs for {product.encoded_bytes / 1e6:.1f} MB read and "
-        f"{product.dense_bytes / 1e6:.1f} written, {dense:.0f} for the dense product; "
-        f"{kernel:.0f} for {passes} of {product.block_n} columns that decode"
-    )
-    why += f"; {tiles:.0f} by tiles" * (tiles < math.inf)
-    return min(times, key=times.__getitem__), f"{why} ({gpu.title})"
+    told = {
+        DECODED: f"{decoding:.0f} µs for {product.encoded_bytes / 1e6:.1f} MB read and "
+        f"{product.dense_bytes / 1e6:.1f} written, {dense:.0f} for the dense product",
+        FUSED: f"{kernel:.0f} µs for {passes} of {product.block_n} columns that decode",
+        TILES: f"{tiles:.0f} µs by tiles",
+    }
+    order = sorted((way for way in times if times[way] < math.inf), key=times.__getitem__)
+    return order[0], f"{'; '.join(told[way] for way in order)} ({gpu.title})"
 
 
 @functools.cache

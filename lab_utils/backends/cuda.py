@@ -1,8 +1,8 @@
 """Backend `cuda`: the compiled kernels of kernels/spmm, on tensors of an NVIDIA GPU.
 
 Each launch goes to torch's current stream; `plan` says which kernel it is, in which blocks, and
-why. Products of many columns decode A first, once, and multiply it dense; `with forced(way):` takes
-one of WAYS for all.
+why. Products of many columns have other ways than the kernel of few: see ways.py; `with
+forced(way):` takes one of WAYS for all.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lab_utils import build
 from lab_utils.backends import decoded
-from lab_utils.backends.crossover import Product, fastest, gpu_of
+from lab_utils.backends.crossover import LEAST_TILED, Product, fastest, gpu_of
 from lab_utils.backends.kernels import (
     ELSEWHERE,
     KERNELS,
@@ -77,26 +77,29 @@ def format_problem(format: str, device: torch.device) -> str | None:
 def plan(A: SparseMatrix, B: Tensor) -> Plan:
     """Which kernel serves A [M, K] · B [K, N], in which blocks, with which split of K."""
     N = B.shape[1]
-    way, why = _way(A, N)
+    way, layout, why = _way(A, N)
     if way == DECODED:
         pieces = decoded.choices(A, N, _multiprocessors(A.device))
         return Plan(name, name_of(A.name, way), pieces | {"decoded": f"first: {why}"})
-    kernel, layout = kernel_of(A.name, way), _layout(A, N, None, way)
+    kernel = kernel_of(A.name, way)
     choices = kernel.choices(A, N, layout) | {"decoded": f"in the kernel: {why}"}
     return Plan(name, name_of(A.name, way), choices, kernel.split_k_of(A, layout))
 
 
-def _way(A: SparseMatrix, N: int) -> tuple[str, str]:
-    """Which of WAYS a product with N columns takes, and why."""
-    layout = _layout(A, N, None)
-    if way := forced_way(A.name, ways_of(A.name)):
-        return way, "forced"
+def _way(A: SparseMatrix, N: int) -> tuple[str, Any, str]:
+    """Which of WAYS a product with N columns takes; how its kernel is laid out; why."""
+    _check(A)
+    ways = ways_of(A.name)
+    if way := forced_way(A.name, ways):
+        return way, None if way == DECODED else _layout(A, N, None, way), "forced"
     pieces = -(-A.shape[0] // decoded.rows_of_piece(A, N, _multiprocessors(A.device)))
-    columns = 0
-    if TILES in ways_of(A.name):
-        columns = _layout(A, N, None, TILES).columns
-    product = Product(A.name, A.nbytes, *A.shape, N, layout.block_n, pieces, columns)
-    return fastest(product, gpu_of(A.device))
+    layouts = {DECODED: None, FUSED: (fused := _layout(A, N, None, FUSED))}
+    product = Product(A.name, A.nbytes, *A.shape, N, fused.block_n, pieces)
+    if TILES in ways and N >= LEAST_TILED:
+        layouts[TILES] = tiles = _layout(A, N, None, TILES)
+        product = product._replace(tiles_columns=tiles.columns, tiles_passes=tiles.passes)
+    way, why = fastest(product, gpu_of(A.device))
+    return way, layouts[way], why
 
 
 def spmm(
@@ -115,12 +118,15 @@ def spmm(
     formats WITH_EPILOGUE take an `epilogue`, others raise a RuntimeError; cuBLAS takes it for any.
     """
     N, free = C.shape[1], split_k is None and left_out is None
-    way = _way(A, N)[0] if free else forced_way(A.name, ways_of(A.name))
-    if free and way == DECODED:
+    if free:
+        way, layout, _ = _way(A, N)
+    else:
+        _check(A)
+        way = TILES if forced_way(A.name, ways_of(A.name)) == TILES else FUSED
+        layout = _layout(A, N, split_k, way)
+    if way == DECODED:
         decoded.spmm(A, B, C, _multiprocessors(A.device), epilogue)
     else:
-        way = TILES if way == TILES else FUSED
-        layout = _layout(A, N, split_k, way)
         _multiply(kernel_of(A.name, way), A, B, C, layout, left_out, epilogue)
 
 
@@ -151,11 +157,15 @@ def _multiply(
         C.copy_(result.T)
 
 
-def _layout(A: SparseMatrix, N: int, split_k: float | None, way: str = FUSED) -> Any:
-    """How a kernel is laid out for N columns, once it is known that it works."""
+def _check(A: SparseMatrix) -> None:
+    """Raise ValueError for weights, RuntimeError on a GPU, that no kernel of the format takes."""
     check_weights(A)
     if reason := format_problem(A.name, A.device):
         raise RuntimeError(reason)
+
+
+def _layout(A: SparseMatrix, N: int, split_k: float | None, way: str = FUSED) -> Any:
+    """How a kernel is laid out for N columns."""
     without = {"documented": True} if _only_documented(A) else {}
     kernel = kernel_of(A.name, way)
     return kernel.layout_of(A, N, _multiprocessors(A.device), split_k, **without)

@@ -1,8 +1,8 @@
 """Launches of kernels/spmm/hopper_tiles.cu: lane_24_strips by many columns, on sm_90.
 
 Pairs of thread blocks (clusters) decode a row block of A, once for all their columns, into dense
-tiles of shared memory. All rounds take the same time, whatever A has: so a pair has as many whole
-row blocks as any other, and an equal part of the rounds of those that are left::
+tiles of shared memory. All rounds take the same time, whatever A has but far steps: so a pair has
+as many whole row blocks as any other, and an equal part of the rounds of those that are left::
 
     13 row blocks of 4 rounds, 5 pairs     pair 0   0 0   | 3  8    parts first, of 3 row blocks;
                                            pair 1   0 0   | 4  9    then whole ones: what pairs do
@@ -12,6 +12,7 @@ row blocks as any other, and an equal part of the rounds of those that are left:
 The problem is that of hopper_wgmma.
 """
 
+import functools
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,8 +28,6 @@ from lab_utils.formats import Lane24Strips
 
 FORMAT = Lane24Strips.name
 INSTRUCTION = "tiles"
-EPILOGUE = hopper_wgmma.EPILOGUE
-SELECTION = hopper_wgmma.SELECTION  # whoever multiplies the format elsewhere needs it
 
 PAIR = 2  # thread blocks of a cluster, each with its own columns
 WIDTHS = (192, 256)  # these
@@ -82,6 +81,7 @@ def split_k_of(A: Lane24Strips, layout: Layout) -> float:
     return layout.blocks / (row_blocks_of(A, WARPS) * layout.passes)
 
 
+@functools.cache  # the matrices of a model have few shapes
 def shares_of(rows: int, rounds: int, pairs: int) -> Shares:
     """Who multiplies what of so many row blocks, those of all passes; on the host."""
     whole, left = divmod(rows, pairs)
@@ -150,10 +150,11 @@ def choices(A: Lane24Strips, N: int, layout: Layout) -> dict[str, str]:
     rows, slots = row_blocks_of(A, WARPS), _slots(A, layout)
     of_passes = f"{layout.passes} x " * (layout.passes > 1)
     each = layout.passes * rows * A.rounds / layout.blocks
+    times = f"{layout.passes} times, for" if layout.passes > 1 else "once, for all:"
     return {
         "blocks": f"{layout.blocks} pairs of {32 * (WARPS + DECODING_WARPS)} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory",
-        "columns": f"{of_passes}{PAIR} x {layout.block_n} of C: A is decoded for each pass",
+        "columns": f"A is decoded {times} {of_passes}{PAIR} x {layout.block_n} of C",
         "shares": f"{of_passes}{rows} row blocks of {ROW_BLOCK}, {A.rounds} rounds each: "
         f"{each:.1f} rounds a pair",
         "sums": f"partial ones in up to {slots} slots; a kernel of its own adds them"

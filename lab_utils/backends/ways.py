@@ -13,9 +13,10 @@ _forced: ContextVar[str | None] = ContextVar("forced", default=None)
 
 @contextmanager
 def forced(way: str) -> Iterator[None]:
-    """Make every plan and product inside this block use one of WAYS; ValueError for others.
+    """Make plans and products on a GPU inside this block use one of WAYS; ValueError for others.
 
-    Not every format has every way: products of one that has not raise ValueError.
+    Not every format has every way: products of one that has not raise ValueError. The emulator,
+    which has no cuBLAS, takes `decoded` for `fused`; CPUs take no notice.
     """
     if way not in WAYS:
         raise ValueError(f"way={way!r}: unknown; allowed: {', '.join(WAYS)}")

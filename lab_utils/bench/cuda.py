@@ -23,7 +23,7 @@ from lab_utils.bench.rows import LeaveOut, Measured
 from lab_utils.formats import SparseMatrix, encode
 
 DEFAULT_FORMATS = cuda.formats
-# With more columns a kernel reads A several times, or is not fast: both ways are measured.
+# With more columns a kernel reads A several times, or is not fast: all ways are measured.
 ONE_WAY = 64
 
 

@@ -1,4 +1,4 @@
-"""Products of many columns: decoding in the kernel, for every pass, beside decoding once before."""
+"""Products of many columns: decoding in the kernel, into tiles that it shares, or once before."""
 
 import numpy as np
 import pandas as pd
@@ -51,5 +51,5 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
     fig.update_annotations(selector={"yanchor": "bottom"}, font_size=13)
     fig.update_yaxes(title="speed-up over the best dense product", row=1, col=1)
     what = f"{origin(mine)}, {FORMATS[format].label}; grey: within {1 - NEAR:.0%} of dense"
-    return titled(fig, "Many columns: decode for every pass, or once?", what, height=480,
+    return titled(fig, "Many columns: decode how often?", what, height=480,
                   margin={"t": 115, "r": 120})  # fmt: skip

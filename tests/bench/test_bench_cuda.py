@@ -104,11 +104,12 @@ def test_launches_rotate_over_the_copies() -> None:
     assert calls == [0, 1, 2, 0, 1]
 
 
-def test_both_ways_are_measured_where_columns_are_many() -> None:
-    formats = ["tca_bme", "tiled_csl", "tca_bme"]
+def test_all_ways_are_measured_where_columns_are_many() -> None:
+    formats = ["tca_bme", "lane_24_strips", "tca_bme"]
     few, many = ([(one.name, one.way) for one in cuda.ours(formats, N)] for N in (64, 65))
-    assert few == [("tca_bme", None), ("tiled_csl", None)]
-    assert many == [(name, way) for name, _ in few for way in ("fused", "decoded")]
+    assert few == [("tca_bme", None), ("lane_24_strips", None)]
+    assert [way for name, way in many if name == "tca_bme"] == ["fused", "decoded"]
+    assert [way for name, way in many if name == "lane_24_strips"] == ["fused", "tiles", "decoded"]
 
 
 def test_what_cannot_run_or_is_wrong_is_left_out(monkeypatch) -> None:
