@@ -4,6 +4,7 @@
 //
 //   a warp: one chunk    a lane: 32 groups of four columns, in rows g = lane / 4 and g + 8
 #pragma once
+#include "../common/lane_24.cuh"
 #include "weights.cuh"
 
 namespace lscd::lane_24 {
@@ -12,8 +13,9 @@ namespace {  // other formats have a Grid and a Tile of their own
 constexpr int ROWS = 16, COLS = 256, GROUPS = 32;  // of a chunk; of a lane
 constexpr int64_t STRIPS = 4;                      // of 64 rows
 constexpr int UNIT = 16;                           // bytes, of chunk_start
-constexpr int PRESENT = 512, HEADER = 640, LINE = 128, MOST_LINES = 32;
-constexpr int STEPS = HEADER + 16, STEP = 48, PLACES = 8, NEAR = 7;
+constexpr int PRESENT = LaneChunk::PRESENT, HEADER = LaneChunk::HEADER, STEPS = LaneChunk::ENTRIES;
+constexpr int STEP = LaneChunk::STEP_BYTES, PLACES = 8, NEAR = LaneChunk::NEAR_STEPS;
+constexpr int LINE = 1 << LaneChunk::LINE_SHIFT, MOST_LINES = 32;
 constexpr uint32_t NO_WORD = 4;  // nibble of a group without one
 
 __host__ __device__ constexpr int whole_lines(int bytes) { return (bytes + LINE - 1) / LINE * LINE; }

@@ -18,14 +18,6 @@ using namespace lane_24;
 constexpr int WARPS = 2;
 constexpr int WARP_BYTES = Tile::BYTES + MOST_NEAR;
 
-// Selectors of PRMT for the columns of a group, a byte each: of its values' halves, or zeros.
-__device__ uint32_t choices(int nibble) {
-    uint32_t chosen = 0;
-    for (int i = 0; i < 4; i++)
-        chosen |= (nibble % 4 == i ? 0x10u : nibble / 4 == i ? 0x32u : 0x44u) << 8 * i;
-    return chosen;
-}
-
 __device__ uint32_t word_of(const uint4& four, int i) {
     return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
 }
@@ -70,7 +62,7 @@ class Chunk {
     // is looked up by its nibble in the registers of other lanes.
     __device__ void put_groups(const Tile& tile) const {
         constexpr int QUARTER = GROUPS / 4;
-        uint32_t table = choices(lane_id() % 16), present = word(PRESENT / 4 + lane_id());
+        uint32_t table = group_selectors(lane_id() % 16), present = word(PRESENT / 4 + lane_id());
         int line = int(word(HEADER / 4) & 0xffff) / 4 + lane_id();
 #pragma unroll
         for (int first = 0; first < GROUPS; first += QUARTER) {

@@ -23,7 +23,7 @@ struct TilesKernel {
     Address memory;
     int strip = threadIdx.x / 32 - DECODING_WARPS, lane = threadIdx.x % 32;
     int rank = rank_in_cluster();  // which half of a pass's columns
-    Step step, next_step;                              // to be multiplied; to be fetched, of B
+    Step step, next_step;          // to be multiplied; to be fetched, of B
     Rounds next{p};
     int next_quarter = 0;
     float sum[BLOCK_N / 8][4];

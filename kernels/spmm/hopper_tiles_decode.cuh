@@ -6,21 +6,12 @@
 //               a word, and where its two weights stand -> two registers, by a table of selectors
 //   entries     of the quarter: each lane has two of the near ones in registers, others are read again
 #pragma once
+#include "../common/lane_24.cuh"
 #include "../common/stages.cuh"
-#include "hopper_lane_chunk.cuh"
 #include "hopper_tiles.cuh"
 
 namespace lscd {
 namespace {
-
-// Selectors of PRMT for the four columns of a group, a byte each: of its values' halves, or zeros.
-__device__ inline uint32_t group_selectors(uint32_t nibble) {
-    uint32_t chosen = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < 4; i++)
-        chosen |= (nibble % 4 == i ? 0x10u : nibble / 4 == i ? 0x32u : 0x44u) << 8 * i;
-    return chosen;
-}
 
 // A weight that is in no group: its part of a round, and where that has it.
 struct LoneWeight {
@@ -47,7 +38,7 @@ struct StripDecoder : LaneChunk {
     uint32_t rank = rank_in_cluster();
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     Address memory, ring;
-    uint32_t selectors = group_selectors(lane % 16);
+    uint32_t selectors = group_selectors(uint32_t(lane % 16));
     // Steps of wgmma.sp, whose groups a lane stores one after the other: every second row begins with the second
     // one, so that what half a warp stores at once lies in different banks.
     int swapped = lane / 4 % 2;

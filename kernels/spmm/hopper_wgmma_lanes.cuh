@@ -6,8 +6,8 @@
 //
 // A group without a word is zeros in A, not in B': there are no rows of zeros, and weights may be infinite.
 #pragma once
+#include "../common/lane_24.cuh"
 #include "../common/stages.cuh"
-#include "hopper_lane_chunk.cuh"
 #include "hopper_wgmma_entries.cuh"
 
 namespace lscd {

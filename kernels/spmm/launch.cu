@@ -27,7 +27,6 @@
 //   hopper_tiles.cu            its kernels: expand_columns, the product, add_parts
 //   ..._expand, _decode        B' for all thread blocks; chunks become dense tiles
 //   ..._sums                   sums on their way to C
-//   hopper_lane_chunk          where the parts of a chunk of lane_24_strips are, for both of its kernels
 //
 // hopper.md and hopper_wgmma.md say why. Of words with two meanings: a *stage* is one of a kernel's steps
 // that can be left out (../common/stages.cuh), or room for a copy in a ring; a *block* is 64 rows of a
