@@ -30,6 +30,17 @@ struct TilesKernel {
 
     __device__ TilesKernel(const WgmmaProblem& p, Address memory) : p(p), memory(memory) {}
 
+    // Of tiles, by one thread; decoding warps make those of their chunks.
+    __device__ static void make_barriers(Address memory) {
+        if (threadIdx.x) return;
+        for (int i = 0; i < PLACES_OF_TILES; i++) {
+            mbarrier_init(memory + A_IS_THERE + 8 * i, OWN_STRIPS);
+            mbarrier_init(memory + A_IS_FREE + 8 * i, PAIR * MULTIPLYING_WARPS);
+            mbarrier_init(memory + B_IS_THERE + 8 * i, 1);
+            st_shared(memory + HAVE_LEFT_B + 4 * i, 0);
+        }
+    }
+
     __device__ int half(const Rounds& at) const { return at.pass * PAIR + rank; }
 
     // --- tiles of B ---
@@ -96,23 +107,12 @@ struct TilesKernel {
     }
 };
 
-// Of tiles, by one thread; decoding warps make those of their chunks.
-__device__ inline void make_tile_barriers(Address memory) {
-    if (threadIdx.x) return;
-    for (int i = 0; i < PLACES_OF_TILES; i++) {
-        mbarrier_init(memory + A_IS_THERE + 8 * i, OWN_STRIPS);
-        mbarrier_init(memory + A_IS_FREE + 8 * i, PAIR * MULTIPLYING_WARPS);
-        mbarrier_init(memory + B_IS_THERE + 8 * i, 1);
-        st_shared(memory + HAVE_LEFT_B + 4 * i, 0);
-    }
-}
-
 template <class T, int BLOCK_N>
 __global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     Address at = shared_address(memory);
-    make_tile_barriers(at);
+    TilesKernel<T, BLOCK_N>::make_barriers(at);
     bool decodes = threadIdx.x < 32 * DECODING_WARPS;
     if (decodes) StripDecoder(p, at, ColumnTile<BLOCK_N>::END).make_barriers();
     mbarrier_init_fence();
