@@ -1,12 +1,10 @@
 // The kernels of hopper_tiles.cuh:
 //
-//   expand_columns   B -> the tiles that wgmma reads (hopper_tiles_expand.cuh)
-//   hopper_tiles     the product: four warps decode (hopper_tiles_decode.cuh), eight multiply
-//   add_parts        row blocks that several pairs have parts of (hopper_tiles_sums.cuh, backends/
-//                    hopper_tiles.py)
+//   hopper_tiles   the product: four warps decode (hopper_tiles_decode.cuh), eight multiply
+//   add_parts      row blocks that several pairs have parts of (hopper_tiles_sums.cuh, backends/
+//                  hopper_tiles.py)
 #include "../common/grid.cuh"
 #include "hopper_tiles_decode.cuh"
-#include "hopper_tiles_expand.cuh"
 #include "hopper_tiles_sums.cuh"
 
 namespace lscd {
@@ -19,7 +17,7 @@ struct TilesKernel {
     static constexpr uint32_t LAST = MULTIPLYING_WARPS - 1;
     static constexpr int ROWS_OF_GROUP = PAIR_ROWS / 2;
 
-    const WgmmaProblem& p;
+    const TilesProblem& p;
     Address memory;
     int strip = threadIdx.x / 32 - DECODING_WARPS, lane = threadIdx.x % 32;
     int rank = rank_in_cluster();  // which half of a pass's columns
@@ -28,7 +26,7 @@ struct TilesKernel {
     int next_quarter = 0;
     float sum[BLOCK_N / 8][4];
 
-    __device__ TilesKernel(const WgmmaProblem& p, Address memory) : p(p), memory(memory) {}
+    __device__ TilesKernel(const TilesProblem& p, Address memory) : p(p), memory(memory) {}
 
     // Of tiles, by one thread; decoding warps make those of their chunks.
     __device__ static void make_barriers(Address memory) {
@@ -51,10 +49,12 @@ struct TilesKernel {
     // ld_dense: the next one, for which `fetches` says whether this lane asks.
     __device__ void fetch(bool fetches) {
         if (!next.more()) return;
-        int64_t number = (int64_t(half(next)) * p.rounds + next.round) * STEPS_OF_ROUND + next_quarter;
-        if (fetches)
-            lane_bulk_copy(b_tile(next_step), static_cast<const uint8_t*>(p.tiles) + number * Tile::BYTES,
-                           Tile::BYTES, b_is_there(next_step), evict_last());
+        int k = (next.round * STEPS_OF_ROUND + next_quarter) * STEP_COLS;
+        if (fetches) {
+            mbarrier_arrive_expect(b_is_there(next_step), Tile::BYTES);
+            tensor_copy(b_tile(next_step), &p.columns, half(next) * BLOCK_N, k, b_is_there(next_step),
+                        evict_last());
+        }
         next_step.number++;
         if (++next_quarter == STEPS_OF_ROUND) next_quarter = 0, next.next();
     }
@@ -108,7 +108,7 @@ struct TilesKernel {
 };
 
 template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_constant__ WgmmaProblem p) {
+__global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     Address at = shared_address(memory);
@@ -134,7 +134,6 @@ __global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_con
 
 template <class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
-    using Expand = ExpandColumns<BLOCK_N>;
     auto kernel = hopper_tiles<T, BLOCK_N>;
     auto add = add_parts<T, BLOCK_N>;
     int bytes = ColumnTile<BLOCK_N>::END + DECODING_WARPS * CHUNKS_UNDER_WAY * p.stage_bytes;
@@ -142,12 +141,12 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     if (!fits || bytes > MOST_SHARED_BYTES) return cudaErrorInvalidValue;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
-    if (auto error = divide_as_product(expand_columns<BLOCK_N>)) return error;
     if (auto error = divide_as_product(add)) return error;
-    int halves = ceil_div(p.N, PAIR * BLOCK_N) * PAIR;
-    dim3 parts(p.rounds * Expand::PARTS, halves), rows(p.added_rows * (BLOCK_N / 8), PAIR);
-    auto error = launch_grid(expand_columns<BLOCK_N>, p, parts, Expand::THREADS, 0, stream);
-    if (!error) error = launch_grid(kernel, p, dim3(PAIR * p.blocks), PAIR_THREADS, bytes, stream, true, PAIR);
+    TilesProblem whole{p, {}};
+    int64_t pitch = p.N == 1 ? ceil_div(p.K, 8) * 8 : p.ldb;  // of a single column nobody has looked at it
+    if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, pitch, BLOCK_N)) return error;
+    dim3 rows(p.added_rows * (BLOCK_N / 8), PAIR);
+    auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), PAIR_THREADS, bytes, stream, true, PAIR);
     if (error || !p.adds_slots()) return error;
     return launch_grid(add, p, rows, PartialSums<BLOCK_N, PAIR_ROWS>::THREADS, 0, stream);
 }

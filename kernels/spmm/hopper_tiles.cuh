@@ -10,14 +10,20 @@
 // in which place; who waits for whom.
 #pragma once
 #include "../common/cluster.cuh"
+#include "../common/tensor_map.cuh"
 #include "hopper_wgmma_slots.cuh"
 
 namespace lscd {
 namespace {
 
+// With B as the tensor copy engine reads it, where its launcher found it.
+struct TilesProblem : WgmmaProblem {
+    TensorMap columns;
+};
+
 constexpr int PAIR = 2;  // thread blocks of a cluster
 constexpr int PAIR_ROWS = 128, PAIR_STRIPS = PAIR_ROWS / STRIP_ROWS, OWN_STRIPS = PAIR_STRIPS / PAIR;
-constexpr int STEP_COLS = 64, STEPS_OF_ROUND = 4;     // columns of A: 128 bytes of a tile's row
+constexpr int STEP_COLS = TENSOR_COLS, STEPS_OF_ROUND = 4;  // columns of A: 128 bytes of a tile's row
 constexpr int DECODING_WARPS = OWN_STRIPS, MULTIPLYING_WARPS = PAIR_STRIPS;
 constexpr int PAIR_THREADS = 32 * (DECODING_WARPS + MULTIPLYING_WARPS);
 // Registers of a thread: they are given away before products begin.
@@ -33,13 +39,11 @@ constexpr int HAVE_LEFT_B = 3 * A_IS_FREE, CHUNK_IS_THERE = 4 * A_IS_FREE;
 constexpr int A_TILES = 1024, B_TILES = A_TILES + PLACES_OF_TILES * A_TILE_BYTES;
 static_assert(CHUNK_IS_THERE + 8 * CHUNKS_UNDER_WAY * DECODING_WARPS <= A_TILES);
 
-// B as wgmma reads it: [n][k], 128 bytes a column, sixteen of which lie where number i ^ n % 8 would.
+// Of B: as a tile of A, a column in place of a row.
 template <int BLOCK_N>
 struct ColumnTile {
     static constexpr int BYTES = BLOCK_N * STEP_COLS * 2;
     static constexpr int END = B_TILES + PLACES_OF_TILES * BYTES;  // in shared memory: where chunks are
-    // Of column n, rows 8 i to 8 i + 7.
-    __device__ static int offset(int n, int i) { return n * 128 + (i ^ n % 8) * 16; }
 };
 
 __device__ inline int row_blocks(const WgmmaProblem& p) { return ceil_div(p.strips, PAIR_STRIPS); }

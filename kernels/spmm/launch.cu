@@ -24,9 +24,8 @@
 //
 //   hopper_tiles.cuh           lane_24_strips, hundreds of columns (backends/hopper_tiles.py): places in
 //                              shared memory, and who waits for whom
-//   hopper_tiles.cu            its kernels: expand_columns, the product, add_parts
-//   ..._expand, _decode        B' for all thread blocks; chunks become dense tiles
-//   ..._sums                   sums on their way to C
+//   hopper_tiles.cu            its kernels: the product, add_parts
+//   ..._decode, _sums          chunks become dense tiles; sums on their way to C
 //
 // hopper.md and hopper_wgmma.md say why. Of words with two meanings: a *stage* is one of a kernel's steps
 // that can be left out (../common/stages.cuh), or room for a copy in a ring; a *block* is 64 rows of a

@@ -33,7 +33,7 @@ PAIR = 2  # thread blocks of a cluster, each with its own columns
 WIDTHS = (192, 256)  # these
 WARPS = 8  # that multiply, a strip of 16 rows each; others decode
 ROW_BLOCK = 16 * WARPS
-STEPS_OF_ROUND, STEP_BYTES = 4, 128  # 64 columns of A: of a row of a tile
+STEP_BYTES = 128  # 64 columns of A: of a row of a tile
 # As in kernels/spmm/hopper_tiles.cuh: steps in shared memory, and chunks of each decoding warp.
 PLACES, CHUNKS, DECODING_WARPS = 4, 2, 4
 
@@ -141,8 +141,7 @@ def launch_of(A: Lane24Strips, N: int, layout: Layout, place: Place = unmoved) -
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays)
     sums = PAIR, _slots(A, layout), layout.block_n * ROW_BLOCK + WARPS
-    tiles = PAIR * layout.passes, STEPS_OF_ROUND * A.rounds, layout.block_n, STEP_BYTES // 4
-    return Launch(("lscd_cuda_tiles",), problem, sums, arrays, {"tiles": tiles})
+    return Launch(("lscd_cuda_tiles",), problem, sums, arrays)
 
 
 def choices(A: Lane24Strips, N: int, layout: Layout) -> dict[str, str]:
