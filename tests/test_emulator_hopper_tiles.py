@@ -97,8 +97,8 @@ def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
     partial = f"partial ones in up to {slots} slots; a kernel of its own adds them"
     assert sums == (partial if slots else "of each row block in one pair")
     added = ("add_parts<__half, 192>",) * bool(slots)
-    assert trace.kernels == ("expand_columns<192>", "hopper_tiles<__half, 192>", *added)
-    own = (p for p in trace.lines if p.kernel == trace.kernels[1])
+    assert trace.kernels == ("hopper_tiles<__half, 192>", *added)
+    own = (p for p in trace.lines if p.kernel == trace.kernels[0])
     assert {p.function for p in own if Path(p.file).name == "hopper_tiles_sums.cuh"} == ends
 
 
@@ -107,7 +107,7 @@ def test_row_blocks_of_several_passes_are_shared(pairs, slots) -> None:
     """Of four, two a pass: one in three parts, and others whole; or all in parts."""
     W = random_sparse(130, 700, 0.8, mean=0.5)
     sums, trace = of_pairs(Lane24Strips.encode(W), W, 600, pairs)
-    assert sums.startswith(f"partial ones in up to {slots} slots") and len(trace.kernels) == 3
+    assert sums.startswith(f"partial ones in up to {slots} slots") and len(trace.kernels) == 2
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -199,9 +199,7 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     with emulator.recording(split_k=2) as traces:
         spmm(A, activations(600, 600), backend="emulator")
     trace, passes, row_blocks = traces[0], 2, 2
-    assert trace.kernels == (
-        "expand_columns<192>", "hopper_tiles<__half, 192>", "add_parts<__half, 192>",
-    )  # fmt: skip
+    assert trace.kernels == ("hopper_tiles<__half, 192>", "add_parts<__half, 192>")
     decoder, steps = "hopper_tiles_decode.cuh", passes * row_blocks * A.rounds * 4
     chunks = total(trace, decoder, "fetch", "bulk_copy")
     assert chunks.lanes == passes * A.strips * A.rounds

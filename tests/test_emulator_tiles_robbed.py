@@ -53,7 +53,7 @@ def test_no_synchronisation_can_go(machines, monkeypatch, case) -> None:
     """
     monkeypatch.setattr(emulator, "machine", lambda: machines[case])
     A = Lane24Strips.encode(random_sparse(200, 1200, 0.8, seed=1))
-    fault = rf"^(expand_columns|hopper_tiles|add_parts)<.* ({LOST})"
+    fault = rf"^(hopper_tiles|add_parts)<.* ({LOST})"
     with (
         forced("tiles"),
         emulator.recording(split_k=1.5),
