@@ -119,7 +119,7 @@ def test_the_plan_for_a_gpu_fills_it(h200, N, columns, shares, sums) -> None:
     assert launch.sums == (2, problem.slots, 256 * 128 + 8)
     assert not launch.more
     added = launch.arrays["shared"]
-    assert problem.added_rows == len(added) == 24 * passes % 66
+    assert problem.added_rows == len(added) == 24 * again.passes % 66
     assert int(added[-1, 2]) <= problem.slots
 
 
