@@ -45,7 +45,7 @@ struct __align__(16) SharedRows {
 
 // A: data, chunk_start (in 16 bytes); partial [passes][slots] (PartialSums), where
 // a pass is BLOCK_N columns of C. By tiles (hopper_tiles.cuh) `blocks` are pairs, of all passes, each of which
-// has 2 BLOCK_N columns; partial [2][slots], tiles [passes][2][steps][ColumnTile]; there are no `starts`.
+// has 2 BLOCK_N columns; partial [2][slots]; there are no `tiles` and no `starts`.
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass
