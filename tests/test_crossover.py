@@ -125,7 +125,7 @@ def test_the_costs_of_tiles_follow_from_measured_rows() -> None:
     told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, "lane_24_strips")]
     ratio = pd.Series(told, rows.index) / rows.time_us
     assert ratio.groupby(rows.N).median().between(0.93, 1.07).all()
-    assert ratio.between(0.85, 1.15).all() and len(ratio) >= 100
+    assert ratio.between(0.85, 1.15).all() and len(ratio) >= 140
 
 
 @pytest.mark.parametrize("format", ["zero_row_24", *STRIPS])
@@ -137,7 +137,7 @@ def test_the_fastest_way_is_taken_where_all_were_measured(format: str) -> None:
     assert len(fused) >= 24
     found = map(in_pieces, products(fused.reset_index(), format))
     for row, product in zip(times.dropna().itertuples(), found, strict=True):
-        way, why = crossover.fastest(tiled(product) if len(names) == 3 else product, H200)
+        way, why = crossover.fastest(tiled(product) if len(times.columns) == 3 else product, H200)
         assert row._asdict()[name_of(format, way)] <= 1.05 * min(row[1:]), (row.Index, why)
 
 

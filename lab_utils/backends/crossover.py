@@ -4,13 +4,15 @@ A kernel that decodes A while it multiplies does so again for every so many colu
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
 what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers to them)::
 
-    kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5) · dense bytes + far)
+    kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5 + h · part of B that the
+                   L2 does not hold) · dense bytes + far)
     far            f · (encoded bytes beyond g · dense bytes): entries that rings do not hold
     decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
-    tiles          the arithmetic of all columns of its passes at TILES_PEAK, joined in that way
-                   with decoding: passes · (TILES_DECODED · dense bytes + far)
+    tiles          the arithmetic of all columns of its passes at TILES_PEAK, of those outside of
+                   B 1 + TILES_ZEROS times, joined in that way with decoding:
+                   passes · (TILES_DECODED · dense bytes + far)
 
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
@@ -30,15 +32,17 @@ from lab_utils.catalog import device, devices
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
-TILES_PEAK, TILES_DECODED, TILES_START_US = 0.75, 2.1, 18.0
+TILES_PEAK, TILES_DECODED, TILES_START_US = 0.80, 2.3, 10.0
+TILES_ZEROS = 0.3  # so much more: 256 columns in a pass of 384 take longer than 384
 TILES_FAR, TILES_NEAR = 19.0, 0.5  # of tiles: f and g below; of a run without rows, .6 to .75
+HELD_BYTES = 30e6  # of B, beside A and C: the L2 has 50
 LEAST_TILED = 129  # columns: with fewer tiles are never the fastest
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
 
 
 class Cost(NamedTuple):
     """Of a pass over A: a, b and c above, in the time of reading so many bytes; its start, which
-    all passes have together if they stand side by side. And e; d, of decoding first; f and g.
+    all passes have together if they stand side by side. And e; d, of decoding first; f, g and h.
     """
 
     encoded: float
@@ -50,6 +54,7 @@ class Cost(NamedTuple):
     decoding: float = 1.42
     far: float = 0.0
     near: float = 1.0
+    beyond: float = 0.0
 
 
 COSTS = {
@@ -58,9 +63,10 @@ COSTS = {
     "zero_row_24": Cost(0.98, 0.00, 0.83, 10.3),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(
-        0.78, 0.04, 0.112, 8.2, side_by_side=True, entries=0.34, decoding=0.95, far=13.0, near=0.56
+        0.78, 0.04, 0.08, 8.2, side_by_side=True, entries=0.34, decoding=0.95, far=13.0, near=0.56,
+        beyond=0.15,
     ),
-}
+}  # fmt: skip
 
 
 class Gpu(NamedTuple):
@@ -99,7 +105,8 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes while it multiplies, in µs."""
     cost, n = COSTS[product.format], product.block_n / 64
     encoded = (cost.encoded + cost.entries * n) * product.encoded_bytes
-    dense = (cost.dense + cost.columns * n**1.5) * product.dense_bytes
+    beyond = cost.beyond * max(0.0, 1 - HELD_BYTES / (VALUE_BYTES * product.K * product.N))
+    dense = (cost.dense + cost.columns * n**1.5 + beyond) * product.dense_bytes
     starts = 1 if cost.side_by_side else product.passes
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
     return starts * cost.start_us + product.passes * _read_us(encoded + dense + far, gpu)
@@ -122,7 +129,8 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes A into tiles, in µs; infinite where that is no way."""
     if not product.tiles_passes:
         return math.inf
-    arithmetic = _arithmetic_us(product, product.tiles_columns, TILES_PEAK, gpu)
+    columns = product.tiles_columns + TILES_ZEROS * (product.tiles_columns - product.N)
+    arithmetic = _arithmetic_us(product, columns, TILES_PEAK, gpu)
     far = TILES_FAR * max(0.0, product.encoded_bytes - TILES_NEAR * product.dense_bytes)
     decoding = product.tiles_passes * _read_us(TILES_DECODED * product.dense_bytes + far, gpu)
     return TILES_START_US + (decoding**4 + arithmetic**4) ** 0.25
@@ -162,7 +170,7 @@ def _is(entry: str, name: str) -> bool:
     return all(word in words for word in numbers)
 
 
-def _arithmetic_us(product: Product, columns: int, peak: float, gpu: Gpu) -> float:
+def _arithmetic_us(product: Product, columns: float, peak: float, gpu: Gpu) -> float:
     return 2 * product.M * product.K * columns / (peak * gpu.peak_tflops * 1e6)
 
 

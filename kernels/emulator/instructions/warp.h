@@ -75,7 +75,7 @@ inline void __syncwarp(unsigned mask = ~0u, lscd::simt::Site site = lscd::simt::
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int from, lscd::simt::Site site = lscd::simt::here()) {
-    return shuffle(mask, value, from % 32, site);
+    return shuffle(mask, value, from & 31, site);  // of any number its lower five bits
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, lscd::simt::Site site = lscd::simt::here()) {
