@@ -21,7 +21,7 @@ from lab_utils.backends.ways import forced
 from lab_utils.formats import Lane24Strips
 from lab_utils.patterns import random_sparse
 
-WIDTHS = (1, 100, 384, 400, 600)  # the last in two passes, or 2 x 192, or 2 x 256
+WIDTHS = (1, 100, 384, 400, 500, 600)  # of all four; the last in two passes
 
 
 @pytest.fixture(autouse=True)
@@ -96,8 +96,8 @@ def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
     sums, trace = of_pairs(Lane24Strips.encode(W), W, 100, pairs)
     partial = f"partial ones in up to {slots} slots; a kernel of its own adds them"
     assert sums == (partial if slots else "of each row block in one pair")
-    added = ("add_parts<__half, 192>",) * bool(slots)
-    assert trace.kernels == ("hopper_tiles<__half, 192>", *added)
+    added = ("add_parts<__half, 160>",) * bool(slots)
+    assert trace.kernels == ("hopper_tiles<__half, 160>", *added)
     own = (p for p in trace.lines if p.kernel == trace.kernels[0])
     assert {p.function for p in own if Path(p.file).name == "hopper_tiles_sums.cuh"} == ends
 
@@ -199,7 +199,7 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     with emulator.recording(split_k=2) as traces:
         spmm(A, activations(600, 600), backend="emulator")
     trace, passes, row_blocks = traces[0], 2, 2
-    assert trace.kernels == ("hopper_tiles<__half, 192>", "add_parts<__half, 192>")
+    assert trace.kernels == ("hopper_tiles<__half, 160>", "add_parts<__half, 160>")
     decoder, steps = "hopper_tiles_decode.cuh", passes * row_blocks * A.rounds * 4
     chunks = total(trace, decoder, "fetch", "bulk_copy")
     assert chunks.lanes == passes * A.strips * A.rounds
@@ -207,7 +207,7 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     sent = total(trace, decoder, "decode", "bulk_copy")
     assert (sent.lanes, sent.wavefronts) == (8 * steps, 8 * steps * 16)  # 2048 bytes each
     tiles = total(trace, "hopper_tiles.cu", "fetch", "bulk_copy")
-    assert (tiles.lanes, tiles.sectors) == (2 * steps, 2 * steps * 192 * 128 // 32)
+    assert (tiles.lanes, tiles.sectors) == (2 * steps, 2 * steps * 160 * 128 // 32)
     assert trace.total("wgmma").requests == 2 * 8 * 4 * steps
     words = total(trace, decoder, "extract", "shared_load")
     present = A.arrays["data"].view(-1, 128)[(A.arrays["chunk_start"][:-1].long() + 32) // 8]

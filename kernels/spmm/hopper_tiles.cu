@@ -154,7 +154,9 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
 template <class T>
 cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
     switch (p.block_n) {
+        case 160: return launch<T, 160>(p, stream);
         case 192: return launch<T, 192>(p, stream);
+        case 224: return launch<T, 224>(p, stream);
         case 256: return launch<T, 256>(p, stream);
         default: return cudaErrorInvalidValue;
     }

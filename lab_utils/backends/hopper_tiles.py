@@ -30,7 +30,7 @@ FORMAT = Lane24Strips.name
 INSTRUCTION = "tiles"
 
 PAIR = 2  # thread blocks of a cluster, each with its own columns
-WIDTHS = (192, 256)  # these
+WIDTHS = (160, 192, 224, 256)  # these
 WARPS = 8  # that multiply, a strip of 16 rows each; others decode
 ROW_BLOCK = 16 * WARPS
 STEP_BYTES = 128  # 64 columns of A: of a row of a tile
