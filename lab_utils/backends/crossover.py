@@ -10,9 +10,8 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
     decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
-    tiles          the arithmetic of all columns of its passes at TILES_PEAK, of those outside of
-                   B 1 + TILES_ZEROS times, joined in that way with decoding:
-                   passes · (TILES_DECODED · dense bytes + far)
+    tiles          the arithmetic of all columns of its passes at TILES_PEAK, joined in that way
+                   with decoding: passes · (TILES_DECODED · dense bytes + far)
 
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
@@ -32,10 +31,9 @@ from lab_utils.catalog import device, devices
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
-TILES_PEAK, TILES_DECODED, TILES_START_US = 0.80, 2.3, 10.0
-TILES_ZEROS = 0.3  # so much more: 256 columns in a pass of 384 take longer than 384
+TILES_PEAK, TILES_DECODED, TILES_START_US = 0.83, 2.4, 8.0
 TILES_FAR, TILES_NEAR = 19.0, 0.5  # of tiles: f and g below; of a run without rows, .6 to .75
-HELD_BYTES = 30e6  # of B, beside A and C: the L2 has 50
+HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
 LEAST_TILED = 129  # columns: with fewer tiles are never the fastest
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
 
@@ -63,8 +61,8 @@ COSTS = {
     "zero_row_24": Cost(0.98, 0.00, 0.83, 10.3),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(
-        0.78, 0.04, 0.08, 8.2, side_by_side=True, entries=0.34, decoding=0.95, far=13.0, near=0.56,
-        beyond=0.15,
+        0.78, 0.04, 0.075, 8.2, side_by_side=True, entries=0.34, decoding=0.95, far=13.0, near=0.56,
+        beyond=0.125,
     ),
 }  # fmt: skip
 
@@ -129,8 +127,7 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes A into tiles, in µs; infinite where that is no way."""
     if not product.tiles_passes:
         return math.inf
-    columns = product.tiles_columns + TILES_ZEROS * (product.tiles_columns - product.N)
-    arithmetic = _arithmetic_us(product, columns, TILES_PEAK, gpu)
+    arithmetic = _arithmetic_us(product, product.tiles_columns, TILES_PEAK, gpu)
     far = TILES_FAR * max(0.0, product.encoded_bytes - TILES_NEAR * product.dense_bytes)
     decoding = product.tiles_passes * _read_us(TILES_DECODED * product.dense_bytes + far, gpu)
     return TILES_START_US + (decoding**4 + arithmetic**4) ** 0.25
@@ -170,7 +167,7 @@ def _is(entry: str, name: str) -> bool:
     return all(word in words for word in numbers)
 
 
-def _arithmetic_us(product: Product, columns: float, peak: float, gpu: Gpu) -> float:
+def _arithmetic_us(product: Product, columns: int, peak: float, gpu: Gpu) -> float:
     return 2 * product.M * product.K * columns / (peak * gpu.peak_tflops * 1e6)
 
 
