@@ -164,7 +164,11 @@ def test_odd_values(format: str, dtype: torch.dtype) -> None:
 def test_strides_of_operands_and_result(format: str) -> None:
     W = random_sparse(100, 90, 0.5)
     A, wide = encode(W, format).to("cuda"), activations(180, 40, W.dtype).cuda()
-    for B in (wide[:90, :10], wide[::2, 3:33:3], wide[:90, :1].expand(90, 10), wide[1:91, :7]):
+    same, overlapping = wide[:, 0].contiguous(), wide.T.contiguous()
+    for B in (
+        wide[:90, :10], wide[::2, 3:33:3], wide[:90, :1].expand(90, 10), wide[1:91, :7],
+        same[:90].expand(10, 90).T, overlapping.as_strided((90, 10), (1, 8)),
+    ):  # fmt: skip
         canvas = torch.full((100, 3 * B.shape[1]), 7.0, dtype=W.dtype, device="cuda")
         accuracy.check(spmm(A, B, out=canvas[:, ::3]).cpu(), W, B.cpu())
         assert bool((canvas[:, 1::3] == 7).all()) and bool((canvas[:, 2::3] == 7).all())

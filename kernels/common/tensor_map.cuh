@@ -20,18 +20,22 @@ namespace lscd {
 
 using TensorMap = CUtensorMap;
 
+// The driver's function that makes maps, or nothing.
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result;
+    constexpr unsigned CUDA_12 = 12000;
+    auto error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, CUDA_12, cudaEnableDefault,
+                                                  &result);
+    return error ? nullptr : reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+}
+
 // A matrix [rows][pitch] of `cols` columns, in tiles of `tile_rows` x TENSOR_COLS. It begins on 16 bytes, as do
 // its rows; at most 256 tile_rows.
 inline cudaError_t make_tensor_map(TensorMap* map, Dtype dtype, const void* matrix, int rows, int cols,
                                    int64_t pitch, int tile_rows) {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    constexpr unsigned CUDA_12 = 12000;
-    if (auto error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, CUDA_12,
-                                                      cudaEnableDefault, &result))
-        return error;
-    if (!found) return cudaErrorNotSupported;
-    auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+    static const auto encode = tensor_map_encoder();  // looked up once
+    if (!encode) return cudaErrorNotSupported;
     auto type = dtype == Dtype::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     const cuuint64_t sizes[] = {cuuint64_t(cols), cuuint64_t(rows)}, pitches[] = {cuuint64_t(pitch) * 2};
     const cuuint32_t box[] = {TENSOR_COLS, cuuint32_t(tile_rows)}, strides[] = {1, 1};

@@ -143,8 +143,7 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     if (auto error = divide_as_product(add)) return error;
     TilesProblem whole{p, {}};
-    int64_t pitch = p.N == 1 ? ceil_div(p.K, 8) * 8 : p.ldb;  // of a single column nobody has looked at it
-    if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, pitch, BLOCK_N)) return error;
+    if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, p.ldb, BLOCK_N)) return error;
     dim3 rows(p.added_rows * (BLOCK_N / 8), PAIR);
     auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), PAIR_THREADS, bytes, stream, true, PAIR);
     if (error || !p.adds_slots()) return error;

@@ -16,8 +16,9 @@ constexpr int MOST_WARPS = wgmma_warps(8);
 // A row block is what a thread block works on: 64 rows for each of its warpgroups, a strip a warp.
 constexpr int row_block(int block_n) { return wgmma_warps(block_n) * STRIP_ROWS; }
 
-// Rounds [first, last) of a row block; by tiles these are numbered through all passes. Its sums go to partial[slot]; or to C, where `slot` is -1; or, where
-// it is less, to C with those of SharedRows number -2 - slot.
+// Rounds [first, last) of a row block; by tiles these are numbered through all passes. Its sums go to
+// partial[slot]; or to C, where `slot` is -1; or, where it is less, to C with those of SharedRows number
+// -2 - slot.
 struct __align__(16) Segment {
     int32_t row_block, first, last, slot;
 };

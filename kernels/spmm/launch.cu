@@ -27,9 +27,9 @@
 //   hopper_tiles.cu            its kernels: the product, add_parts
 //   ..._decode, _sums          chunks become dense tiles; sums on their way to C
 //
-// hopper.md and hopper_wgmma.md say why. Of words with two meanings: a *stage* is one of a kernel's steps
-// that can be left out (../common/stages.cuh), or room for a copy in a ring; a *block* is 64 rows of a
-// slice of A, a *thread block* works on many; a *segment* is what a warp (hopper) or a thread block
+// hopper.md, hopper_wgmma.md and hopper_tiles.md say why. Of words with two meanings: a *stage* is one of a
+// kernel's steps that can be left out (../common/stages.cuh), or room for a copy in a ring; a *block* is 64 rows
+// of a slice of A, a *thread block* works on many; a *segment* is what a warp (hopper) or a thread block
 // (hopper_wgmma) has of one; a *line* is 128 bytes of memory, and of the words of lane_24_strips.
 #include "../common/launch.cuh"
 #include "hopper.cuh"

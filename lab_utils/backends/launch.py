@@ -70,11 +70,15 @@ class Launch:
 
 
 def aligned_columns(B: Tensor) -> Tensor:
-    """Bᵀ as [N, K] with 16-byte rows: a view where B allows it (activations do), else a copy."""
+    """Bᵀ as [N, K] with 16-byte rows, one behind the other: a view where B allows it (activations
+    do), else a copy.
+    """
     columns = B.T
     N, K = columns.shape
-    pitched = columns.stride(1) == 1 and (N == 1 or columns.stride(0) % ALIGN == 0)
-    if pitched and columns.data_ptr() % 16 == 0 and (N > 1 or K % ALIGN == 0):
+    if N == 1 and columns.stride(1) == 1:  # its pitch may be any
+        columns = columns.as_strided((1, K), (K, 1))
+    pitch, within = columns.stride()
+    if within == 1 and pitch >= K and pitch % ALIGN == 0 and columns.data_ptr() % 16 == 0:
         return columns
     padded = B.new_zeros(N, -(-K // ALIGN) * ALIGN)
     padded[:, :K] = columns

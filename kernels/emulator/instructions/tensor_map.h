@@ -12,7 +12,7 @@ struct TensorMap {
 
 inline cudaError_t make_tensor_map(TensorMap* map, Dtype, const void* matrix, int rows, int cols,
                                    int64_t pitch, int tile_rows) {
-    bool aligned = reinterpret_cast<uint64_t>(matrix) % 16 == 0 && pitch % 8 == 0;
+    bool aligned = reinterpret_cast<uint64_t>(matrix) % 16 == 0 && pitch % 8 == 0 && pitch >= cols;
     if (!aligned || rows < 1 || cols < 1 || tile_rows < 1 || tile_rows > 256) return cudaErrorInvalidValue;
     *map = {static_cast<const uint16_t*>(matrix), rows, cols, tile_rows, pitch};
     return cudaSuccess;

@@ -1,0 +1,39 @@
+"""What kernels read of B."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from lab_utils.backends.launch import ALIGN, aligned_columns
+
+WIDE = torch.arange(64 * 40).half().view(40, 64).T  # columns one behind the other, as activations
+
+
+@pytest.mark.parametrize(
+    ("B", "view"),
+    [
+        (WIDE, True),
+        (WIDE[:50], True),
+        (WIDE[8:], True),
+        (WIDE[1:], False),  # not on 16 bytes
+        (WIDE[:63, :1], False),  # of a single column 16 bytes more are read
+        (WIDE[:, :1].expand(64, 9), False),  # the same column again and again
+        (WIDE[:32, :1].as_strided((32, 9), (1, 16)), False),  # columns that share rows
+        (WIDE[:, ::2], True),
+        (WIDE[::2], False),
+        (WIDE.contiguous(), False),
+    ],
+)
+def test_columns_begin_on_16_bytes_one_behind_the_other(B: Tensor, view: bool) -> None:
+    columns = aligned_columns(B)
+    assert torch.equal(columns[:, : B.shape[0]], B.T)
+    assert (columns.data_ptr() == B.data_ptr()) == view
+    pitch, within = columns.stride()
+    assert within == 1 and pitch % ALIGN == 0 and pitch >= columns.shape[1]
+    assert columns.data_ptr() % 16 == 0
+
+
+def test_the_pitch_of_a_single_column_is_its_own() -> None:
+    """Whatever the stride of a dimension of one element says."""
+    B = torch.arange(64).half().as_strided((64, 1), (1, 3))
+    assert aligned_columns(B).stride() == (64, 1) and aligned_columns(B).data_ptr() == B.data_ptr()
