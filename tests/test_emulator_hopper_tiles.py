@@ -166,7 +166,7 @@ def test_words_are_stored_where_c_allows_that(M, first, pitch, pairs) -> None:
     assert words.lanes == (M * 21 // 2 if M % 2 + first % 2 + pitch % 2 == 0 else 0)
 
 
-@pytest.mark.parametrize("changed", [{"stage_bytes": 8464}, {"stage_bytes": 0}, {"block_n": 128}])
+@pytest.mark.parametrize("changed", [{"stage_bytes": 10512}, {"stage_bytes": 0}, {"block_n": 128}])
 def test_a_layout_that_the_kernel_does_not_have_is_refused(changed) -> None:
     W, B = random_sparse(64, 256, 0.9), activations(256, 24)
     A, canvas = Lane24Strips.encode(W), apart(torch.zeros(24 * 64).half())
