@@ -22,6 +22,7 @@ H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
 STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
 M, K = 330, 200  # rows: no multiple of a piece
 NS = (100, 256, 350, 400, 512)
+SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 formats = pytest.mark.parametrize("format", cuda.formats)
 
 
@@ -53,10 +54,9 @@ def products(rows: pd.DataFrame, format: str) -> list[Product]:
 
 
 def width_of_pass(row, format: str) -> int:
-    """Columns of a pass: as few passes as the widest thread blocks allow.
+    """Columns of a pass: as few passes as the widest thread blocks allow, which have fewer warps.
 
-    Those have fewer warps. A launch had one on each multiprocessor; its split of K says which ones
-    those were.
+    A launch had one on each multiprocessor; its split of K says which ones those were.
     """
     warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
@@ -106,10 +106,10 @@ def test_the_costs_of_dense_products_follow_from_measured_rows() -> None:
 def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
     rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
     rows = rows[rows.kernel.eq(f"{format}_decoded")]
-    found = map(in_pieces, products(rows, format))
+    found, slow = map(in_pieces, products(rows, format)), rows.N.isin(SLOW)
     told = [crossover.decoding_us(one, H200) + crossover.dense_us(one, H200) for one in found]
     ratio = pd.Series(told, rows.index) / rows.time_us
-    assert ratio.between(0.8, 1.25).mean() > 0.98, ratio.describe()  # cuBLAS may be slow
+    assert len(ratio) and ratio[~slow].between(0.8, 1.25).all() and ratio.between(0.6, 1.25).all()
 
 
 def tiled(product: Product) -> Product:
@@ -125,7 +125,7 @@ def test_the_costs_of_tiles_follow_from_measured_rows() -> None:
     told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, "lane_24_strips")]
     ratio = pd.Series(told, rows.index) / rows.time_us
     assert ratio.groupby(rows.N).median().between(0.93, 1.07).all()
-    assert ratio.between(0.85, 1.15).mean() > 0.99 and len(ratio) >= 240
+    assert ratio.between(0.85, 1.15).all() and len(ratio) >= 240
 
 
 @pytest.mark.parametrize("format", ["zero_row_24", *STRIPS])

@@ -35,6 +35,7 @@ inline void tensor_copy(Address to, const TensorMap* map, int row, int col, Addr
             tile[size_t(r * TENSOR_COLS + ((c / 8 ^ r % SWIZZLED_ROWS) * 8 + c % 8))] = from[c];
     }
     target.take(tile.data(), bytes);
+    // As one piece of global memory, zeros counted as well.
     simt::note({simt::Op::bulk_copy, site, {target.at, bytes}, {int64_t(map->matrix), bytes}});
 }
 
