@@ -39,7 +39,17 @@ struct TilesKernel {
         }
     }
 
-    __device__ int half(const Rounds& at) const { return at.pass * PAIR + rank; }
+    // The columns of a tile that nobody brings: multiplied with the others, and never stored.
+    __device__ static void clear_tiles(const TilesProblem& p, Address memory) {
+        int first = p.half_columns * STEP_COLS * 2 / 16, sixteens = Tile::BYTES / 16 - first;
+        for (int i = threadIdx.x; i < PLACES_OF_TILES * sixteens; i += PAIR_THREADS) {
+            Address to = memory + B_TILES + i / sixteens * Tile::BYTES + (first + i % sixteens) * 16;
+            st_shared_v2(to, {0, 0}), st_shared_v2(to + 8, {0, 0});
+        }
+        async_proxy_fence();
+    }
+
+    __device__ int first_column(const Rounds& at) const { return (at.pass * PAIR + rank) * p.half_columns; }
 
     // --- tiles of B ---
 
@@ -51,9 +61,8 @@ struct TilesKernel {
         if (!next.more()) return;
         int k = (next.round * STEPS_OF_ROUND + next_quarter) * STEP_COLS;
         if (fetches) {
-            mbarrier_arrive_expect(b_is_there(next_step), Tile::BYTES);
-            tensor_copy(b_tile(next_step), &p.columns, half(next) * BLOCK_N, k, b_is_there(next_step),
-                        evict_last());
+            mbarrier_arrive_expect(b_is_there(next_step), p.half_columns * STEP_COLS * 2);
+            tensor_copy(b_tile(next_step), &p.columns, first_column(next), k, b_is_there(next_step), evict_last());
         }
         next_step.number++;
         if (++next_quarter == STEPS_OF_ROUND) next_quarter = 0, next.next();
@@ -113,6 +122,7 @@ __global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_con
     extern __shared__ __align__(1024) unsigned char memory[];
     Address at = shared_address(memory);
     TilesKernel<T, BLOCK_N>::make_barriers(at);
+    TilesKernel<T, BLOCK_N>::clear_tiles(p, at);
     bool decodes = threadIdx.x < 32 * DECODING_WARPS;
     if (decodes) StripDecoder(p, at, ColumnTile<BLOCK_N>::END).make_barriers();
     mbarrier_init_fence();
@@ -142,12 +152,13 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     if (auto error = divide_as_product(add)) return error;
-    TilesProblem whole{p, {}};
-    if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, p.ldb, BLOCK_N)) return error;
+    int halves = PAIR * ceil_div(p.N, PAIR * BLOCK_N), columns = round_up(ceil_div(p.N, halves), 8);
+    TilesProblem whole{p, {}, columns};
+    if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, p.ldb, columns)) return error;
     dim3 rows(p.added_rows * (BLOCK_N / 8), PAIR);
     auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), PAIR_THREADS, bytes, stream, true, PAIR);
     if (error || !p.adds_slots()) return error;
-    return launch_grid(add, p, rows, PartialSums<BLOCK_N, PAIR_ROWS>::THREADS, 0, stream);
+    return launch_grid(add, whole, rows, PartialSums<BLOCK_N, PAIR_ROWS>::THREADS, 0, stream);
 }
 
 template <class T>

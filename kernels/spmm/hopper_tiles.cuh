@@ -16,9 +16,11 @@
 namespace lscd {
 namespace {
 
-// With B as the tensor copy engine reads it, where its launcher found it.
+// With B as the tensor copy engine reads it, where its launcher found it: so many columns for each thread block
+// of a pair, a multiple of eight, as many as its tiles have or a few less.
 struct TilesProblem : WgmmaProblem {
     TensorMap columns;
+    int32_t half_columns;
 };
 
 constexpr int PAIR = 2;  // thread blocks of a cluster

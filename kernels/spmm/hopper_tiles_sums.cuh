@@ -39,15 +39,18 @@ struct RoundedPairs {
 // A segment's sums of a warp, of one half of a pass's columns.
 template <class T, int BLOCK_N>
 struct TileSums {
-    const WgmmaProblem& p;
+    const TilesProblem& p;
     int rank, strip, lane;
 
     __device__ void store(const float (&sum)[BLOCK_N / 8][4], const Rounds& segment) const {
         if (segment.slot >= 0) return store_part(sum, segment.slot);
-        int n = (segment.pass * PAIR + rank) * BLOCK_N + lane % 4 * 2;
+        int n = (segment.pass * PAIR + rank) * p.half_columns + lane % 4 * 2;
         RoundedPairs<T> to(p, segment.row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4, n);
 #pragma unroll
-        for (int i = 0; i < BLOCK_N / 8; i++) to.store(sum[i]), to.next_eight();
+        for (int i = 0; i < BLOCK_N / 8; i++) {
+            if (8 * i < p.half_columns) to.store(sum[i]);
+            to.next_eight();
+        }
     }
     __device__ void store_part(const float (&sum)[BLOCK_N / 8][4], int slot) const {
         PartialSums<BLOCK_N, PAIR_ROWS> to(p, rank, slot);
@@ -63,7 +66,7 @@ template <class T, int BLOCK_N>
 struct AddParts {
     using Partial = PartialSums<BLOCK_N, PAIR_ROWS>;
 
-    const WgmmaProblem& p;
+    const TilesProblem& p;
     int shared = blockIdx.x / Partial::EIGHTS, eight = blockIdx.x % Partial::EIGHTS, rank = blockIdx.y;
     int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
 
@@ -71,9 +74,10 @@ struct AddParts {
         uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
         int pass = rows.x / row_blocks(p), row_block = rows.x % row_blocks(p);
         int m = row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4;
-        int n = (pass * PAIR + rank) * BLOCK_N + eight * 8 + lane % 4 * 2;
+        int n = (pass * PAIR + rank) * p.half_columns + eight * 8 + lane % 4 * 2;
         float sum[4] = {};
         wait_for_previous_grid();
+        if (8 * eight >= p.half_columns) return;
 #pragma unroll 4
         for (int slot = rows.y; slot < int(rows.z); slot++) {
             float4 part = ld_global(Partial(p, rank, slot).at(eight, threadIdx.x));
@@ -85,7 +89,7 @@ struct AddParts {
 
 template <class T, int BLOCK_N>
 __global__ void __launch_bounds__(PartialSums<BLOCK_N, PAIR_ROWS>::THREADS)
-    add_parts(const __grid_constant__ WgmmaProblem p) {
+    add_parts(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();
     AddParts<T, BLOCK_N>{p}.run();
