@@ -21,7 +21,7 @@ from lab_utils.backends.ways import forced
 from lab_utils.formats import Lane24Strips
 from lab_utils.patterns import random_sparse
 
-WIDTHS = (1, 100, 384, 400, 500, 600)  # of all four; the last in two passes
+WIDTHS = (1, 330, 400, 460, 530, 600, 700, 768, 900)  # of all eight; the last in two passes
 
 
 @pytest.fixture(autouse=True)

@@ -77,8 +77,10 @@ __device__ inline void wgmma_used(const uint32_t (&r)[4]) {
 #define LSCD_D64 LSCD_D56, LSCD_D(7)
 #define LSCD_D96 LSCD_D64, LSCD_D(8), LSCD_D(9), LSCD_D(10), LSCD_D(11)
 #define LSCD_D128 LSCD_D96, LSCD_D(12), LSCD_D(13), LSCD_D(14), LSCD_D(15)
-#define LSCD_D160 LSCD_D128, LSCD_D(16), LSCD_D(17), LSCD_D(18), LSCD_D(19)
-#define LSCD_D192 LSCD_D160, LSCD_D(20), LSCD_D(21), LSCD_D(22), LSCD_D(23)
+#define LSCD_D144 LSCD_D128, LSCD_D(16), LSCD_D(17)
+#define LSCD_D160 LSCD_D144, LSCD_D(18), LSCD_D(19)
+#define LSCD_D176 LSCD_D160, LSCD_D(20), LSCD_D(21)
+#define LSCD_D192 LSCD_D176, LSCD_D(22), LSCD_D(23)
 #define LSCD_D224 LSCD_D192, LSCD_D(24), LSCD_D(25), LSCD_D(26), LSCD_D(27)
 #define LSCD_D256 LSCD_D224, LSCD_D(28), LSCD_D(29), LSCD_D(30), LSCD_D(31)
 #define LSCD_R8 "%0, %1, %2, %3"
@@ -93,10 +95,10 @@ __device__ inline void wgmma_used(const uint32_t (&r)[4]) {
     LSCD_R64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define LSCD_R128                                                                                      \
     LSCD_R96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define LSCD_R160                                                                                      \
-    LSCD_R128 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define LSCD_R192                                                                                      \
-    LSCD_R160 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define LSCD_R144 LSCD_R128 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define LSCD_R160 LSCD_R144 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define LSCD_R176 LSCD_R160 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define LSCD_R192 LSCD_R176 ", %88, %89, %90, %91, %92, %93, %94, %95"
 #define LSCD_R224                                                                                      \
     LSCD_R192 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
 #define LSCD_R256                                                                                      \
@@ -116,12 +118,15 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, u
 #define LSCD_TYPES(COLS, A, B, ADDS)                                                                   \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B, ADDS);         \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B, ADDS)
-    static_assert(N == 8 || N == 16 || N == 32 || N == 64 || (N >= 160 && N <= 256 && N % 32 == 0));
+    static_assert(N == 8 || N == 16 || N == 32 || N == 64 || (N >= 144 && N <= 192 && N % 16 == 0) || N == 224 ||
+                  N == 256);
     LSCD_TYPES(8, "%4", "%5", "%6");
     LSCD_TYPES(16, "%8", "%9", "%10");
     LSCD_TYPES(32, "%16", "%17", "%18");
     LSCD_TYPES(64, "%32", "%33", "%34");
+    LSCD_TYPES(144, "%72", "%73", "%74");
     LSCD_TYPES(160, "%80", "%81", "%82");
+    LSCD_TYPES(176, "%88", "%89", "%90");
     LSCD_TYPES(192, "%96", "%97", "%98");
     LSCD_TYPES(224, "%112", "%113", "%114");
     LSCD_TYPES(256, "%128", "%129", "%130");

@@ -13,7 +13,8 @@ namespace {
 // A warp that multiplies: a strip of 16 rows, by BLOCK_N columns.
 template <class T, int BLOCK_N>
 struct TilesKernel {
-    using Tile = ColumnTile<BLOCK_N>;
+    using Has = Tiles<BLOCK_N>;
+    using Place = Step<Has::PLACES>;
     static constexpr uint32_t LAST = MULTIPLYING_WARPS - 1;
     static constexpr int ROWS_OF_GROUP = PAIR_ROWS / 2;
 
@@ -21,17 +22,17 @@ struct TilesKernel {
     Address memory;
     int strip = threadIdx.x / 32 - DECODING_WARPS, lane = threadIdx.x % 32;
     int rank = rank_in_cluster();  // which half of a pass's columns
-    Step step, next_step;          // to be multiplied; to be fetched, of B
+    Place step, next_step;         // to be multiplied; to be fetched, of B
     Rounds next{p};
     int next_quarter = 0;
-    float sum[BLOCK_N / 8][4];
+    float sum[Has::PRODUCTS][Has::COLUMNS / 8][4];
 
     __device__ TilesKernel(const TilesProblem& p, Address memory) : p(p), memory(memory) {}
 
     // Of tiles, by one thread; decoding warps make those of their chunks.
     __device__ static void make_barriers(Address memory) {
         if (threadIdx.x) return;
-        for (int i = 0; i < PLACES_OF_TILES; i++) {
+        for (int i = 0; i < Has::PLACES; i++) {
             mbarrier_init(memory + A_IS_THERE + 8 * i, OWN_STRIPS);
             mbarrier_init(memory + A_IS_FREE + 8 * i, PAIR * MULTIPLYING_WARPS);
             mbarrier_init(memory + B_IS_THERE + 8 * i, 1);
@@ -41,28 +42,31 @@ struct TilesKernel {
 
     // The columns of a tile that nobody brings: multiplied with the others, and never stored.
     __device__ static void clear_tiles(const TilesProblem& p, Address memory) {
-        int first = p.half_columns * STEP_COLS * 2 / 16, sixteens = Tile::BYTES / 16 - first;
-        for (int i = threadIdx.x; i < PLACES_OF_TILES * sixteens; i += PAIR_THREADS) {
-            Address to = memory + B_TILES + i / sixteens * Tile::BYTES + (first + i % sixteens) * 16;
+        int first = p.product_columns * STEP_COLS * 2 / 16, sixteens = Has::PRODUCT_BYTES / 16 - first;
+        for (int i = threadIdx.x; i < Has::PLACES * Has::PRODUCTS * sixteens; i += PAIR_THREADS) {
+            Address to = memory + Has::B_TILES + i / sixteens * Has::PRODUCT_BYTES + (first + i % sixteens) * 16;
             st_shared_v2(to, {0, 0}), st_shared_v2(to + 8, {0, 0});
         }
         async_proxy_fence();
     }
 
-    __device__ int first_column(const Rounds& at) const { return (at.pass * PAIR + rank) * p.half_columns; }
-
     // --- tiles of B ---
 
-    __device__ Address b_is_there(Step at) const { return memory + B_IS_THERE + 8 * at.place(); }
-    __device__ Address b_tile(Step at) const { return memory + B_TILES + at.place() * Tile::BYTES; }
+    __device__ Address b_is_there(Place at) const { return memory + B_IS_THERE + 8 * at.place(); }
+    __device__ Address b_tile(Place at, int product) const {
+        return memory + Has::B_TILES + at.place() * Has::B_TILE_BYTES + product * Has::PRODUCT_BYTES;
+    }
 
     // ld_dense: the next one, for which `fetches` says whether this lane asks.
     __device__ void fetch(bool fetches) {
         if (!next.more()) return;
         int k = (next.round * STEPS_OF_ROUND + next_quarter) * STEP_COLS;
         if (fetches) {
-            mbarrier_arrive_expect(b_is_there(next_step), p.half_columns * STEP_COLS * 2);
-            tensor_copy(b_tile(next_step), &p.columns, first_column(next), k, b_is_there(next_step), evict_last());
+            mbarrier_arrive_expect(b_is_there(next_step), Has::PRODUCTS * p.product_columns * STEP_COLS * 2);
+#pragma unroll
+            for (int i = 0; i < Has::PRODUCTS; i++)
+                tensor_copy(b_tile(next_step, i), &p.columns, first_column<BLOCK_N>(p, next.pass, rank, i), k,
+                            b_is_there(next_step), evict_last());
         }
         next_step.number++;
         if (++next_quarter == STEPS_OF_ROUND) next_quarter = 0, next.next();
@@ -72,7 +76,7 @@ struct TilesKernel {
 
     // The warp's products of a step have ended: both blocks' decoders may know, and the last of the block's
     // warps fetches another tile of B.
-    __device__ void leave(Step at) {
+    __device__ void leave(Place at) {
         if (lane < PAIR) mbarrier_arrive_at(at_rank(memory + A_IS_FREE + 8 * at.place(), lane));
         uint32_t before = count_shared(lane == 0, memory + HAVE_LEFT_B + 4 * at.place(), LAST);
         fetch(before == LAST);
@@ -81,15 +85,20 @@ struct TilesKernel {
         mbarrier_wait(b_is_there(step), step.parity());
         mbarrier_wait(memory + A_IS_THERE + 8 * step.place(), step.parity());
         int group = __shfl_sync(~0u, strip / 4, 0);  // uniform: descriptors cost no vector registers
-        uint64_t a = k_major(step.tile(memory) + group * ROWS_OF_GROUP * 128), b = k_major(b_tile(step));
+        uint64_t a = k_major(step.tile(memory) + group * ROWS_OF_GROUP * 128);
         wgmma_fence();
 #pragma unroll
-        for (int k = 0; k < STEP_COLS / 16; k++)  // 32 bytes further on in each row
-            if (!left_out(Stage::smem2tc)) wgmma_m64k16<T, BLOCK_N>(sum, a + 2 * k, b + 2 * k, adds || k);
+        for (int i = 0; i < Has::PRODUCTS; i++) {
+            uint64_t b = k_major(b_tile(step, i));
+#pragma unroll
+            for (int k = 0; k < STEP_COLS / 16; k++)  // 32 bytes further on in each row
+                if (!left_out(Stage::smem2tc))
+                    wgmma_m64k16<T, Has::COLUMNS>(sum[i], a + 2 * k, b + 2 * k, adds || k);
+        }
         wgmma_commit();
     }
     __device__ void multiply_segment(int rounds) {
-        Step before = step;
+        Place before = step;
 #pragma unroll 1
         for (int left = rounds * STEPS_OF_ROUND; left; left--) {
             bool first = left == rounds * STEPS_OF_ROUND;
@@ -104,13 +113,14 @@ struct TilesKernel {
 
     __device__ void run() {
         wait_for_previous_grid();  // decoders read weights alone; B and C are others' until now
-        for (int i = 0; i < PLACES_OF_TILES; i++) fetch(strip == 0 && lane == 0);
+        for (int i = 0; i < Has::PLACES; i++) fetch(strip == 0 && lane == 0);
         Rounds now(p);
 #pragma unroll 1
         while (now.more()) {
             multiply_segment(now.last - now.round);
             if (now.segment + 1 == now.end) let_next_grid_begin();
-            TileSums<T, BLOCK_N>{p, rank, strip, lane}.store(sum, now);
+#pragma unroll
+            for (int i = 0; i < Has::PRODUCTS; i++) TileSums<T, BLOCK_N>{p, rank}.store(sum[i], i, now);
             now.segment++, now.open();
         }
     }
@@ -124,14 +134,14 @@ __global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_con
     TilesKernel<T, BLOCK_N>::make_barriers(at);
     TilesKernel<T, BLOCK_N>::clear_tiles(p, at);
     bool decodes = threadIdx.x < 32 * DECODING_WARPS;
-    if (decodes) StripDecoder(p, at, ColumnTile<BLOCK_N>::END).make_barriers();
+    if (decodes) StripDecoder<BLOCK_N>(p, at).make_barriers();
     mbarrier_init_fence();
     cluster_barrier();
     if (decodes) {
-        keep_registers<DECODING_REGISTERS>();
-        StripDecoder(p, at, ColumnTile<BLOCK_N>::END).run();
+        keep_registers<Tiles<BLOCK_N>::DECODING>();
+        StripDecoder<BLOCK_N>(p, at).run();
     } else {
-        take_registers<MULTIPLYING_REGISTERS>();
+        take_registers<Tiles<BLOCK_N>::MULTIPLYING>();
         TilesKernel<T, BLOCK_N>(p, at).run();
     }
     cluster_barrier();  // the other block still arrives here, and copies
@@ -146,13 +156,15 @@ template <class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     auto kernel = hopper_tiles<T, BLOCK_N>;
     auto add = add_parts<T, BLOCK_N>;
-    int bytes = ColumnTile<BLOCK_N>::END + DECODING_WARPS * CHUNKS_UNDER_WAY * p.stage_bytes;
-    bool fits = p.stages == CHUNKS_UNDER_WAY && p.tile_slots == PLACES_OF_TILES && p.stage_bytes >= 1;
+    using Has = Tiles<BLOCK_N>;
+    int bytes = Has::CHUNKS + DECODING_WARPS * CHUNKS_UNDER_WAY * p.stage_bytes;
+    bool fits = p.stages == CHUNKS_UNDER_WAY && p.tile_slots == Has::PLACES && p.stage_bytes >= 1;
     if (!fits || bytes > MOST_SHARED_BYTES) return cudaErrorInvalidValue;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     if (auto error = divide_as_product(add)) return error;
-    int halves = PAIR * ceil_div(p.N, PAIR * BLOCK_N), columns = round_up(ceil_div(p.N, halves), 8);
+    int halves = PAIR * ceil_div(p.N, PAIR * BLOCK_N);
+    int columns = round_up(ceil_div(p.N, halves * Has::PRODUCTS), 8);
     TilesProblem whole{p, {}, columns};
     if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, p.ldb, columns)) return error;
     dim3 rows(p.added_rows * (BLOCK_N / 8), PAIR);
@@ -168,6 +180,10 @@ cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
         case 192: return launch<T, 192>(p, stream);
         case 224: return launch<T, 224>(p, stream);
         case 256: return launch<T, 256>(p, stream);
+        case 288: return launch<T, 288>(p, stream);
+        case 320: return launch<T, 320>(p, stream);
+        case 352: return launch<T, 352>(p, stream);
+        case 384: return launch<T, 384>(p, stream);
         default: return cudaErrorInvalidValue;
     }
 }

@@ -16,11 +16,11 @@
 namespace lscd {
 namespace {
 
-// With B as the tensor copy engine reads it, where its launcher found it: so many columns for each thread block
-// of a pair, a multiple of eight, as many as its tiles have or a few less.
+// With B as the tensor copy engine reads it, where its launcher found it: so many columns for each product of
+// tiles, a multiple of eight, as many as tiles have or a few less.
 struct TilesProblem : WgmmaProblem {
     TensorMap columns;
-    int32_t half_columns;
+    int32_t product_columns;
 };
 
 constexpr int PAIR = 2;  // thread blocks of a cluster
@@ -28,34 +28,44 @@ constexpr int PAIR_ROWS = 128, PAIR_STRIPS = PAIR_ROWS / STRIP_ROWS, OWN_STRIPS 
 constexpr int STEP_COLS = TENSOR_COLS, STEPS_OF_ROUND = 4;  // columns of A: 128 bytes of a tile's row
 constexpr int DECODING_WARPS = OWN_STRIPS, MULTIPLYING_WARPS = PAIR_STRIPS;
 constexpr int PAIR_THREADS = 32 * (DECODING_WARPS + MULTIPLYING_WARPS);
-// Registers of a thread: they are given away before products begin.
-constexpr int DECODING_REGISTERS = 104, MULTIPLYING_REGISTERS = 200;
-
-constexpr int PLACES_OF_TILES = 4;  // steps of A, and of B, that shared memory has at once
+constexpr int LAUNCHED = 504;
 constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
 constexpr int STRIP_BYTES = STRIP_ROWS * STEP_COLS * 2, A_TILE_BYTES = PAIR_STRIPS * STRIP_BYTES;
 
 // Shared memory: mbarriers and counters, tiles of A, tiles of B, rings of chunks.
-constexpr int A_IS_THERE = 0, A_IS_FREE = 8 * PLACES_OF_TILES, B_IS_THERE = 2 * A_IS_FREE;
+constexpr int MOST_PLACES = 4, A_IS_THERE = 0, A_IS_FREE = 8 * MOST_PLACES, B_IS_THERE = 2 * A_IS_FREE;
 constexpr int HAVE_LEFT_B = 3 * A_IS_FREE, CHUNK_IS_THERE = 4 * A_IS_FREE;
-constexpr int A_TILES = 1024, B_TILES = A_TILES + PLACES_OF_TILES * A_TILE_BYTES;
+constexpr int A_TILES = 1024;
 static_assert(CHUNK_IS_THERE + 8 * CHUNKS_UNDER_WAY * DECODING_WARPS <= A_TILES);
 
-// Of B: as a tile of A, a column in place of a row.
+// What depends on the columns of a thread block, of which wgmma has 256 at most.
 template <int BLOCK_N>
-struct ColumnTile {
-    static constexpr int BYTES = BLOCK_N * STEP_COLS * 2;
-    static constexpr int END = B_TILES + PLACES_OF_TILES * BYTES;  // in shared memory: where chunks are
+struct Tiles {
+    static constexpr int PRODUCTS = ceil_div(BLOCK_N, 256), COLUMNS = BLOCK_N / PRODUCTS;  // of a tile of B
+    static constexpr int PLACES = PRODUCTS == 1 ? MOST_PLACES : 3;  // steps that shared memory has at once
+    // A tile of B is as one of A, a column in place of a row.
+    static constexpr int PRODUCT_BYTES = COLUMNS * STEP_COLS * 2, B_TILE_BYTES = PRODUCTS * PRODUCT_BYTES;
+    static constexpr int B_TILES = A_TILES + PLACES * A_TILE_BYTES, CHUNKS = B_TILES + PLACES * B_TILE_BYTES;
+    // Registers of a thread: they are given away before products begin.
+    static constexpr int MULTIPLYING = BLOCK_N <= 320 ? 200 : BLOCK_N <= 352 ? 208 : 224;
+    static constexpr int DECODING = LAUNCHED - 2 * MULTIPLYING;
 };
+
+// Of C, where a product of a thread block begins.
+template <int BLOCK_N>
+__device__ inline int first_column(const TilesProblem& p, int pass, int rank, int product) {
+    return ((pass * PAIR + rank) * Tiles<BLOCK_N>::PRODUCTS + product) * p.product_columns;
+}
 
 __device__ inline int row_blocks(const WgmmaProblem& p) { return ceil_div(p.strips, PAIR_STRIPS); }
 
 // A step, counted from the pair's first: its place, and how often that had others before.
+template <int PLACES>
 struct Step {
     uint32_t number = 0;
 
-    __device__ uint32_t place() const { return number % PLACES_OF_TILES; }
-    __device__ uint32_t parity() const { return number / PLACES_OF_TILES % 2; }
+    __device__ uint32_t place() const { return number % PLACES; }
+    __device__ uint32_t parity() const { return number / PLACES % 2; }
     __device__ Address tile(Address memory) const { return memory + A_TILES + place() * A_TILE_BYTES; }
 };
 

@@ -13,26 +13,51 @@
 namespace lscd {
 namespace {
 
-// A weight that is in no group: its part of a round, and where that has it.
+// A weight that is in no group, where its part of a round has it, and which part that is: one register.
 struct LoneWeight {
-    uint32_t value, place;
-    static constexpr uint32_t NONE = ~0u;
+    static constexpr int AT = 16, QUARTER = 27;  // bits
+    uint32_t bits = ~0u;                         // of none
 
-    __device__ static LoneWeight none() { return {0, NONE}; }
-    __device__ LoneWeight(uint32_t value, uint32_t place) : value(value), place(place) {}
+    __device__ LoneWeight() {}
     // `row`: one bit of 16, none where it is not in use.
-    __device__ static LoneWeight of(uint32_t value, uint32_t row, uint32_t column) {
+    __device__ LoneWeight(uint32_t value, uint32_t row, uint32_t column) {
         uint32_t r = __popc(row - 1), at = r * 128 + ((column / 8 % 8 ^ r % 8) << 4) + column % 8 * 2;
-        return row ? LoneWeight(value, column / STEP_COLS << 16 | at) : none();
+        if (row) bits = value | at << AT | column / STEP_COLS << QUARTER;
     }
     __device__ void store(int quarter, Address to) const {
-        if (place >> 16 == uint32_t(quarter)) st_shared_u16(to + (place & 0xffff), value);
+        if (bits >> QUARTER == uint32_t(quarter)) st_shared_u16(to + (bits >> AT) % STRIP_BYTES, bits);
     }
 };
 
+// Where the weights of a chunk stand: 16 bits for either half of rows, of each quarter of a step and a half (in the
+// lane's order of steps). Four lanes want the same; each has all, or its own part of them where registers are few.
+template <bool PARTS>
+struct Nibbles {
+    static constexpr int ALL = 4;
+    uint4 of[PARTS ? 1 : ALL] = {};
+    int first;
+
+    __device__ explicit Nibbles(int lane, int swapped) : first(lane & ~3 ^ 2 * swapped) {}
+    __device__ void load(Address metadata) {
+#pragma unroll
+        for (int i = 0; i < (PARTS ? 1 : ALL); i++)
+            of[i] = ld_shared_v4(metadata + (PARTS ? threadIdx.x % 32 : first ^ i) * 16);
+    }
+    template <int QUARTER>
+    __device__ uint32_t quarter(int step, int half) const {
+        int i = 2 * step + half;
+        const uint4& four = of[PARTS ? 0 : i];
+        uint32_t own = QUARTER == 0 ? four.x : QUARTER == 1 ? four.y : QUARTER == 2 ? four.z : four.w;
+        return PARTS ? __shfl_sync(~0u, own, first ^ i) : own;
+    }
+};
+
+template <int BLOCK_N>
 struct StripDecoder : LaneChunk {
+    using Place = Step<Tiles<BLOCK_N>::PLACES>;  // of tiles
     static constexpr int ROWS_AT = 16, COLUMNS_AT = 32, PLACES = 8, NEAR_OF_LANE = 2;  // of a step of entries
-    static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32);
+    static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32 && CHUNKS_UNDER_WAY == 2);
+    static constexpr uint32_t NO_ROUND = 0, NO_CHUNK = 1, A_CHUNK = 2;  // on its way to a place of the ring
 
     const WgmmaProblem& p;
     uint32_t rank = rank_in_cluster();
@@ -44,8 +69,8 @@ struct StripDecoder : LaneChunk {
     int swapped = lane / 4 % 2;
     Address places[4];  // of the lane's groups in a quarter's strip: by step and half, of its first row
 
-    __device__ StripDecoder(const WgmmaProblem& p, Address memory, int chunks_at)
-        : p(p), memory(memory), ring(memory + chunks_at + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {
+    __device__ StripDecoder(const WgmmaProblem& p, Address memory)
+        : p(p), memory(memory), ring(memory + Tiles<BLOCK_N>::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {
         int g = lane / 4, t = lane % 4;
 #pragma unroll
         for (int i = 0; i < 4; i++)
@@ -65,10 +90,11 @@ struct StripDecoder : LaneChunk {
 
     // The last row block may be without this strip.
     __device__ bool exists(const Rounds& at) const { return at.row_block * PAIR_STRIPS + strip() < p.strips; }
-    // The next chunk to this place of the ring, all but far steps.
-    __device__ void fetch(Rounds& next, uint32_t place) const {
-        if (!next.more()) return;
-        if (exists(next)) {
+    // The next round's chunk to this place of the ring, all but far steps.
+    __device__ uint32_t fetch(Rounds& next, uint32_t place) const {
+        if (!next.more()) return NO_ROUND;
+        bool exists = this->exists(next);
+        if (exists) {
             int64_t strip = int64_t(next.row_block) * PAIR_STRIPS + this->strip();
             const int32_t* start = p.chunk_start() + strip * p.rounds + next.round;
             int first = __ldg(start), bytes = min((__ldg(start + 1) - first) * 16, p.stage_bytes);
@@ -76,21 +102,21 @@ struct StripDecoder : LaneChunk {
                            is_there(place), evict_first());
         }
         next.next();
+        return exists ? A_CHUNK : NO_CHUNK;
     }
 
     // --- a chunk ---
 
     struct Chunk {
-        // In the lane's order of steps: 16 bits each; its first words; by step and half, of each quarter and of
-        // both halves of rows, where weights stand.
+        // In the lane's order of steps: 16 bits each; its first words.
         uint32_t present = 0;
         Address words[2] = {};
-        uint4 nibbles[4] = {};
+        Nibbles<(Tiles<BLOCK_N>::PRODUCTS > 1)> nibbles;
         uint32_t far = 0, far_at = 0;
-        LoneWeight near[NEAR_OF_LANE] = {LoneWeight::none(), LoneWeight::none()};
+        LoneWeight near[NEAR_OF_LANE];
     };
     __device__ Chunk open(Address at) const {
-        Chunk c;
+        Chunk c{.nibbles{lane, swapped}};
         uint32_t stated = ld_shared(at + HEADER), steps = stated >> 16;
         uint32_t present = ld_shared(at + PRESENT + lane * 4);
         c.present = swapped ? present >> 16 | present << 16 : present;
@@ -98,14 +124,12 @@ struct StripDecoder : LaneChunk {
         Address second = words + (__popc(present & 0xffff) << LINE_SHIFT);
         c.words[0] = swapped ? second : words, c.words[1] = swapped ? words : second;
         c.far = max(int(steps) - NEAR_STEPS, 0), c.far_at = ld_shared(at + FAR_AT);
-#pragma unroll
-        for (int i = 0; i < 4; i++) c.nibbles[i] = ld_shared_v4(at + lane / 4 * 64 + (i ^ 2 * swapped) * 16);
+        c.nibbles.load(at);
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) {
             uint32_t number = lane + 32 * i, from = at + ENTRIES + number / PLACES * STEP_BYTES + number % PLACES * 2;
             if (number < (steps - c.far) * PLACES)
-                c.near[i] = LoneWeight::of(ld_shared_u16(from), ld_shared_u16(from + ROWS_AT),
-                                           ld_shared_u16(from + COLUMNS_AT));
+                c.near[i] = {ld_shared_u16(from), ld_shared_u16(from + ROWS_AT), ld_shared_u16(from + COLUMNS_AT)};
         }
         return c;
     }
@@ -119,7 +143,7 @@ struct StripDecoder : LaneChunk {
             int first = 16 * step + 4 * QUARTER;
             uint32_t before = c.present & ((1u << 4 * QUARTER) - 1) << 16 * step;
             Address next = c.words[step] + (__popc(before) << LINE_SHIFT);
-            uint32_t words[GROUPS];
+            uint32_t words[GROUPS], of_lanes = 0;
 #pragma unroll
             for (int i = 0; i < GROUPS; i++) {
                 uint32_t own = one_bit(c.present, first + i);
@@ -129,8 +153,7 @@ struct StripDecoder : LaneChunk {
 #pragma unroll
             for (int i = 0; i < GROUPS; i++) {
                 int half = i / 2, row_half = i % 2;
-                const uint4& four = c.nibbles[2 * step + half];
-                uint32_t of_lanes = QUARTER == 0 ? four.x : QUARTER == 1 ? four.y : QUARTER == 2 ? four.z : four.w;
+                if (row_half == 0) of_lanes = c.nibbles.template quarter<QUARTER>(step, half);
                 // A shuffle reads the lower five bits of a lane's number, and all tables are there twice.
                 int nibble = of_lanes >> (lane % 4 * 4 + row_half * 16) & 31;
                 uint32_t chosen = __shfl_sync(~0u, selectors, nibble);
@@ -149,7 +172,7 @@ struct StripDecoder : LaneChunk {
 #pragma unroll 1
         for (uint32_t i = lane; i < c.far * PLACES; i += 32) {
             auto* at = reinterpret_cast<const uint16_t*>(far + i / PLACES * STEP_BYTES) + i % PLACES;
-            LoneWeight::of(__ldg(at), __ldg(at + ROWS_AT / 2), __ldg(at + COLUMNS_AT / 2)).store(quarter, to);
+            LoneWeight(__ldg(at), __ldg(at + ROWS_AT / 2), __ldg(at + COLUMNS_AT / 2)).store(quarter, to);
         }
     }
 
@@ -157,7 +180,7 @@ struct StripDecoder : LaneChunk {
 
     // A quarter, in this block's tile and in the other's, once both have a place for it.
     template <int QUARTER>
-    __device__ __forceinline__ void decode(const Chunk& c, Step& step) const {
+    __device__ __forceinline__ void decode(const Chunk& c, Place& step) const {
         Address to = step.tile(memory) + strip() * STRIP_BYTES, there = memory + A_IS_THERE + 8 * step.place();
         mbarrier_wait(memory + A_IS_FREE + 8 * step.place(), step.parity() ^ 1);
         if (!left_out(Stage::extract)) extract<QUARTER>(c, to);
@@ -169,19 +192,18 @@ struct StripDecoder : LaneChunk {
     }
 
     __device__ void run() const {
-        Rounds now(p), next(p);
-        for (uint32_t i = 0; i < CHUNKS_UNDER_WAY; i++) fetch(next, i);
-        uint32_t place = 0, parity = 0;
+        Rounds next(p);
+        uint32_t now = fetch(next, 0), later = fetch(next, 1), place = 0, parity = 0;
 #pragma unroll 1
-        for (Step step; now.more(); now.next()) {
-            Chunk c;
-            if (exists(now)) {
+        for (Place step; now != NO_ROUND;) {
+            Chunk c{.nibbles{lane, swapped}};
+            if (now == A_CHUNK) {
                 mbarrier_wait(is_there(place), parity >> place & 1);
                 c = open(ring + place * p.stage_bytes);
                 parity ^= 1 << place;
             }
             decode<0>(c, step), decode<1>(c, step), decode<2>(c, step), decode<3>(c, step);
-            fetch(next, place);  // behind the last quarter's meetings all have read the chunk
+            now = later, later = fetch(next, place);  // behind the last quarter's meetings all have read the chunk
             place ^= 1;
         }
     }

@@ -5,58 +5,74 @@
 namespace lscd {
 namespace {
 
+// Whether C takes words of two rows.
+__device__ inline bool in_words(const WgmmaProblem& p) {
+    return p.M % 2 == 0 && p.ldc % 2 == 0 && reinterpret_cast<uintptr_t>(p.C) % 4 == 0;
+}
+
 // Where a lane's four sums of eight columns go, as RoundedSums has them. Two lanes of neighbouring rows have two
-// rows of two columns: each takes one column, so that both store words. C may not allow that (`words`).
+// rows of two columns: each takes one column, so that both store words.
 template <class T>
 struct RoundedPairs {
     const WgmmaProblem& p;
-    RoundedSums<T> alone;
-    bool words, odd;
+    bool odd, has[2];
+    int n;  // the column that it takes
+    float bias[2];
     T* to;
 
     __device__ RoundedPairs(const WgmmaProblem& p, int m, int n)
-        : p(p), alone(p, m, n), odd(m % 2), to(alone.to - odd + odd * p.ldc) {
-        words = p.M % 2 == 0 && p.ldc % 2 == 0 && reinterpret_cast<uintptr_t>(p.C) % 4 == 0;
+        : p(p), odd(m % 2), has{m < p.M, m + 8 < p.M}, n(n + odd),
+          to(static_cast<T*>(p.C) + this->n * p.ldc + m - odd) {
+        for (int i = 0; i < 2; i++) bias[i] = has[i] ? bias_of<T>(p, m + 8 * i) : 0;
     }
 
     __device__ uint32_t rounded(float first, float second) const {
-        return bits_of<T>(finished(p, first, alone.bias[0])) | bits_of<T>(finished(p, second, alone.bias[1])) << 16;
+        return bits_of<T>(finished(p, first, bias[0])) | bits_of<T>(finished(p, second, bias[1])) << 16;
     }
     // Of all lanes of a warp.
     __device__ void store(const float (&sum)[4]) const {
-        if (!uniform(words)) return alone.store(sum);
         uint32_t even_column = rounded(sum[0], sum[2]), odd_column = rounded(sum[1], sum[3]);
         uint32_t mine = odd ? odd_column : even_column;
         uint32_t other = __shfl_xor_sync(~0u, odd ? even_column : odd_column, 4);
         uint32_t low = odd ? other : mine, high = odd ? mine : other;
-        if (alone.n + odd >= p.N) return;
-        if (alone.has[0]) st_global(reinterpret_cast<uint32_t*>(to), prmt(low, high, 0x5410));
-        if (alone.has[1]) st_global(reinterpret_cast<uint32_t*>(to + 8), prmt(low, high, 0x7632));
+        if (n >= p.N) return;
+        if (has[0]) st_global(reinterpret_cast<uint32_t*>(to), prmt(low, high, 0x5410));
+        if (has[1]) st_global(reinterpret_cast<uint32_t*>(to + 8), prmt(low, high, 0x7632));
     }
-    __device__ void next_eight() { alone.next_eight(), to += 8 * p.ldc; }
+    __device__ void next_eight() { n += 8, to += 8 * p.ldc; }
 };
 
 // A segment's sums of a warp, of one half of a pass's columns.
 template <class T, int BLOCK_N>
 struct TileSums {
+    static constexpr int EIGHTS = Tiles<BLOCK_N>::COLUMNS / 8;
     const TilesProblem& p;
-    int rank, strip, lane;
+    int rank;
+    // Computed where they are needed: the product leaves no registers for them.
+    int thread = anew(int(threadIdx.x)), strip = thread / 32 - DECODING_WARPS, lane = thread % 32;
 
-    __device__ void store(const float (&sum)[BLOCK_N / 8][4], const Rounds& segment) const {
-        if (segment.slot >= 0) return store_part(sum, segment.slot);
-        int n = (segment.pass * PAIR + rank) * p.half_columns + lane % 4 * 2;
-        RoundedPairs<T> to(p, segment.row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4, n);
+    // Of a product, by its number.
+    __device__ void store(const float (&sum)[EIGHTS][4], int product, const Rounds& segment) const {
+        if (segment.slot >= 0) return store_part(sum, product, segment.slot);
+        if (in_words(p)) return store_rounded<RoundedPairs<T>>(sum, product, segment);
+        store_rounded<RoundedSums<T>>(sum, product, segment);
+    }
+    template <class Rounded>
+    __device__ void store_rounded(const float (&sum)[EIGHTS][4], int product, const Rounds& segment) const {
+        int n = first_column<BLOCK_N>(p, segment.pass, rank, product) + lane % 4 * 2;
+        Rounded to(p, segment.row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4, n);
 #pragma unroll
-        for (int i = 0; i < BLOCK_N / 8; i++) {
-            if (8 * i < p.half_columns) to.store(sum[i]);
+        for (int i = 0; i < EIGHTS; i++) {
+            if (8 * i < p.product_columns) to.store(sum[i]);
             to.next_eight();
         }
     }
-    __device__ void store_part(const float (&sum)[BLOCK_N / 8][4], int slot) const {
+    __device__ void store_part(const float (&sum)[EIGHTS][4], int product, int slot) const {
         PartialSums<BLOCK_N, PAIR_ROWS> to(p, rank, slot);
 #pragma unroll
-        for (int i = 0; i < BLOCK_N / 8; i++)
-            st_global(to.at(i, strip * 32 + lane), float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+        for (int i = 0; i < EIGHTS; i++)
+            st_global(to.at(product * EIGHTS + i, strip * 32 + lane),
+                      float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
     }
 };
 
@@ -74,16 +90,18 @@ struct AddParts {
         uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
         int pass = rows.x / row_blocks(p), row_block = rows.x % row_blocks(p);
         int m = row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4;
-        int n = (pass * PAIR + rank) * p.half_columns + eight * 8 + lane % 4 * 2;
+        int product = eight / TileSums<T, BLOCK_N>::EIGHTS, column = eight % TileSums<T, BLOCK_N>::EIGHTS * 8;
+        int n = first_column<BLOCK_N>(p, pass, rank, product) + column + lane % 4 * 2;
         float sum[4] = {};
         wait_for_previous_grid();
-        if (8 * eight >= p.half_columns) return;
+        if (column >= p.product_columns) return;
 #pragma unroll 4
         for (int slot = rows.y; slot < int(rows.z); slot++) {
             float4 part = ld_global(Partial(p, rank, slot).at(eight, threadIdx.x));
             sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
         }
-        RoundedPairs<T>(p, m, n).store(sum);
+        if (in_words(p)) return RoundedPairs<T>(p, m, n).store(sum);
+        RoundedSums<T>(p, m, n).store(sum);
     }
 };
 

@@ -30,12 +30,13 @@ FORMAT = Lane24Strips.name
 INSTRUCTION = "tiles"
 
 PAIR = 2  # thread blocks of a cluster, each with its own columns
-WIDTHS = (160, 192, 224, 256)  # these
+WIDTHS = (160, 192, 224, 256, 288, 320, 352, 384)  # so many
 WARPS = 8  # that multiply, a strip of 16 rows each; others decode
 ROW_BLOCK = 16 * WARPS
 STEP_BYTES = 128  # 64 columns of A: of a row of a tile
-# As in kernels/spmm/hopper_tiles.cuh: steps in shared memory, and chunks of each decoding warp.
-PLACES, CHUNKS, DECODING_WARPS = 4, 2, 4
+# As in kernels/spmm/hopper_tiles.cuh: chunks of each decoding warp in shared memory, and steps.
+CHUNKS, DECODING_WARPS = 2, 4
+ONE_PRODUCT = 256  # columns of wgmma: wider tiles are multiplied in two halves, and fewer steps fit
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,14 @@ class Layout:
         return PAIR * self.block_n * self.passes
 
     @property
+    def places(self) -> int:
+        """Steps in shared memory."""
+        return 4 if self.block_n <= ONE_PRODUCT else 3
+
+    @property
     def shared_bytes(self) -> int:
         """Of a thread block."""
-        tiles = PLACES * STEP_BYTES * (ROW_BLOCK + self.block_n)
+        tiles = self.places * STEP_BYTES * (ROW_BLOCK + self.block_n)
         return hopper_wgmma.HEAD_BYTES + tiles + DECODING_WARPS * CHUNKS * self.stage_bytes
 
 
@@ -130,7 +136,7 @@ def _problem_of(A: Lane24Strips, N: int, layout: Layout, arrays: dict[str, Tenso
         added_rows=arrays["shared"].shape[0],
         stages=CHUNKS,
         stage_bytes=layout.stage_bytes,
-        tile_slots=PLACES,
+        tile_slots=layout.places,
         **{name: arrays[name].data_ptr() for name in Shares._fields},
     )
 
@@ -159,7 +165,7 @@ def choices(A: Lane24Strips, N: int, layout: Layout) -> dict[str, str]:
         "sums": f"partial ones in up to {slots} slots; a kernel of its own adds them"
         if slots
         else "of each row block in one pair",
-        "ring": f"{CHUNKS} chunks under way in each decoding warp, {PLACES} steps of tiles",
+        "ring": f"{CHUNKS} chunks under way in each decoding warp, {layout.places} steps of tiles",
         "values": f"four warps of a block decode {ROW_BLOCK // PAIR} rows, and copy them to the "
         f"other{hopper_wgmma.far_text(A)}",
     }
