@@ -14,7 +14,8 @@ namespace {
 template <class T, int BLOCK_N>
 struct TilesKernel {
     using Has = Tiles<BLOCK_N>;
-    using Place = Step<Has::PLACES>;
+    using OfA = Place<Has::A_PLACES>;
+    using OfB = Place<Has::B_PLACES>;
     static constexpr uint32_t LAST = MULTIPLYING_WARPS - 1;
     static constexpr int ROWS_OF_GROUP = PAIR_ROWS / 2;
 
@@ -22,7 +23,7 @@ struct TilesKernel {
     Address memory;
     int strip = threadIdx.x / 32 - DECODING_WARPS, lane = threadIdx.x % 32;
     int rank = rank_in_cluster();  // which half of a pass's columns
-    Place step, next_step;         // to be multiplied; to be fetched, of B
+    uint32_t step = 0, next_step = 0;  // to be multiplied; to be fetched, of B
     Rounds next{p};
     int next_quarter = 0;
     float sum[Has::PRODUCTS][Has::COLUMNS / 8][4];
@@ -32,9 +33,11 @@ struct TilesKernel {
     // Of tiles, by one thread; decoding warps make those of their chunks.
     __device__ static void make_barriers(Address memory) {
         if (threadIdx.x) return;
-        for (int i = 0; i < Has::PLACES; i++) {
+        for (int i = 0; i < Has::A_PLACES; i++) {
             mbarrier_init(memory + A_IS_THERE + 8 * i, OWN_STRIPS);
             mbarrier_init(memory + A_IS_FREE + 8 * i, PAIR * MULTIPLYING_WARPS);
+        }
+        for (int i = 0; i < Has::B_PLACES; i++) {
             mbarrier_init(memory + B_IS_THERE + 8 * i, 1);
             st_shared(memory + HAVE_LEFT_B + 4 * i, 0);
         }
@@ -43,7 +46,7 @@ struct TilesKernel {
     // The columns of a tile that nobody brings: multiplied with the others, and never stored.
     __device__ static void clear_tiles(const TilesProblem& p, Address memory) {
         int first = p.product_columns * STEP_COLS * 2 / 16, sixteens = Has::PRODUCT_BYTES / 16 - first;
-        for (int i = threadIdx.x; i < Has::PLACES * Has::PRODUCTS * sixteens; i += PAIR_THREADS) {
+        for (int i = threadIdx.x; i < Has::B_PLACES * Has::PRODUCTS * sixteens; i += PAIR_THREADS) {
             Address to = memory + Has::B_TILES + i / sixteens * Has::PRODUCT_BYTES + (first + i % sixteens) * 16;
             st_shared_v2(to, {0, 0}), st_shared_v2(to + 8, {0, 0});
         }
@@ -52,9 +55,9 @@ struct TilesKernel {
 
     // --- tiles of B ---
 
-    __device__ Address b_is_there(Place at) const { return memory + B_IS_THERE + 8 * at.place(); }
-    __device__ Address b_tile(Place at, int product) const {
-        return memory + Has::B_TILES + at.place() * Has::B_TILE_BYTES + product * Has::PRODUCT_BYTES;
+    __device__ Address b_is_there(OfB at) const { return memory + B_IS_THERE + 8 * at.number; }
+    __device__ Address b_tile(OfB at, int product) const {
+        return memory + Has::B_TILES + at.number * Has::B_TILE_BYTES + product * Has::PRODUCT_BYTES;
     }
 
     // ld_dense: the next one, for which `fetches` says whether this lane asks.
@@ -62,13 +65,14 @@ struct TilesKernel {
         if (!next.more()) return;
         int k = (next.round * STEPS_OF_ROUND + next_quarter) * STEP_COLS;
         if (fetches) {
-            mbarrier_arrive_expect(b_is_there(next_step), Has::PRODUCTS * p.product_columns * STEP_COLS * 2);
+            OfB at(next_step);
+            mbarrier_arrive_expect(b_is_there(at), Has::PRODUCTS * p.product_columns * STEP_COLS * 2);
 #pragma unroll
             for (int i = 0; i < Has::PRODUCTS; i++)
-                tensor_copy(b_tile(next_step, i), &p.columns, first_column<BLOCK_N>(p, next.pass, rank, i), k,
-                            b_is_there(next_step), evict_last());
+                tensor_copy(b_tile(at, i), &p.columns, first_column<BLOCK_N>(p, next.pass, rank, i), k,
+                            b_is_there(at), evict_last());
         }
-        next_step.number++;
+        next_step++;
         if (++next_quarter == STEPS_OF_ROUND) next_quarter = 0, next.next();
     }
 
@@ -76,20 +80,22 @@ struct TilesKernel {
 
     // The warp's products of a step have ended: both blocks' decoders may know, and the last of the block's
     // warps fetches another tile of B.
-    __device__ void leave(Place at) {
-        if (lane < PAIR) mbarrier_arrive_at(at_rank(memory + A_IS_FREE + 8 * at.place(), lane));
-        uint32_t before = count_shared(lane == 0, memory + HAVE_LEFT_B + 4 * at.place(), LAST);
+    __device__ void leave(uint32_t step) {
+        if (lane < PAIR) mbarrier_arrive_at(at_rank(memory + A_IS_FREE + 8 * OfA(step).number, lane));
+        uint32_t before = count_shared(lane == 0, memory + HAVE_LEFT_B + 4 * OfB(step).number, LAST);
         fetch(before == LAST);
     }
     __device__ void multiply(bool adds) {
-        mbarrier_wait(b_is_there(step), step.parity());
-        mbarrier_wait(memory + A_IS_THERE + 8 * step.place(), step.parity());
+        OfA place(step);
+        OfB columns(step);
+        mbarrier_wait(b_is_there(columns), columns.parity);
+        mbarrier_wait(memory + A_IS_THERE + 8 * place.number, place.parity);
         int group = __shfl_sync(~0u, strip / 4, 0);  // uniform: descriptors cost no vector registers
-        uint64_t a = k_major(step.tile(memory) + group * ROWS_OF_GROUP * 128);
+        uint64_t a = k_major(memory + A_TILES + place.number * A_TILE_BYTES + group * ROWS_OF_GROUP * 128);
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < Has::PRODUCTS; i++) {
-            uint64_t b = k_major(b_tile(step, i));
+            uint64_t b = k_major(b_tile(columns, i));
 #pragma unroll
             for (int k = 0; k < STEP_COLS / 16; k++)  // 32 bytes further on in each row
                 if (!left_out(Stage::smem2tc))
@@ -98,14 +104,14 @@ struct TilesKernel {
         wgmma_commit();
     }
     __device__ void multiply_segment(int rounds) {
-        Place before = step;
+        uint32_t before = step;
 #pragma unroll 1
         for (int left = rounds * STEPS_OF_ROUND; left; left--) {
             bool first = left == rounds * STEPS_OF_ROUND;
             multiply(!first);
             wgmma_wait<1>();
             if (!first) leave(before);
-            before = step, step.number++;
+            before = step++;
         }
         wgmma_wait<0>();
         leave(before);
@@ -113,7 +119,7 @@ struct TilesKernel {
 
     __device__ void run() {
         wait_for_previous_grid();  // decoders read weights alone; B and C are others' until now
-        for (int i = 0; i < Has::PLACES; i++) fetch(strip == 0 && lane == 0);
+        for (int i = 0; i < Has::B_PLACES; i++) fetch(strip == 0 && lane == 0);
         Rounds now(p);
 #pragma unroll 1
         while (now.more()) {
@@ -158,7 +164,7 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     auto add = add_parts<T, BLOCK_N>;
     using Has = Tiles<BLOCK_N>;
     int bytes = Has::CHUNKS + DECODING_WARPS * CHUNKS_UNDER_WAY * p.stage_bytes;
-    bool fits = p.stages == CHUNKS_UNDER_WAY && p.tile_slots == Has::PLACES && p.stage_bytes >= 1;
+    bool fits = p.stages == CHUNKS_UNDER_WAY && p.tile_slots == Has::A_PLACES && p.stage_bytes >= 1;
     if (!fits || bytes > MOST_SHARED_BYTES) return cudaErrorInvalidValue;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;

@@ -33,7 +33,7 @@ constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
 constexpr int STRIP_BYTES = STRIP_ROWS * STEP_COLS * 2, A_TILE_BYTES = PAIR_STRIPS * STRIP_BYTES;
 
 // Shared memory: mbarriers and counters, tiles of A, tiles of B, rings of chunks.
-constexpr int MOST_PLACES = 4, A_IS_THERE = 0, A_IS_FREE = 8 * MOST_PLACES, B_IS_THERE = 2 * A_IS_FREE;
+constexpr int MOST_PLACES = 5, A_IS_THERE = 0, A_IS_FREE = 8 * MOST_PLACES, B_IS_THERE = 2 * A_IS_FREE;
 constexpr int HAVE_LEFT_B = 3 * A_IS_FREE, CHUNK_IS_THERE = 4 * A_IS_FREE;
 constexpr int A_TILES = 1024;
 static_assert(CHUNK_IS_THERE + 8 * CHUNKS_UNDER_WAY * DECODING_WARPS <= A_TILES);
@@ -42,10 +42,16 @@ static_assert(CHUNK_IS_THERE + 8 * CHUNKS_UNDER_WAY * DECODING_WARPS <= A_TILES)
 template <int BLOCK_N>
 struct Tiles {
     static constexpr int PRODUCTS = ceil_div(BLOCK_N, 256), COLUMNS = BLOCK_N / PRODUCTS;  // of a tile of B
-    static constexpr int PLACES = PRODUCTS == 1 ? MOST_PLACES : 3;  // steps that shared memory has at once
+    static constexpr bool WIDE = PRODUCTS > 1;
+    // Steps that shared memory has at once, of A and of B.
+    static constexpr int A_PLACES = !WIDE || BLOCK_N == 320 ? 4 : BLOCK_N == 288 ? 5 : 3;
+    static constexpr int B_PLACES = WIDE ? 3 : 4;
+    static_assert(A_PLACES <= MOST_PLACES && B_PLACES <= MOST_PLACES);
+    // Steps of wgmma.sp, of two in a quarter, that are decoded before its place is free.
+    static constexpr int AHEAD = !WIDE ? 0 : BLOCK_N == 384 ? 1 : 2;
     // A tile of B is as one of A, a column in place of a row.
     static constexpr int PRODUCT_BYTES = COLUMNS * STEP_COLS * 2, B_TILE_BYTES = PRODUCTS * PRODUCT_BYTES;
-    static constexpr int B_TILES = A_TILES + PLACES * A_TILE_BYTES, CHUNKS = B_TILES + PLACES * B_TILE_BYTES;
+    static constexpr int B_TILES = A_TILES + A_PLACES * A_TILE_BYTES, CHUNKS = B_TILES + B_PLACES * B_TILE_BYTES;
     // Registers of a thread: they are given away before products begin.
     static constexpr int MULTIPLYING = BLOCK_N <= 320 ? 200 : BLOCK_N <= 352 ? 208 : 224;
     static constexpr int DECODING = LAUNCHED - 2 * MULTIPLYING;
@@ -59,14 +65,11 @@ __device__ inline int first_column(const TilesProblem& p, int pass, int rank, in
 
 __device__ inline int row_blocks(const WgmmaProblem& p) { return ceil_div(p.strips, PAIR_STRIPS); }
 
-// A step, counted from the pair's first: its place, and how often that had others before.
+// A place of a step's tiles, by its number from the pair's first on, and how often that had others before.
 template <int PLACES>
-struct Step {
-    uint32_t number = 0;
-
-    __device__ uint32_t place() const { return number % PLACES; }
-    __device__ uint32_t parity() const { return number / PLACES % 2; }
-    __device__ Address tile(Address memory) const { return memory + A_TILES + place() * A_TILE_BYTES; }
+struct Place {
+    uint32_t number, parity;
+    __device__ explicit Place(uint32_t step) : number(step % PLACES), parity(step / PLACES % 2) {}
 };
 
 // Rounds of the segments of a pair, one after another; none is left: segment = end. Row blocks are numbered

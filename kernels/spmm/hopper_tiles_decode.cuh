@@ -54,9 +54,9 @@ struct Nibbles {
 
 template <int BLOCK_N>
 struct StripDecoder : LaneChunk {
-    using Place = Step<Tiles<BLOCK_N>::PLACES>;  // of tiles
     static constexpr int ROWS_AT = 16, COLUMNS_AT = 32, PLACES = 8, NEAR_OF_LANE = 2;  // of a step of entries
     static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32 && CHUNKS_UNDER_WAY == 2);
+    static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
     static constexpr uint32_t NO_ROUND = 0, NO_CHUNK = 1, A_CHUNK = 2;  // on its way to a place of the ring
 
     const WgmmaProblem& p;
@@ -67,14 +67,12 @@ struct StripDecoder : LaneChunk {
     // Steps of wgmma.sp, whose groups a lane stores one after the other: every second row begins with the second
     // one, so that what half a warp stores at once lies in different banks.
     int swapped = lane / 4 % 2;
-    Address places[4];  // of the lane's groups in a quarter's strip: by step and half, of its first row
+    Address place;  // of the lane's first group in a quarter's strip; others, two bits of a swizzle apart
 
     __device__ StripDecoder(const WgmmaProblem& p, Address memory)
         : p(p), memory(memory), ring(memory + Tiles<BLOCK_N>::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {
         int g = lane / 4, t = lane % 4;
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            places[i] = g * 128 + ((2 * (i ^ 2 * swapped) + t / 2) ^ g) * 16 + t % 2 * 8;
+        place = g * 128 + ((4 * swapped + t / 2) ^ g) * 16 + t % 2 * 8;
     }
 
     __device__ int strip() const { return rank * OWN_STRIPS + warp; }
@@ -111,8 +109,8 @@ struct StripDecoder : LaneChunk {
         // In the lane's order of steps: 16 bits each; its first words.
         uint32_t present = 0;
         Address words[2] = {};
-        Nibbles<(Tiles<BLOCK_N>::PRODUCTS > 1)> nibbles;
-        uint32_t far = 0, far_at = 0;
+        Nibbles<Tiles<BLOCK_N>::WIDE> nibbles;
+        bool far = false;  // whether it has more entries than rings hold
         LoneWeight near[NEAR_OF_LANE];
     };
     __device__ Chunk open(Address at) const {
@@ -123,54 +121,53 @@ struct StripDecoder : LaneChunk {
         Address words = at + (stated & 0xffff) + lane * 4;
         Address second = words + (__popc(present & 0xffff) << LINE_SHIFT);
         c.words[0] = swapped ? second : words, c.words[1] = swapped ? words : second;
-        c.far = max(int(steps) - NEAR_STEPS, 0), c.far_at = ld_shared(at + FAR_AT);
+        c.far = steps > NEAR_STEPS;
         c.nibbles.load(at);
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) {
             uint32_t number = lane + 32 * i, from = at + ENTRIES + number / PLACES * STEP_BYTES + number % PLACES * 2;
-            if (number < (steps - c.far) * PLACES)
+            if (number < min(int(steps), NEAR_STEPS) * PLACES)
                 c.near[i] = {ld_shared_u16(from), ld_shared_u16(from + ROWS_AT), ld_shared_u16(from + COLUMNS_AT)};
         }
         return c;
     }
 
-    // extract: 16 x 64 weights, 2048 bytes, to an address.
+    // extract: of a quarter the lane's groups of a step, by halves of columns and halves of rows.
     template <int QUARTER>
-    __device__ __forceinline__ void extract(const Chunk& c, Address to) const {
+    __device__ __forceinline__ void extract(const Chunk& c, int step, uint2 (&groups)[GROUPS]) const {
+        int first = 16 * step + 4 * QUARTER;
+        uint32_t before = c.present & ((1u << 4 * QUARTER) - 1) << 16 * step;
+        Address next = c.words[step] + (__popc(before) << LINE_SHIFT);
+        uint32_t words[GROUPS], of_lanes = 0;
 #pragma unroll
-        for (int step = 0; step < 2; step++) {
-            constexpr int GROUPS = 4;  // of the lane: halves of columns, halves of rows
-            int first = 16 * step + 4 * QUARTER;
-            uint32_t before = c.present & ((1u << 4 * QUARTER) - 1) << 16 * step;
-            Address next = c.words[step] + (__popc(before) << LINE_SHIFT);
-            uint32_t words[GROUPS], of_lanes = 0;
-#pragma unroll
-            for (int i = 0; i < GROUPS; i++) {
-                uint32_t own = one_bit(c.present, first + i);
-                words[i] = ld_shared_if(own, next);
-                next = add_bit<LINE_SHIFT>(next, own, first + i);
-            }
-#pragma unroll
-            for (int i = 0; i < GROUPS; i++) {
-                int half = i / 2, row_half = i % 2;
-                if (row_half == 0) of_lanes = c.nibbles.template quarter<QUARTER>(step, half);
-                // A shuffle reads the lower five bits of a lane's number, and all tables are there twice.
-                int nibble = of_lanes >> (lane % 4 * 4 + row_half * 16) & 31;
-                uint32_t chosen = __shfl_sync(~0u, selectors, nibble);
-                st_shared_v2(to + places[2 * step + half] + row_half * 1024,
-                             {prmt(words[i], 0, chosen), prmt(words[i], 0, chosen >> 16)});
-            }
+        for (int i = 0; i < GROUPS; i++) {
+            uint32_t own = one_bit(c.present, first + i);
+            words[i] = ld_shared_if(own, next);
+            next = add_bit<LINE_SHIFT>(next, own, first + i);
         }
-        __syncwarp();
-        put_entries(c, QUARTER, to);
+#pragma unroll
+        for (int i = 0; i < GROUPS; i++) {
+            int half = i / 2, row_half = i % 2;
+            if (row_half == 0) of_lanes = c.nibbles.template quarter<QUARTER>(step, half);
+            // A shuffle reads the lower five bits of a lane's number, and all tables are there twice.
+            int nibble = of_lanes >> (lane % 4 * 4 + row_half * 16) & 31;
+            uint32_t chosen = __shfl_sync(~0u, selectors, nibble);
+            groups[i] = {prmt(words[i], 0, chosen), prmt(words[i], 0, chosen >> 16)};
+        }
     }
-    __device__ __forceinline__ void put_entries(const Chunk& c, int quarter, Address to) const {
+    __device__ __forceinline__ void put_groups(const uint2 (&groups)[GROUPS], int step, Address to) const {
+#pragma unroll
+        for (int i = 0; i < GROUPS; i++)
+            st_shared_v2((to + place ^ (2 * step + i / 2) * 32) + i % 2 * 1024, groups[i]);
+    }
+    __device__ __forceinline__ void put_entries(const Chunk& c, Address chunk, int quarter, Address to) const {
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) c.near[i].store(quarter, to);
         if (!uniform(c.far)) return;
-        const uint8_t* far = p.data() + int64_t(c.far_at) * 16;
+        int far_steps = (ld_shared(chunk + HEADER) >> 16) - NEAR_STEPS;
+        const uint8_t* far = p.data() + int64_t(ld_shared(chunk + FAR_AT)) * 16;
 #pragma unroll 1
-        for (uint32_t i = lane; i < c.far * PLACES; i += 32) {
+        for (uint32_t i = lane; i < far_steps * PLACES; i += 32) {
             auto* at = reinterpret_cast<const uint16_t*>(far + i / PLACES * STEP_BYTES) + i % PLACES;
             LoneWeight(__ldg(at), __ldg(at + ROWS_AT / 2), __ldg(at + COLUMNS_AT / 2)).store(quarter, to);
         }
@@ -180,29 +177,42 @@ struct StripDecoder : LaneChunk {
 
     // A quarter, in this block's tile and in the other's, once both have a place for it.
     template <int QUARTER>
-    __device__ __forceinline__ void decode(const Chunk& c, Place& step) const {
-        Address to = step.tile(memory) + strip() * STRIP_BYTES, there = memory + A_IS_THERE + 8 * step.place();
-        mbarrier_wait(memory + A_IS_FREE + 8 * step.place(), step.parity() ^ 1);
-        if (!left_out(Stage::extract)) extract<QUARTER>(c, to);
+    __device__ __forceinline__ void decode(const Chunk& c, int ring_place, uint32_t& number) const {
+        constexpr int AHEAD = Tiles<BLOCK_N>::AHEAD, STEPS = 2;
+        Place<Tiles<BLOCK_N>::A_PLACES> place(number++);
+        Address there = memory + A_IS_THERE + 8 * place.number, free = memory + A_IS_FREE + 8 * place.number;
+        Address to = memory + A_TILES + place.number * A_TILE_BYTES + strip() * STRIP_BYTES;
+        uint2 groups[STEPS][GROUPS];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (!left_out(Stage::extract)) extract<QUARTER>(c, i, groups[i]);
+        mbarrier_wait(free, place.parity ^ 1);
+#pragma unroll
+        for (int i = 0; i < STEPS; i++) {
+            if (left_out(Stage::extract)) break;
+            if (i >= AHEAD) extract<QUARTER>(c, i, groups[i]);
+            put_groups(groups[i], i, to);
+        }
+        __syncwarp();
+        if (!left_out(Stage::extract)) put_entries(c, ring + anew(ring_place) * p.stage_bytes, QUARTER, to);
         async_proxy_fence();
         __syncwarp();
         warp_bulk_copy_at(at_rank(to, rank ^ 1), to, STRIP_BYTES, at_rank(there, rank ^ 1));
         if (lane == 0) mbarrier_arrive_expect(there, STRIP_BYTES);  // as many come from there
-        step.number++;
     }
 
     __device__ void run() const {
         Rounds next(p);
         uint32_t now = fetch(next, 0), later = fetch(next, 1), place = 0, parity = 0;
 #pragma unroll 1
-        for (Place step; now != NO_ROUND;) {
+        for (uint32_t step = 0; now != NO_ROUND;) {
             Chunk c{.nibbles{lane, swapped}};
             if (now == A_CHUNK) {
                 mbarrier_wait(is_there(place), parity >> place & 1);
                 c = open(ring + place * p.stage_bytes);
                 parity ^= 1 << place;
             }
-            decode<0>(c, step), decode<1>(c, step), decode<2>(c, step), decode<3>(c, step);
+            decode<0>(c, place, step), decode<1>(c, place, step), decode<2>(c, place, step), decode<3>(c, place, step);
             now = later, later = fetch(next, place);  // behind the last quarter's meetings all have read the chunk
             place ^= 1;
         }
