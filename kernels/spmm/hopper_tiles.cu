@@ -118,15 +118,15 @@ struct TilesKernel {
     }
 
     __device__ void run() {
+        Rounds now = next;
         wait_for_previous_grid();  // decoders read weights alone; B and C are others' until now
         for (int i = 0; i < Has::B_PLACES; i++) fetch(strip == 0 && lane == 0);
-        Rounds now(p);
 #pragma unroll 1
         while (now.more()) {
             multiply_segment(now.last - now.round);
             if (now.segment + 1 == now.end) let_next_grid_begin();
 #pragma unroll
-            for (int i = 0; i < Has::PRODUCTS; i++) TileSums<T, BLOCK_N>{p, rank}.store(sum[i], i, now);
+            for (int i = 0; i < Has::PRODUCTS; i++) TileSums<T, BLOCK_N>{p}.store(sum[i], i, now);
             now.segment++, now.open();
         }
     }

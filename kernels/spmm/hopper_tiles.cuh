@@ -28,7 +28,7 @@ constexpr int PAIR_ROWS = 128, PAIR_STRIPS = PAIR_ROWS / STRIP_ROWS, OWN_STRIPS 
 constexpr int STEP_COLS = TENSOR_COLS, STEPS_OF_ROUND = 4;  // columns of A: 128 bytes of a tile's row
 constexpr int DECODING_WARPS = OWN_STRIPS, MULTIPLYING_WARPS = PAIR_STRIPS;
 constexpr int PAIR_THREADS = 32 * (DECODING_WARPS + MULTIPLYING_WARPS);
-constexpr int LAUNCHED = 504;
+constexpr int THREE_THREADS_REGISTERS = 3 * (65536 / PAIR_THREADS / 8 * 8);  // of one that decodes, two that multiply
 constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
 constexpr int STRIP_BYTES = STRIP_ROWS * STEP_COLS * 2, A_TILE_BYTES = PAIR_STRIPS * STRIP_BYTES;
 
@@ -43,18 +43,17 @@ template <int BLOCK_N>
 struct Tiles {
     static constexpr int PRODUCTS = ceil_div(BLOCK_N, 256), COLUMNS = BLOCK_N / PRODUCTS;  // of a tile of B
     static constexpr bool WIDE = PRODUCTS > 1;
-    // Steps that shared memory has at once, of A and of B.
-    static constexpr int A_PLACES = !WIDE || BLOCK_N == 320 ? 4 : BLOCK_N == 288 ? 5 : 3;
-    static constexpr int B_PLACES = WIDE ? 3 : 4;
+    // Steps that shared memory has at once, of A and of B: beside chunks of 4 KB as many as fit.
+    static constexpr int A_PLACES = BLOCK_N == 288 ? 5 : BLOCK_N <= 320 ? 4 : 3, B_PLACES = WIDE ? 3 : 4;
     static_assert(A_PLACES <= MOST_PLACES && B_PLACES <= MOST_PLACES);
     // Steps of wgmma.sp, of two in a quarter, that are decoded before its place is free.
-    static constexpr int AHEAD = !WIDE ? 0 : BLOCK_N == 384 ? 1 : 2;
+    static constexpr int AHEAD = WIDE ? 2 : 0;
     // A tile of B is as one of A, a column in place of a row.
     static constexpr int PRODUCT_BYTES = COLUMNS * STEP_COLS * 2, B_TILE_BYTES = PRODUCTS * PRODUCT_BYTES;
     static constexpr int B_TILES = A_TILES + A_PLACES * A_TILE_BYTES, CHUNKS = B_TILES + B_PLACES * B_TILE_BYTES;
     // Registers of a thread: they are given away before products begin.
     static constexpr int MULTIPLYING = BLOCK_N <= 320 ? 200 : BLOCK_N <= 352 ? 208 : 224;
-    static constexpr int DECODING = LAUNCHED - 2 * MULTIPLYING;
+    static constexpr int DECODING = THREE_THREADS_REGISTERS - 2 * MULTIPLYING;
 };
 
 // Of C, where a product of a thread block begins.

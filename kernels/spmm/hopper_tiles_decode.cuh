@@ -62,7 +62,7 @@ struct StripDecoder : LaneChunk {
     const WgmmaProblem& p;
     uint32_t rank = rank_in_cluster();
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    Address memory, ring;
+    Address memory, others_memory = at_rank(memory, rank ^ 1), ring;
     uint32_t selectors = group_selectors(uint32_t(lane % 16));
     // Steps of wgmma.sp, whose groups a lane stores one after the other: every second row begins with the second
     // one, so that what half a warp stores at once lies in different banks.
@@ -177,11 +177,12 @@ struct StripDecoder : LaneChunk {
 
     // A quarter, in this block's tile and in the other's, once both have a place for it.
     template <int QUARTER>
-    __device__ __forceinline__ void decode(const Chunk& c, int ring_place, uint32_t& number) const {
+    __device__ __forceinline__ void decode(const Chunk& c, int ring_place, uint32_t round) const {
         constexpr int AHEAD = Tiles<BLOCK_N>::AHEAD, STEPS = 2;
-        Place<Tiles<BLOCK_N>::A_PLACES> place(number++);
-        Address there = memory + A_IS_THERE + 8 * place.number, free = memory + A_IS_FREE + 8 * place.number;
-        Address to = memory + A_TILES + place.number * A_TILE_BYTES + strip() * STRIP_BYTES;
+        Place<Tiles<BLOCK_N>::A_PLACES> place(round * STEPS_OF_ROUND + QUARTER);
+        int there = A_IS_THERE + 8 * place.number, strip_at = A_TILES + place.number * A_TILE_BYTES + strip() * STRIP_BYTES;
+        if (Tiles<BLOCK_N>::DECODING < 64) strip_at = anew(strip_at);  // no register to keep it for each quarter
+        Address free = memory + A_IS_FREE + 8 * place.number, to = memory + strip_at;
         uint2 groups[STEPS][GROUPS];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
@@ -197,22 +198,22 @@ struct StripDecoder : LaneChunk {
         if (!left_out(Stage::extract)) put_entries(c, ring + anew(ring_place) * p.stage_bytes, QUARTER, to);
         async_proxy_fence();
         __syncwarp();
-        warp_bulk_copy_at(at_rank(to, rank ^ 1), to, STRIP_BYTES, at_rank(there, rank ^ 1));
-        if (lane == 0) mbarrier_arrive_expect(there, STRIP_BYTES);  // as many come from there
+        warp_bulk_copy_at(others_memory + strip_at, to, STRIP_BYTES, others_memory + there);
+        if (lane == 0) mbarrier_arrive_expect(memory + there, STRIP_BYTES);  // as many come from there
     }
 
     __device__ void run() const {
         Rounds next(p);
         uint32_t now = fetch(next, 0), later = fetch(next, 1), place = 0, parity = 0;
 #pragma unroll 1
-        for (uint32_t step = 0; now != NO_ROUND;) {
+        for (uint32_t round = 0; now != NO_ROUND; round++) {
             Chunk c{.nibbles{lane, swapped}};
             if (now == A_CHUNK) {
                 mbarrier_wait(is_there(place), parity >> place & 1);
                 c = open(ring + place * p.stage_bytes);
                 parity ^= 1 << place;
             }
-            decode<0>(c, place, step), decode<1>(c, place, step), decode<2>(c, place, step), decode<3>(c, place, step);
+            decode<0>(c, place, round), decode<1>(c, place, round), decode<2>(c, place, round), decode<3>(c, place, round);
             now = later, later = fetch(next, place);  // behind the last quarter's meetings all have read the chunk
             place ^= 1;
         }

@@ -47,8 +47,8 @@ template <class T, int BLOCK_N>
 struct TileSums {
     static constexpr int EIGHTS = Tiles<BLOCK_N>::COLUMNS / 8;
     const TilesProblem& p;
-    int rank;
     // Computed where they are needed: the product leaves no registers for them.
+    int rank = anew(int(rank_in_cluster()));
     int thread = anew(int(threadIdx.x)), strip = thread / 32 - DECODING_WARPS, lane = thread % 32;
 
     // Of a product, by its number.

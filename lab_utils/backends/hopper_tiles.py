@@ -14,6 +14,7 @@ The problem is that of hopper_wgmma.
 
 import functools
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,13 +31,33 @@ FORMAT = Lane24Strips.name
 INSTRUCTION = "tiles"
 
 PAIR = 2  # thread blocks of a cluster, each with its own columns
-WIDTHS = (160, 192, 224, 256, 288, 320, 352, 384)  # so many
 WARPS = 8  # that multiply, a strip of 16 rows each; others decode
 ROW_BLOCK = 16 * WARPS
 STEP_BYTES = 128  # 64 columns of A: of a row of a tile
-# As in kernels/spmm/hopper_tiles.cuh: chunks of each decoding warp in shared memory, and steps.
-CHUNKS, DECODING_WARPS = 2, 4
-ONE_PRODUCT = 256  # columns of wgmma: wider tiles are multiplied in two halves, and fewer steps fit
+CHUNKS, DECODING_WARPS = 2, 4  # in shared memory, of each decoding warp
+
+
+class Width(NamedTuple):
+    """Columns of a thread block: tiles of A and of B in its shared memory, as `Tiles` of
+    kernels/spmm/hopper_tiles.cuh has them; time of a pass, 256 columns = 100 (28672 x 7168 and
+    9216 x 9216 at 80 % on an H200).
+    """
+
+    a_places: int
+    b_places: int
+    cost: int
+
+
+WIDTHS = {
+    160: Width(4, 4, 76),
+    192: Width(4, 4, 83),
+    224: Width(4, 4, 90),
+    256: Width(4, 4, 100),
+    288: Width(5, 3, 116),
+    320: Width(4, 3, 123),
+    352: Width(3, 3, 140),
+    384: Width(3, 3, 160),
+}
 
 
 @dataclass(frozen=True)
@@ -54,15 +75,15 @@ class Layout:
         return PAIR * self.block_n * self.passes
 
     @property
-    def places(self) -> int:
-        """Steps in shared memory."""
-        return 4 if self.block_n <= ONE_PRODUCT else 3
+    def width(self) -> Width:
+        return WIDTHS[self.block_n]
 
     @property
     def shared_bytes(self) -> int:
         """Of a thread block."""
-        tiles = self.places * STEP_BYTES * (ROW_BLOCK + self.block_n)
-        return hopper_wgmma.HEAD_BYTES + tiles + DECODING_WARPS * CHUNKS * self.stage_bytes
+        rows = self.width.a_places * ROW_BLOCK + self.width.b_places * self.block_n
+        chunks = DECODING_WARPS * CHUNKS * self.stage_bytes
+        return hopper_wgmma.HEAD_BYTES + STEP_BYTES * rows + chunks
 
 
 def layout_of(A: Lane24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
@@ -74,12 +95,11 @@ def layout_of(A: Lane24Strips, N: int, multiprocessors: int, split_k: float | No
 
 
 def _layout(A: Lane24Strips, N: int) -> Layout:
-    """Of one pair, in as few passes as widths allow beside A's largest chunks."""
+    """Of one pair, in passes that cost least, of widths that leave room for A's largest chunks."""
     stage_bytes = hopper.stage_bytes(A.largest_copy)
-    fit = [w for w in WIDTHS if Layout(w, 1, 1, stage_bytes).shared_bytes <= hopper.SHARED_BYTES]
-    passes = -(-N // (PAIR * fit[-1]))
-    block_n = next(width for width in fit if PAIR * width * passes >= N)
-    return Layout(block_n, passes, 1, stage_bytes)
+    layouts = (Layout(n, -(-N // (PAIR * n)), 1, stage_bytes) for n in WIDTHS)
+    fit = (layout for layout in layouts if layout.shared_bytes <= hopper.SHARED_BYTES)
+    return min(fit, key=lambda layout: layout.passes * layout.width.cost)
 
 
 def split_k_of(A: Lane24Strips, layout: Layout) -> float:
@@ -136,7 +156,7 @@ def _problem_of(A: Lane24Strips, N: int, layout: Layout, arrays: dict[str, Tenso
         added_rows=arrays["shared"].shape[0],
         stages=CHUNKS,
         stage_bytes=layout.stage_bytes,
-        tile_slots=layout.places,
+        tile_slots=layout.width.a_places,
         **{name: arrays[name].data_ptr() for name in Shares._fields},
     )
 
@@ -165,7 +185,8 @@ def choices(A: Lane24Strips, N: int, layout: Layout) -> dict[str, str]:
         "sums": f"partial ones in up to {slots} slots; a kernel of its own adds them"
         if slots
         else "of each row block in one pair",
-        "ring": f"{CHUNKS} chunks under way in each decoding warp, {layout.places} steps of tiles",
+        "ring": f"{CHUNKS} chunks under way in each decoding warp, "
+        f"{layout.width.a_places} tiles of A, {layout.width.b_places} of B",
         "values": f"four warps of a block decode {ROW_BLOCK // PAIR} rows, and copy them to the "
         f"other{hopper_wgmma.far_text(A)}",
     }
