@@ -106,7 +106,7 @@ def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
 def test_row_blocks_of_several_passes_are_shared(pairs, slots) -> None:
     """Of four, two a pass: one in three parts, and others whole; or all in parts."""
     W = random_sparse(130, 700, 0.8, mean=0.5)
-    sums, trace = of_pairs(Lane24Strips.encode(W), W, 600, pairs)
+    sums, trace = of_pairs(Lane24Strips.encode(W), W, 800, pairs)
     assert sums.startswith(f"partial ones in up to {slots} slots") and len(trace.kernels) == 2
 
 
@@ -197,9 +197,9 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     """Weights of each pass and row block are decoded once; no bank is met twice in that."""
     A = Lane24Strips.encode(random_sparse(200, 600, 0.9))
     with emulator.recording(split_k=2) as traces:
-        spmm(A, activations(600, 600), backend="emulator")
+        spmm(A, activations(600, 800), backend="emulator")
     trace, passes, row_blocks = traces[0], 2, 2
-    assert trace.kernels == ("hopper_tiles<__half, 160>", "add_parts<__half, 160>")
+    assert trace.kernels == ("hopper_tiles<__half, 224>", "add_parts<__half, 224>")
     decoder, steps = "hopper_tiles_decode.cuh", passes * row_blocks * A.rounds * 4
     chunks = total(trace, decoder, "fetch", "bulk_copy")
     assert chunks.lanes == passes * A.strips * A.rounds
@@ -207,11 +207,11 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     sent = total(trace, decoder, "decode", "bulk_copy")
     assert (sent.lanes, sent.wavefronts) == (8 * steps, 8 * steps * 16)  # 2048 bytes each
     tiles = total(trace, "hopper_tiles.cu", "fetch", "bulk_copy")
-    assert (tiles.lanes, tiles.sectors) == (2 * steps, 2 * steps * 160 * 128 // 32)
+    assert (tiles.lanes, tiles.sectors) == (2 * steps, 2 * steps * 200 * 128 // 32)
     assert trace.total("wgmma").requests == 2 * 8 * 4 * steps
     words = total(trace, decoder, "extract", "shared_load")
     present = A.arrays["data"].view(-1, 128)[(A.arrays["chunk_start"][:-1].long() + 32) // 8]
     held = sum(int(word).bit_count() for word in present.view(torch.uint32).flatten())
     assert words.lanes == passes * held and words.wavefronts == words.requests
-    stores = total(trace, decoder, "extract", "shared_store")
+    stores = total(trace, decoder, "put_groups", "shared_store")
     assert stores.requests == 8 * steps * 8 and stores.wavefronts == 2 * stores.requests
