@@ -29,26 +29,23 @@ struct LoneWeight {
     }
 };
 
-// Where the weights of a chunk stand: 16 bits for either half of rows, of each quarter of a step and a half (in the
-// lane's order of steps). Four lanes want the same; each has all, or its own part of them where registers are few.
-template <bool PARTS>
+// Where the weights of a chunk stand: for each step and half of columns 32 bits of each quarter, both halves of rows.
+// Four lanes want the same: each has all of it, or, where registers are few, a fourth. `first` is the lane that has
+// the first one's, in the order of steps of the lane that asks.
+template <bool SHARED>
 struct Nibbles {
-    static constexpr int ALL = 4;
-    uint4 of[PARTS ? 1 : ALL] = {};
-    int first;
+    static constexpr int HELD = SHARED ? 1 : 4;
+    uint4 of[HELD] = {};
 
-    __device__ explicit Nibbles(int lane, int swapped) : first(lane & ~3 ^ 2 * swapped) {}
-    __device__ void load(Address metadata) {
+    __device__ void load(Address metadata, int lane, int first) {
 #pragma unroll
-        for (int i = 0; i < (PARTS ? 1 : ALL); i++)
-            of[i] = ld_shared_v4(metadata + (PARTS ? threadIdx.x % 32 : first ^ i) * 16);
+        for (int i = 0; i < HELD; i++) of[i] = ld_shared_v4(metadata + (SHARED ? lane : first ^ i) * 16);
     }
     template <int QUARTER>
-    __device__ uint32_t quarter(int step, int half) const {
-        int i = 2 * step + half;
-        const uint4& four = of[PARTS ? 0 : i];
+    __device__ uint32_t quarter(int i, int first) const {
+        const uint4& four = of[i % HELD];
         uint32_t own = QUARTER == 0 ? four.x : QUARTER == 1 ? four.y : QUARTER == 2 ? four.z : four.w;
-        return PARTS ? __shfl_sync(~0u, own, first ^ i) : own;
+        return SHARED ? __shfl_sync(~0u, own, first ^ i) : own;
     }
 };
 
@@ -75,6 +72,7 @@ struct StripDecoder : LaneChunk {
         place = g * 128 + ((4 * swapped + t / 2) ^ g) * 16 + t % 2 * 8;
     }
 
+    __device__ int first_of_four() const { return lane & ~3 ^ 2 * swapped; }
     __device__ int strip() const { return rank * OWN_STRIPS + warp; }
     __device__ Address is_there(uint32_t place) const {
         return memory + CHUNK_IS_THERE + (warp * CHUNKS_UNDER_WAY + place) * 8;
@@ -114,7 +112,7 @@ struct StripDecoder : LaneChunk {
         LoneWeight near[NEAR_OF_LANE];
     };
     __device__ Chunk open(Address at) const {
-        Chunk c{.nibbles{lane, swapped}};
+        Chunk c;
         uint32_t stated = ld_shared(at + HEADER), steps = stated >> 16;
         uint32_t present = ld_shared(at + PRESENT + lane * 4);
         c.present = swapped ? present >> 16 | present << 16 : present;
@@ -122,7 +120,7 @@ struct StripDecoder : LaneChunk {
         Address second = words + (__popc(present & 0xffff) << LINE_SHIFT);
         c.words[0] = swapped ? second : words, c.words[1] = swapped ? words : second;
         c.far = steps > NEAR_STEPS;
-        c.nibbles.load(at);
+        c.nibbles.load(at, lane, first_of_four());
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) {
             uint32_t number = lane + 32 * i, from = at + ENTRIES + number / PLACES * STEP_BYTES + number % PLACES * 2;
@@ -148,7 +146,7 @@ struct StripDecoder : LaneChunk {
 #pragma unroll
         for (int i = 0; i < GROUPS; i++) {
             int half = i / 2, row_half = i % 2;
-            if (row_half == 0) of_lanes = c.nibbles.template quarter<QUARTER>(step, half);
+            if (row_half == 0) of_lanes = c.nibbles.template quarter<QUARTER>(2 * step + half, first_of_four());
             // A shuffle reads the lower five bits of a lane's number, and all tables are there twice.
             int nibble = of_lanes >> (lane % 4 * 4 + row_half * 16) & 31;
             uint32_t chosen = __shfl_sync(~0u, selectors, nibble);
@@ -207,7 +205,7 @@ struct StripDecoder : LaneChunk {
         uint32_t now = fetch(next, 0), later = fetch(next, 1), place = 0, parity = 0;
 #pragma unroll 1
         for (uint32_t round = 0; now != NO_ROUND; round++) {
-            Chunk c{.nibbles{lane, swapped}};
+            Chunk c;
             if (now == A_CHUNK) {
                 mbarrier_wait(is_there(place), parity >> place & 1);
                 c = open(ring + place * p.stage_bytes);
