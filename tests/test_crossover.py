@@ -113,10 +113,10 @@ def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
 
 
 def tiled(product: Product) -> Product:
-    """The same, with as many columns as a launch by tiles would have; chunks of sizes as usual."""
+    """The same, with as many passes as a launch by tiles would have; chunks of sizes as usual."""
     A = SimpleNamespace(strips=product.M // 16, rounds=-(-product.K // 256), largest_copy=4096)
     layout = hopper_tiles.layout_of(A, product.N, MULTIPROCESSORS, None)
-    return product._replace(tiles_columns=layout.columns, tiles_passes=layout.passes)
+    return product._replace(tiles_passes=layout.cost)
 
 
 def test_the_costs_of_tiles_follow_from_measured_rows() -> None:

@@ -166,8 +166,13 @@ def test_words_are_stored_where_c_allows_that(M, first, pitch, pairs) -> None:
     assert words.lanes == (M * 21 // 2 if M % 2 + first % 2 + pitch % 2 == 0 else 0)
 
 
-@pytest.mark.parametrize("changed", [{"stage_bytes": 10512}, {"stage_bytes": 0}, {"block_n": 128}])
-def test_a_layout_that_the_kernel_does_not_have_is_refused(changed) -> None:
+@pytest.mark.parametrize(
+    "changed", [{"stage_bytes": 10512}, {"stage_bytes": 0}, {"block_n": 128}, {"block_n": 160}]
+)
+def test_a_layout_that_the_kernel_does_not_have_is_refused(changed, monkeypatch) -> None:
+    """Chunks too large or none, columns, and so many tiles of A."""
+    for block_n in (128, 160):
+        monkeypatch.setitem(hopper_tiles.WIDTHS, block_n, hopper_tiles.Width(3, 4, 100))
     W, B = random_sparse(64, 256, 0.9), activations(256, 24)
     A, canvas = Lane24Strips.encode(W), apart(torch.zeros(24 * 64).half())
     layout = replace(layout_of(A, 24, 1, 1), **changed)

@@ -92,7 +92,7 @@ def test_the_layout_costs_least_beside_the_chunks(N, sparsity, width, passes) ->
     A = Lane24Strips.encode(random_sparse(1000, 600, sparsity))
     layout = layout_of(A, N, 132, None)
     assert (layout.block_n, layout.passes, layout.blocks) == (width, passes, min(66, 24 * passes))
-    assert layout.columns == 2 * width * passes >= N
+    assert 2 * width * passes >= N
     assert layout.shared_bytes <= hopper.SHARED_BYTES and layout.stage_bytes >= A.largest_copy
     wider = replace(layout, block_n=256).shared_bytes > hopper.SHARED_BYTES
     assert wider == (sparsity == 0)

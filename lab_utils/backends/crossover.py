@@ -10,8 +10,8 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
     decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
-    tiles          the arithmetic of all columns of its passes at TILES_PEAK, joined in that way
-                   with decoding: passes · (TILES_DECODED · dense bytes + far)
+    tiles          passes · (the arithmetic of 512 columns at TILES_PEAK + far), where passes of
+                   fewer or more columns count as what they take (backends/hopper_tiles.py)
 
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
@@ -31,7 +31,8 @@ from lab_utils.catalog import device, devices
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
-TILES_PEAK, TILES_DECODED, TILES_START_US = 0.83, 2.5, 8.0
+TILES_PEAK, TILES_START_US = 0.74, 10.0
+TILES_COLUMNS = 512  # of the pass that others are compared to
 TILES_FAR, TILES_NEAR = 19.0, 0.5  # of tiles: f and g below; of a run without rows, .6 to .75
 HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
 LEAST_TILED = 129  # columns: with fewer tiles are never the fastest
@@ -77,7 +78,7 @@ class Gpu(NamedTuple):
 
 class Product(NamedTuple):
     """What decides: the format and bytes of A [M, K], N, the columns of a kernel's pass, the
-    pieces that A is decoded in; by tiles the passes, and columns of all: 0 where that is no way.
+    pieces that A is decoded in; passes by tiles, in those of 512 columns: 0 where that is no way.
     """
 
     format: str
@@ -87,8 +88,7 @@ class Product(NamedTuple):
     N: int
     block_n: int
     pieces: int = 1
-    tiles_columns: int = 0
-    tiles_passes: int = 0
+    tiles_passes: float = 0.0
 
     @property
     def dense_bytes(self) -> int:
@@ -127,10 +127,9 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes A into tiles, in µs; infinite where that is no way."""
     if not product.tiles_passes:
         return math.inf
-    arithmetic = _arithmetic_us(product, product.tiles_columns, TILES_PEAK, gpu)
+    arithmetic = _arithmetic_us(product, TILES_COLUMNS, TILES_PEAK, gpu)
     far = TILES_FAR * max(0.0, product.encoded_bytes - TILES_NEAR * product.dense_bytes)
-    decoding = product.tiles_passes * _read_us(TILES_DECODED * product.dense_bytes + far, gpu)
-    return TILES_START_US + (decoding**4 + arithmetic**4) ** 0.25
+    return TILES_START_US + product.tiles_passes * (arithmetic + _read_us(far, gpu))
 
 
 @functools.cache  # every launch asks

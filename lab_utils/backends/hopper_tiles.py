@@ -39,8 +39,8 @@ CHUNKS, DECODING_WARPS = 2, 4  # in shared memory, of each decoding warp
 
 class Width(NamedTuple):
     """Columns of a thread block: tiles of A and of B in its shared memory, as `Tiles` of
-    kernels/spmm/hopper_tiles.cuh has them; time of a pass, 256 columns = 100 (28672 x 7168 and
-    9216 x 9216 at 80 % on an H200).
+    kernels/spmm/hopper_tiles.cuh has them; what a pass takes, in hundredths of one of 256 columns
+    (rows of an H200; a test holds the numbers to them).
     """
 
     a_places: int
@@ -51,12 +51,12 @@ class Width(NamedTuple):
 WIDTHS = {
     160: Width(4, 4, 76),
     192: Width(4, 4, 83),
-    224: Width(4, 4, 90),
+    224: Width(4, 4, 89),
     256: Width(4, 4, 100),
     288: Width(5, 3, 116),
-    320: Width(4, 3, 123),
-    352: Width(3, 3, 140),
-    384: Width(3, 3, 160),
+    320: Width(4, 3, 122),
+    352: Width(3, 3, 138),
+    384: Width(3, 3, 154),
 }
 
 
@@ -70,13 +70,13 @@ class Layout:
     stage_bytes: int  # of one chunk on its way
 
     @property
-    def columns(self) -> int:
-        """Of all passes: N, and those that are multiplied in vain."""
-        return PAIR * self.block_n * self.passes
-
-    @property
     def width(self) -> Width:
         return WIDTHS[self.block_n]
+
+    @property
+    def cost(self) -> float:
+        """What it takes, in passes of 256 columns for each block."""
+        return self.passes * self.width.cost / 100
 
     @property
     def shared_bytes(self) -> int:
@@ -99,7 +99,7 @@ def _layout(A: Lane24Strips, N: int) -> Layout:
     stage_bytes = hopper.stage_bytes(A.largest_copy)
     layouts = (Layout(n, -(-N // (PAIR * n)), 1, stage_bytes) for n in WIDTHS)
     fit = (layout for layout in layouts if layout.shared_bytes <= hopper.SHARED_BYTES)
-    return min(fit, key=lambda layout: layout.passes * layout.width.cost)
+    return min(fit, key=lambda layout: layout.cost)
 
 
 def split_k_of(A: Lane24Strips, layout: Layout) -> float:
