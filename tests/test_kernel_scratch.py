@@ -35,9 +35,9 @@ def test_no_launch_has_more(format: str) -> None:
 @pytest.mark.parametrize("format", TILED)
 def test_no_launch_by_tiles_has_more(format: str) -> None:
     """Of columns for which a plan may take them; chunks of the densest leave narrower blocks."""
-    for (M, K), sparsity in itertools.product([(70, 5000), (9000, 500)], [0.0, 0.5, 0.9]):
+    for (M, K), sparsity in itertools.product([(70, 5000), (16700, 300)], [0.0, 0.9]):
         A = encode(random_sparse(M, K, sparsity), format)
-        for N in (LEAST_TILED, 256, 300, 400, 512, 769, 900, 1600):
+        for N in (LEAST_TILED, 256, 384, 448, 512, 576, 640, 768, 900, 1600):
             assert launched_bytes(A, N, TILED) <= scratch_bytes(format, M, K, N), (
                 M,
                 K,

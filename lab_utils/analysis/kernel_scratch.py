@@ -19,7 +19,9 @@ TILE_K = 64  # columns of A that a worker of theirs has at least
 WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
 TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
-PAIR_ROWS, PAIR_COLUMNS, PAIR_FLAGS = 128, 256, 8  # of either block of a pair of hopper_tiles.cu
+PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles.cu
+# Its columns, at most, by N: more than half of that where chunks leave no room for so many.
+PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 224, 512: 320}, 384
 
 
 def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
@@ -36,7 +38,7 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
         "lane_24_strips": lane_24_strips.rounds(K),
     }.get(format)
     if format == "lane_24_strips" and STRIP_WIDTHS[-1] < N:
-        return 4 * max(_of_strips(rounds, N), _of_pairs())
+        return 4 * max(_of_strips(rounds, N), _of_pairs(N))
     return 4 * _of_strips(rounds, N) if rounds else 0
 
 
@@ -64,9 +66,10 @@ def _of_strips(rounds: int, N: int) -> int:
     return sums + rounds * TILE_ROWS * _whole(N, TILE_WIDTHS) // 2
 
 
-def _of_pairs() -> int:
+def _of_pairs(N: int) -> int:
     """By tiles: sums of parts of row blocks, at most one more for each pair than it has."""
-    return 2 * (MULTIPROCESSORS - 1) * (PAIR_ROWS * PAIR_COLUMNS + PAIR_FLAGS)
+    columns = next((width for most, width in PAIR_WIDTHS.items() if most >= N), WIDEST_PAIR)
+    return 2 * (MULTIPROCESSORS - 1) * (PAIR_ROWS * columns + PAIR_FLAGS)
 
 
 def _whole(N: int, widths: tuple[int, ...]) -> int:
