@@ -93,7 +93,7 @@ def wide_products(format: str) -> Iterator[str]:
 def tiled_products(format: str) -> Iterator[str]:
     """The way by tiles: all widths, two passes, chunks with far steps, row blocks in parts."""
     for (M, K), N, dtype in itertools.product(
-        ((230, 450), (90, 700)), (300, 350, 400, 500, 560, 600, 690, 760, 800), DTYPES
+        ((230, 450), (90, 700)), (300, 350, 400, 500, 560, 600, 690, 760, 800, 1100), DTYPES
     ):
         for sparsity, split_k in ((0.8, 1), (0.9, 1.5), (0.3, 2)):
             W, B = operands(M, K, N, dtype, sparsity)

@@ -116,7 +116,7 @@ def tiled(product: Product) -> Product:
     """The same, with as many passes as a launch by tiles would have; chunks of sizes as usual."""
     A = SimpleNamespace(strips=product.M // 16, rounds=-(-product.K // 256), largest_copy=4096)
     layout = hopper_tiles.layout_of(A, product.N, MULTIPROCESSORS, None)
-    return product._replace(tiles_passes=layout.cost)
+    return product._replace(tiles_passes=layout.passes, tiles_cost=layout.cost)
 
 
 def test_the_costs_of_tiles_follow_from_measured_rows() -> None:

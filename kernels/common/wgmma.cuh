@@ -118,8 +118,8 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, u
 #define LSCD_TYPES(COLS, A, B, ADDS)                                                                   \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B, ADDS);         \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B, ADDS)
-    static_assert(N == 8 || N == 16 || N == 32 || N == 64 || (N >= 144 && N <= 192 && N % 16 == 0) || N == 224 ||
-                  N == 256);
+    static_assert(N == 8 || N == 16 || N == 32 || N == 64 || (N >= 144 && N <= 192 && N % 16 == 0) ||
+                  N == 224 || N == 256);
     LSCD_TYPES(8, "%4", "%5", "%6");
     LSCD_TYPES(16, "%8", "%9", "%10");
     LSCD_TYPES(32, "%16", "%17", "%18");

@@ -43,11 +43,13 @@ struct TilesKernel {
         }
     }
 
-    // The columns of a tile that nobody brings: multiplied with the others, and never stored.
+    // The columns of a tile that nobody brings are multiplied with the others, and never stored: no product reads
+    // what nobody wrote.
     __device__ static void clear_tiles(const TilesProblem& p, Address memory) {
         int first = p.product_columns * STEP_COLS * 2 / 16, sixteens = Has::PRODUCT_BYTES / 16 - first;
         for (int i = threadIdx.x; i < Has::B_PLACES * Has::PRODUCTS * sixteens; i += PAIR_THREADS) {
-            Address to = memory + Has::B_TILES + i / sixteens * Has::PRODUCT_BYTES + (first + i % sixteens) * 16;
+            Address tile = memory + Has::B_TILES + i / sixteens * Has::PRODUCT_BYTES;
+            Address to = tile + (first + i % sixteens) * 16;
             st_shared_v2(to, {0, 0}), st_shared_v2(to + 8, {0, 0});
         }
         async_proxy_fence();

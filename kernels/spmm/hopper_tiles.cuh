@@ -4,7 +4,7 @@
 //   a row block of 128 rows, 64 columns of it a step -->
 //                       thread block 0 of a pair            thread block 1
 //   warps 0 to 3        strips 0 to 3 of the tile           strips 4 to 7: decoded here, and copied
-//   warps 4 to 11       tile x BLOCK_N columns of B         the same tile x the next BLOCK_N columns
+//   warps 4 to 11       tile x BLOCK_N columns of B         the same tile x as many of the next
 //
 // Here: what the parts of the kernel share. Where tiles, and chunks of A, are in shared memory; which step is
 // in which place; who waits for whom.
@@ -28,7 +28,8 @@ constexpr int PAIR_ROWS = 128, PAIR_STRIPS = PAIR_ROWS / STRIP_ROWS, OWN_STRIPS 
 constexpr int STEP_COLS = TENSOR_COLS, STEPS_OF_ROUND = 4;  // columns of A: 128 bytes of a tile's row
 constexpr int DECODING_WARPS = OWN_STRIPS, MULTIPLYING_WARPS = PAIR_STRIPS;
 constexpr int PAIR_THREADS = 32 * (DECODING_WARPS + MULTIPLYING_WARPS);
-constexpr int THREE_THREADS_REGISTERS = 3 * (65536 / PAIR_THREADS / 8 * 8);  // of one that decodes, two that multiply
+// Registers of one that decodes and two that multiply.
+constexpr int THREE_THREADS_REGISTERS = 3 * (65536 / PAIR_THREADS / 8 * 8);
 constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
 constexpr int STRIP_BYTES = STRIP_ROWS * STEP_COLS * 2, A_TILE_BYTES = PAIR_STRIPS * STRIP_BYTES;
 
@@ -43,17 +44,18 @@ template <int BLOCK_N>
 struct Tiles {
     static constexpr int PRODUCTS = ceil_div(BLOCK_N, 256), COLUMNS = BLOCK_N / PRODUCTS;  // of a tile of B
     static constexpr bool WIDE = PRODUCTS > 1;
-    // Steps that shared memory has at once, of A and of B: beside chunks of 4 KB as many as fit.
+    // Steps that shared memory has at once, of A and of B: of wide ones as many as fit beside chunks of 4 KB.
     static constexpr int A_PLACES = BLOCK_N == 288 ? 5 : BLOCK_N <= 320 ? 4 : 3, B_PLACES = WIDE ? 3 : 4;
     static_assert(A_PLACES <= MOST_PLACES && B_PLACES <= MOST_PLACES);
-    // Steps of wgmma.sp, of two in a quarter, that are decoded before its place is free.
-    static constexpr int AHEAD = WIDE ? 2 : 0;
+    static constexpr bool DECODES_AHEAD = WIDE;  // a quarter, before its place is free
     // A tile of B is as one of A, a column in place of a row.
     static constexpr int PRODUCT_BYTES = COLUMNS * STEP_COLS * 2, B_TILE_BYTES = PRODUCTS * PRODUCT_BYTES;
-    static constexpr int B_TILES = A_TILES + A_PLACES * A_TILE_BYTES, CHUNKS = B_TILES + B_PLACES * B_TILE_BYTES;
+    static constexpr int B_TILES = A_TILES + A_PLACES * A_TILE_BYTES;
+    static constexpr int CHUNKS = B_TILES + B_PLACES * B_TILE_BYTES;
     // Registers of a thread: they are given away before products begin.
     static constexpr int MULTIPLYING = BLOCK_N <= 320 ? 200 : BLOCK_N <= 352 ? 208 : 224;
     static constexpr int DECODING = THREE_THREADS_REGISTERS - 2 * MULTIPLYING;
+    static_assert(COLUMNS % 8 == 0 && DECODING % 8 == 0);
 };
 
 // Of C, where a product of a thread block begins.
@@ -64,7 +66,7 @@ __device__ inline int first_column(const TilesProblem& p, int pass, int rank, in
 
 __device__ inline int row_blocks(const WgmmaProblem& p) { return ceil_div(p.strips, PAIR_STRIPS); }
 
-// A place of a step's tiles, by its number from the pair's first on, and how often that had others before.
+// A place of a step's tiles, by the step's number, and whether it has had an odd number of others.
 template <int PLACES>
 struct Place {
     uint32_t number, parity;

@@ -29,9 +29,9 @@ struct LoneWeight {
     }
 };
 
-// Where the weights of a chunk stand: for each step and half of columns 32 bits of each quarter, both halves of rows.
-// Four lanes want the same: each has all of it, or, where registers are few, a fourth. `first` is the lane that has
-// the first one's, in the order of steps of the lane that asks.
+// Where the weights of a chunk stand: for each step and half of columns 32 bits of each quarter, of both halves
+// of rows. Four lanes want the same: each has all of it, or, where registers are few, a fourth. `first` is the
+// lane that has the first one's, in the order of steps of the lane that asks.
 template <bool SHARED>
 struct Nibbles {
     static constexpr int HELD = SHARED ? 1 : 4;
@@ -51,6 +51,8 @@ struct Nibbles {
 
 template <int BLOCK_N>
 struct StripDecoder : LaneChunk {
+    using Has = Tiles<BLOCK_N>;
+
     static constexpr int ROWS_AT = 16, COLUMNS_AT = 32, PLACES = 8, NEAR_OF_LANE = 2;  // of a step of entries
     static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32 && CHUNKS_UNDER_WAY == 2);
     static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
@@ -61,13 +63,13 @@ struct StripDecoder : LaneChunk {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     Address memory, others_memory = at_rank(memory, rank ^ 1), ring;
     uint32_t selectors = group_selectors(uint32_t(lane % 16));
-    // Steps of wgmma.sp, whose groups a lane stores one after the other: every second row begins with the second
-    // one, so that what half a warp stores at once lies in different banks.
+    // Steps of wgmma.sp, whose groups a lane stores one after the other: every second row begins with the
+    // second one, so that what half a warp stores at once lies in different banks.
     int swapped = lane / 4 % 2;
     Address place;  // of the lane's first group in a quarter's strip; others, two bits of a swizzle apart
 
     __device__ StripDecoder(const WgmmaProblem& p, Address memory)
-        : p(p), memory(memory), ring(memory + Tiles<BLOCK_N>::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {
+        : p(p), memory(memory), ring(memory + Has::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {
         int g = lane / 4, t = lane % 4;
         place = g * 128 + ((4 * swapped + t / 2) ^ g) * 16 + t % 2 * 8;
     }
@@ -107,7 +109,7 @@ struct StripDecoder : LaneChunk {
         // In the lane's order of steps: 16 bits each; its first words.
         uint32_t present = 0;
         Address words[2] = {};
-        Nibbles<Tiles<BLOCK_N>::WIDE> nibbles;
+        Nibbles<Has::WIDE> nibbles;
         bool far = false;  // whether it has more entries than rings hold
         LoneWeight near[NEAR_OF_LANE];
     };
@@ -123,9 +125,11 @@ struct StripDecoder : LaneChunk {
         c.nibbles.load(at, lane, first_of_four());
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) {
-            uint32_t number = lane + 32 * i, from = at + ENTRIES + number / PLACES * STEP_BYTES + number % PLACES * 2;
+            uint32_t number = lane + 32 * i;
+            Address from = at + ENTRIES + number / PLACES * STEP_BYTES + number % PLACES * 2;
             if (number < min(int(steps), NEAR_STEPS) * PLACES)
-                c.near[i] = {ld_shared_u16(from), ld_shared_u16(from + ROWS_AT), ld_shared_u16(from + COLUMNS_AT)};
+                c.near[i] = {ld_shared_u16(from), ld_shared_u16(from + ROWS_AT),
+                             ld_shared_u16(from + COLUMNS_AT)};
         }
         return c;
     }
@@ -176,24 +180,25 @@ struct StripDecoder : LaneChunk {
     // A quarter, in this block's tile and in the other's, once both have a place for it.
     template <int QUARTER>
     __device__ __forceinline__ void decode(const Chunk& c, int ring_place, uint32_t round) const {
-        constexpr int AHEAD = Tiles<BLOCK_N>::AHEAD, STEPS = 2;
-        Place<Tiles<BLOCK_N>::A_PLACES> place(round * STEPS_OF_ROUND + QUARTER);
-        int there = A_IS_THERE + 8 * place.number, strip_at = A_TILES + place.number * A_TILE_BYTES + strip() * STRIP_BYTES;
-        if (Tiles<BLOCK_N>::DECODING < 64) strip_at = anew(strip_at);  // no register to keep it for each quarter
+        constexpr int STEPS = 2;
+        constexpr bool AHEAD = Has::DECODES_AHEAD, DECODES = !left_out(Stage::extract);
+        Place<Has::A_PLACES> place(round * STEPS_OF_ROUND + QUARTER);
+        int there = A_IS_THERE + 8 * place.number, tile_at = A_TILES + place.number * A_TILE_BYTES;
+        int strip_at = tile_at + strip() * STRIP_BYTES;
+        if (Has::DECODING < 64) strip_at = anew(strip_at);  // no register to keep it for each quarter
         Address free = memory + A_IS_FREE + 8 * place.number, to = memory + strip_at;
         uint2 groups[STEPS][GROUPS];
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (!left_out(Stage::extract)) extract<QUARTER>(c, i, groups[i]);
+        for (int i = 0; i < STEPS; i++)
+            if (DECODES && AHEAD) extract<QUARTER>(c, i, groups[i]);
         mbarrier_wait(free, place.parity ^ 1);
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
-            if (left_out(Stage::extract)) break;
-            if (i >= AHEAD) extract<QUARTER>(c, i, groups[i]);
-            put_groups(groups[i], i, to);
+            if (DECODES && !AHEAD) extract<QUARTER>(c, i, groups[i]);
+            if (DECODES) put_groups(groups[i], i, to);
         }
         __syncwarp();
-        if (!left_out(Stage::extract)) put_entries(c, ring + anew(ring_place) * p.stage_bytes, QUARTER, to);
+        if (DECODES) put_entries(c, ring + anew(ring_place) * p.stage_bytes, QUARTER, to);
         async_proxy_fence();
         __syncwarp();
         warp_bulk_copy_at(others_memory + strip_at, to, STRIP_BYTES, others_memory + there);
@@ -211,8 +216,10 @@ struct StripDecoder : LaneChunk {
                 c = open(ring + place * p.stage_bytes);
                 parity ^= 1 << place;
             }
-            decode<0>(c, place, round), decode<1>(c, place, round), decode<2>(c, place, round), decode<3>(c, place, round);
-            now = later, later = fetch(next, place);  // behind the last quarter's meetings all have read the chunk
+            decode<0>(c, place, round), decode<1>(c, place, round);
+            decode<2>(c, place, round), decode<3>(c, place, round);
+            now = later;
+            later = fetch(next, place);  // behind the last quarter's meetings all have read the chunk
             place ^= 1;
         }
     }

@@ -10,8 +10,8 @@ __device__ inline bool in_words(const WgmmaProblem& p) {
     return p.M % 2 == 0 && p.ldc % 2 == 0 && reinterpret_cast<uintptr_t>(p.C) % 4 == 0;
 }
 
-// Where a lane's four sums of eight columns go, as RoundedSums has them. Two lanes of neighbouring rows have two
-// rows of two columns: each takes one column, so that both store words.
+// Where a lane's four sums of eight columns go, as RoundedSums has them. Two lanes of neighbouring rows have
+// two rows of two columns: each takes one column, so that both store words.
 template <class T>
 struct RoundedPairs {
     const WgmmaProblem& p;
@@ -71,8 +71,9 @@ struct TileSums {
         PartialSums<BLOCK_N, PAIR_ROWS> to(p, rank, slot);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
-            st_global(to.at(product * EIGHTS + i, strip * 32 + lane),
-                      float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+            if (8 * i < p.product_columns)
+                st_global(to.at(product * EIGHTS + i, strip * 32 + lane),
+                          float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
     }
 };
 

@@ -46,13 +46,13 @@ struct __align__(16) SharedRows {
 
 // A: data, chunk_start (in 16 bytes); partial [passes][slots] (PartialSums), where
 // a pass is BLOCK_N columns of C. By tiles (hopper_tiles.cuh) `blocks` are pairs, of all passes, each of which
-// has 2 BLOCK_N columns; partial [2][slots]; there are no `tiles` and no `starts`.
+// has 2 BLOCK_N columns at most; partial [2][slots]; there are no `tiles` and no `starts`.
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass
     int32_t slots, added_rows;       // row blocks that add_slots adds; 0 where these have owners
     int32_t stages, stage_bytes;     // of each warp's ring of chunks
-    int32_t tile_slots;              // tiles of B' in shared memory
+    int32_t tile_slots;              // tiles of B' in shared memory; by tiles, of A
     const Segment* segments;
     const int32_t* first_segment;    // [blocks + 1]: of each thread block
     const SharedRows* shared;

@@ -20,7 +20,7 @@ WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
 TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
 PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles.cu
-# Its columns, at most, by N: more than half of that where chunks leave no room for so many.
+# Its columns, at most, by N: 320 for 512 where chunks leave no room for 256.
 PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 224, 512: 320}, 384
 
 

@@ -10,8 +10,8 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
     decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
-    tiles          passes · (the arithmetic of 512 columns at TILES_PEAK + far), where passes of
-                   fewer or more columns count as what they take (backends/hopper_tiles.py)
+    tiles          cost · the arithmetic of 512 columns at TILES_PEAK + passes · far
+                   cost: of all passes, in those of 512 columns (backends/hopper_tiles.py)
 
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
@@ -78,7 +78,7 @@ class Gpu(NamedTuple):
 
 class Product(NamedTuple):
     """What decides: the format and bytes of A [M, K], N, the columns of a kernel's pass, the
-    pieces that A is decoded in; passes by tiles, in those of 512 columns: 0 where that is no way.
+    pieces that A is decoded in; by tiles the passes and their cost: 0 where that is no way.
     """
 
     format: str
@@ -88,7 +88,8 @@ class Product(NamedTuple):
     N: int
     block_n: int
     pieces: int = 1
-    tiles_passes: float = 0.0
+    tiles_passes: int = 0
+    tiles_cost: float = 0.0
 
     @property
     def dense_bytes(self) -> int:
@@ -129,7 +130,8 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
         return math.inf
     arithmetic = _arithmetic_us(product, TILES_COLUMNS, TILES_PEAK, gpu)
     far = TILES_FAR * max(0.0, product.encoded_bytes - TILES_NEAR * product.dense_bytes)
-    return TILES_START_US + product.tiles_passes * (arithmetic + _read_us(far, gpu))
+    decoding = product.tiles_passes * _read_us(far, gpu)
+    return TILES_START_US + product.tiles_cost * arithmetic + decoding
 
 
 @functools.cache  # every launch asks

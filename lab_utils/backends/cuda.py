@@ -97,7 +97,7 @@ def _way(A: SparseMatrix, N: int) -> tuple[str, Any, str]:
     product = Product(A.name, A.nbytes, *A.shape, N, fused.block_n, pieces)
     if TILES in ways and N >= LEAST_TILED:
         layouts[TILES] = tiles = _layout(A, N, None, TILES)
-        product = product._replace(tiles_passes=tiles.cost)
+        product = product._replace(tiles_passes=tiles.passes, tiles_cost=tiles.cost)
     way, why = fastest(product, gpu_of(A.device))
     return way, layouts[way], why
 

@@ -88,15 +88,15 @@ class Layout:
 
 def layout_of(A: Lane24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
     """A pair on every two multiprocessors, or `split_k` of them for each row block of a pass."""
-    layout = _layout(A, N)
+    layout = _layout(hopper.stage_bytes(A.largest_copy), N)
     rows = row_blocks_of(A, WARPS) * layout.passes
     wanted = multiprocessors // PAIR if split_k is None else round(split_k * rows)
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
 
 
-def _layout(A: Lane24Strips, N: int) -> Layout:
-    """Of one pair, in passes that cost least, of widths that leave room for A's largest chunks."""
-    stage_bytes = hopper.stage_bytes(A.largest_copy)
+@functools.cache  # every launch asks
+def _layout(stage_bytes: int, N: int) -> Layout:
+    """Of one pair, in passes that cost least, of widths that leave room for the largest chunks."""
     layouts = (Layout(n, -(-N // (PAIR * n)), 1, stage_bytes) for n in WIDTHS)
     fit = (layout for layout in layouts if layout.shared_bytes <= hopper.SHARED_BYTES)
     return min(fit, key=lambda layout: layout.cost)
