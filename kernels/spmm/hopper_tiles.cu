@@ -43,8 +43,8 @@ struct TilesKernel {
         }
     }
 
-    // The columns of a tile that nobody brings are multiplied with the others, and never stored: no product reads
-    // what nobody wrote.
+    // The columns of a tile that nobody brings are multiplied with the others, and never stored: no product
+    // reads what nobody wrote.
     __device__ static void clear_tiles(const TilesProblem& p, Address memory) {
         int first = p.product_columns * STEP_COLS * 2 / 16, sixteens = Has::PRODUCT_BYTES / 16 - first;
         for (int i = threadIdx.x; i < Has::B_PLACES * Has::PRODUCTS * sixteens; i += PAIR_THREADS) {
