@@ -8,9 +8,12 @@ from plotly.subplots import make_subplots
 from lab_utils.plots.lines import label_ends, line_of_dense, line_of_means, ratio_axis
 from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.rows import DECODED, TILES, geometric_means, is_dense, origin
-from lab_utils.plots.style import MUTED, titled
+from lab_utils.plots.style import MUTED, SERIES_COLOURS, titled
 
 NEAR = 0.9  # of dense's speed: what a sparse layer should have at every N
+# What kernels' names end with; the first has the format's own colour.
+WAYS = {"in the kernel": ("", None), "into tiles": (TILES, SERIES_COLOURS[0]),
+        "decoded first": (DECODED, SERIES_COLOURS[4])}  # fmt: skip
 
 
 def _ending(kernels: pd.Series) -> pd.Series:
@@ -31,17 +34,16 @@ def ways_by_columns(rows: pd.DataFrame, format: str) -> go.Figure:
     titles = [f"{sparsity:.0%} sparsity" for sparsity in sparsities]
     fig = make_subplots(1, len(titles), subplot_titles=titles, shared_yaxes=True,
                         horizontal_spacing=0.17)  # fmt: skip
-    height, colour = ratio_axis(fig, mine.speedup), FORMATS[format].colour
+    height = ratio_axis(fig, mine.speedup)
     for col, sparsity in enumerate(sparsities, 1):
         here = mine[mine.sparsity.eq(sparsity)]
         ends = {}
-        for label, ending, dash in (("in the kernel", "", "solid"), ("into tiles", TILES, "dot"),
-                                    ("decoded first", DECODED, "dash")):  # fmt: skip
-            part = here[_ending(here.kernel).eq(ending)]
+        for label, (ending, colour) in WAYS.items():
+            part, colour = here[_ending(here.kernel).eq(ending)], colour or FORMATS[format].colour
             if part.empty:
                 continue
-            mean, line = geometric_means(part, "N", "speedup"), {"color": colour, "dash": dash}
-            line_of_means(fig, part, mean, label, "N = %{x}", line, row=1, col=col)
+            mean, line = geometric_means(part, "N", "speedup"), {"color": colour}
+            line_of_means(fig, part, mean, label, "N = %{x}", line, {"size": 5}, row=1, col=col)
             ends[label] = (height(mean.iloc[-1]), colour)
         label_ends(fig, ends, col=col)
         fig.add_hrect(y0=NEAR, y1=1, fillcolor=MUTED, opacity=0.2, line_width=0, row=1, col=col)
