@@ -130,8 +130,8 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
         return math.inf
     arithmetic = _arithmetic_us(product, TILES_COLUMNS, TILES_PEAK, gpu)
     far = TILES_FAR * max(0.0, product.encoded_bytes - TILES_NEAR * product.dense_bytes)
-    decoding = product.tiles_passes * _read_us(far, gpu)
-    return TILES_START_US + product.tiles_cost * arithmetic + decoding
+    entries = product.tiles_passes * _read_us(far, gpu)
+    return TILES_START_US + product.tiles_cost * arithmetic + entries
 
 
 @functools.cache  # every launch asks
