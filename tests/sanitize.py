@@ -16,6 +16,7 @@ from lab_utils import accuracy, build, encode, ladder
 from lab_utils.backends import cuda, hopper, hopper_wgmma
 from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.launch import Epilogue
+from lab_utils.backends.published import is_hopper
 from lab_utils.backends.ways import TILES
 from lab_utils.baselines import BASELINES
 from lab_utils.baselines.bandwidth import read_all
@@ -44,10 +45,10 @@ def products() -> Iterator[str]:
         if format == hopper.FORMAT:
             yield from documented_products()
             yield from activated_products(format, (1, 8, 16), slice_cols=144)
+        if TILES in ways_of(format, is_hopper(torch.device("cuda"))):
+            yield from tiled_products(format)
         if format in hopper_wgmma.FORMATS:
             yield from wide_products(format)
-            if TILES in ways_of(format):
-                yield from tiled_products(format)
             yield from activated_products(format, (24, 130), split_k=ADDED)
 
 

@@ -1,20 +1,14 @@
 """Products of many columns decode A once and multiply it dense: when, how, and what is said."""
 
-from types import SimpleNamespace
-
-import pandas as pd
 import pytest
 import torch
-from gpu_formats import kernels_of
 from torch import Tensor
 
-from lab_utils import accuracy, encode, explain, results, sparse_linear, spmm
-from lab_utils.analysis.zero_row_24 import ROWS
-from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles, hopper_wgmma
+from lab_utils import accuracy, encode, explain, sparse_linear, spmm
+from lab_utils.backends import crossover, cuda, decoded
 from lab_utils.backends.crossover import COSTS, Product, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.backends.kernels import name_of, ways_of
-from lab_utils.catalog import DATA
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
@@ -45,102 +39,6 @@ def small_pieces(monkeypatch) -> None:
     monkeypatch.setattr(decoded, "PIECE_BYTES", 2 * 128 * K)
 
 
-def products(rows: pd.DataFrame, format: str) -> list[Product]:
-    """Of measured rows, with the widths of passes that the kernels have."""
-    return [
-        Product(format, r.encoded_bytes, r.M, r.K, r.N, width_of_pass(r, format))
-        for r in rows.itertuples()
-    ]
-
-
-def width_of_pass(row, format: str) -> int:
-    """Columns of a pass: as few passes as the widest thread blocks allow, which have fewer warps.
-
-    A launch had one on each multiprocessor; its split of K says which ones those were.
-    """
-    warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
-    if warps is None:
-        return min(128, max(8, row.N))
-    row_blocks = -(-row.M // ROWS)
-
-    def off(width: int) -> float:
-        if format == "zero_row_24":
-            return abs(row.split_k * row_blocks / warps[width] - MULTIPROCESSORS)
-        workers = row.split_k * -(-4 * row_blocks // warps[width])
-        return abs(workers - MULTIPROCESSORS // -(-row.N // width))
-
-    widest = min(warps, key=lambda width: (off(width), -width))
-    if format == "zero_row_24":
-        return min(widest, max(8, row.N))
-    return next(w for w in hopper_wgmma.WIDTHS if w * -(-row.N // widest) >= row.N)
-
-
-def in_pieces(product: Product) -> Product:
-    """The same, with as many pieces as a launch would decode."""
-    A = SimpleNamespace(shape=(product.M, product.K), ROW_BLOCK=64)
-    rows = decoded.rows_of_piece(A, product.N, MULTIPROCESSORS)
-    return product._replace(pieces=-(-product.M // rows))
-
-
-@formats
-def test_the_costs_of_kernels_follow_from_measured_rows(format: str) -> None:
-    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
-    rows = rows[rows.kernel.isin([f"{format}_mma", f"{format}_wgmma"])]
-    found = products(rows, format)
-    told = [crossover.kernel_us(product, H200) for product in found]
-    ratio = pd.Series(told, rows.index) / rows.time_us
-    widths = pd.Series([product.block_n for product in found], rows.index)
-    assert ratio.groupby([widths, rows.N]).median().between(0.85, 1.15).all()
-    assert ratio.between(0.75, 1.33).mean() > 0.95
-
-
-def test_the_costs_of_dense_products_follow_from_measured_rows() -> None:
-    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv").query("kernel == 'cublaslt'")
-    told = [crossover.dense_us(product, H200) for product in products(rows, "dense")]
-    ratio = pd.Series(told, rows.index) / rows.time_us
-    assert ratio.groupby(rows.N).median().between(0.9, 1.1).all()
-    assert ratio.between(0.8, 1.25).mean() > 0.98
-
-
-@pytest.mark.parametrize("format", ["zero_row_24", *STRIPS])
-def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
-    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
-    rows = rows[rows.kernel.eq(f"{format}_decoded")]
-    found, slow = map(in_pieces, products(rows, format)), rows.N.isin(SLOW)
-    told = [crossover.decoding_us(one, H200) + crossover.dense_us(one, H200) for one in found]
-    ratio = pd.Series(told, rows.index) / rows.time_us
-    assert len(ratio) and ratio[~slow].between(0.8, 1.25).all() and ratio.between(0.6, 1.25).all()
-
-
-def tiled(product: Product) -> Product:
-    """The same, with as many passes as a launch by tiles would have; chunks of sizes as usual."""
-    A = SimpleNamespace(strips=product.M // 16, rounds=-(-product.K // 256), largest_copy=4096)
-    layout = hopper_tiles.layout_of(A, product.N, MULTIPROCESSORS, None)
-    return product._replace(tiles_passes=layout.passes, tiles_cost=layout.cost)
-
-
-def test_the_costs_of_tiles_follow_from_measured_rows() -> None:
-    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
-    rows = rows[rows.kernel.eq("lane_24_strips_tiles")]
-    told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, "lane_24_strips")]
-    ratio = pd.Series(told, rows.index) / rows.time_us
-    assert ratio.groupby(rows.N).median().between(0.93, 1.07).all()
-    assert ratio.between(0.85, 1.15).all() and len(ratio) >= 240
-
-
-@pytest.mark.parametrize("format", ["zero_row_24", *STRIPS])
-def test_the_fastest_way_is_taken_where_all_were_measured(format: str) -> None:
-    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
-    rows = rows[rows.kernel.isin(names := kernels_of(format))]
-    times = rows.pivot(index=["M", "K", "N", "sparsity"], columns="kernel", values="time_us")
-    fused = rows[rows.kernel.eq(names[0])].set_index(times.index.names).loc[times.dropna().index]
-    assert len(fused) >= 24
-    found = map(in_pieces, products(fused.reset_index(), format))
-    for row, product in zip(times.dropna().itertuples(), found, strict=True):
-        way, why = crossover.fastest(tiled(product) if len(times.columns) == 3 else product, H200)
-        assert row._asdict()[name_of(format, way)] <= 1.05 * min(row[1:]), (row.Index, why)
-
-
 @pytest.mark.parametrize("format", COSTS)
 def test_many_columns_decode_first_and_few_do_not(format: str) -> None:
     chosen, widest = {}, 128 if format in STRIPS else 64
@@ -169,7 +67,8 @@ def test_gpus_are_found_by_their_names(monkeypatch) -> None:
 @formats
 def test_explain_says_which_way_and_why(h200, format: str) -> None:
     A = encode(random_sparse(2048, 2048, 0.6), format)
-    few, many = (cuda.plan(A, torch.empty(2048, N).half()) for N in (8, 2048))
+    most = 8192 if format == "tca_bme" else 2048  # fewer are faster by tiles
+    few, many = (cuda.plan(A, torch.empty(2048, N).half()) for N in (8, most))
     assert few.kernel in (f"{format}_mma", f"{format}_wgmma") and "blocks" in few.choices
     assert few.choices["decoded"].startswith("in the kernel: ") and "1 pass of" in str(few)
     assert many.kernel == f"{format}_decoded" and many.split_k == 1
@@ -187,10 +86,10 @@ def test_a_way_can_be_forced(h200) -> None:
     with pytest.raises(ValueError, match="way='dense': unknown; allowed: fused, tiles, decoded"):
         cuda.forced("dense").__enter__()
     with cuda.forced("tiles"):
-        with pytest.raises(ValueError, match="way='tiles': tca_bme has none; allowed: fused, deco"):
-            cuda.plan(A, B)
-        plan = cuda.plan(encode(random_sparse(M, K, 0.6), "lane_24_strips"), B)
-        assert plan.kernel == "lane_24_strips_tiles" and plan.choices["decoded"].endswith("forced")
+        with pytest.raises(ValueError, match="way='tiles': tiled_csl has none; allowed: fused, de"):
+            cuda.plan(encode(random_sparse(M, K, 0.6), "tiled_csl"), B)
+        plan = cuda.plan(A, B)
+        assert plan.kernel == "tca_bme_tiles" and plan.choices["decoded"].endswith("forced")
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

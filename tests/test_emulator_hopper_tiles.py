@@ -97,7 +97,7 @@ def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
     partial = f"partial ones in up to {slots} slots; a kernel of its own adds them"
     assert sums == (partial if slots else "of each row block in one pair")
     added = ("add_parts<__half, 160>",) * bool(slots)
-    assert trace.kernels == ("hopper_tiles<__half, 160>", *added)
+    assert trace.kernels == ("hopper_tiles<Lanes, __half, 160>", *added)
     own = (p for p in trace.lines if p.kernel == trace.kernels[0])
     assert {p.function for p in own if Path(p.file).name == "hopper_tiles_sums.cuh"} == ends
 
@@ -172,11 +172,14 @@ def test_words_are_stored_where_c_allows_that(M, first, pitch, pairs) -> None:
 def test_a_layout_that_the_kernel_does_not_have_is_refused(changed, monkeypatch) -> None:
     """Chunks too large or none, columns, and so few tiles of A."""
     if block_n := changed.get("block_n"):
-        monkeypatch.setitem(hopper_tiles.WIDTHS, block_n, hopper_tiles.Width(3, 4, 76))
+        monkeypatch.setitem(hopper_tiles.WIDTHS, block_n, hopper_tiles.Width(3, 4, 76, 84))
     W, B = random_sparse(64, 256, 0.9), activations(256, 24)
     A, canvas = Lane24Strips.encode(W), apart(torch.zeros(24 * 64).half())
-    layout = replace(layout_of(A, 24, 1, 1), **changed)
-    with pytest.raises(RuntimeError, match="lscd_cuda_tiles failed with cudaError_t 1"):
+    layout = layout_of(A, 24, 1, 1)
+    if (stage_bytes := changed.pop("stage_bytes", None)) is not None:
+        changed = {"rings": layout.rings._replace(stage_bytes=stage_bytes)}
+    layout = replace(layout, **changed)
+    with pytest.raises(RuntimeError, match="lscd_cuda_tiles_lanes failed with cudaError_t 1"):
         launched(A, B, layout, canvas, 0, 64)
 
 
@@ -204,14 +207,14 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     with emulator.recording(split_k=2) as traces:
         spmm(A, activations(600, 800), backend="emulator")
     trace, passes, row_blocks = traces[0], 2, 2
-    assert trace.kernels == ("hopper_tiles<__half, 224>", "add_parts<__half, 224>")
-    decoder, steps = "hopper_tiles_decode.cuh", passes * row_blocks * A.rounds * 4
+    assert trace.kernels == ("hopper_tiles<Lanes, __half, 224>", "add_parts<__half, 224>")
+    decoder, steps = "hopper_tiles_lanes.cuh", passes * row_blocks * A.rounds * 4
     chunks = total(trace, decoder, "fetch", "bulk_copy")
     assert chunks.lanes == passes * A.strips * A.rounds
     assert chunks.sectors * 32 == passes * A.arrays["data"].numel()
-    sent = total(trace, decoder, "decode", "bulk_copy")
+    sent = total(trace, "hopper_tiles_strip.cuh", "send", "bulk_copy")
     assert (sent.lanes, sent.wavefronts) == (8 * steps, 8 * steps * 16)  # 2048 bytes each
-    tiles = total(trace, "hopper_tiles.cu", "fetch", "bulk_copy")
+    tiles = total(trace, "hopper_tiles_product.cuh", "fetch", "bulk_copy")
     assert (tiles.lanes, tiles.sectors) == (2 * steps, 2 * steps * 200 * 128 // 32)
     assert trace.total("wgmma").requests == 2 * 8 * 4 * steps
     words = total(trace, decoder, "extract", "shared_load")

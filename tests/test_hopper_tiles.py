@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from lab_utils import explain
 from lab_utils.backends import cuda, hopper, hopper_tiles
-from lab_utils.backends.hopper_tiles import Layout, layout_of, shares_of
+from lab_utils.backends.hopper_tiles import LANES, Layout, Rings, layout_of, shares_of
 from lab_utils.backends.row_blocks import Shares
 from lab_utils.backends.ways import forced
-from lab_utils.formats import Lane24Strips
+from lab_utils.formats import Lane24Strips, TcaBme
 from lab_utils.patterns import random_sparse
 
 
@@ -39,7 +39,7 @@ def segments_of(shares: Shares) -> list[list[list[int]]]:
 def test_shares_are_everything_once_and_equal(rows, rounds, passes, pairs) -> None:
     """Parts of row blocks have slots side by side, in order, and no more than scratch memory."""
     total = rows * passes
-    layout = Layout(192, passes, min(pairs, total * rounds), 1)
+    layout = Layout(192, passes, min(pairs, total * rounds), Rings(LANES, 4, 1), 2)
     shares = shares_of(total, rounds, layout.blocks)
     done, parts, lengths = torch.zeros(total, rounds), {}, []
     for own in segments_of(shares):
@@ -93,9 +93,39 @@ def test_the_layout_costs_least_beside_the_chunks(N, sparsity, width, passes) ->
     layout = layout_of(A, N, 132, None)
     assert (layout.block_n, layout.passes, layout.blocks) == (width, passes, min(66, 24 * passes))
     assert 2 * width * passes >= N
-    assert layout.shared_bytes <= hopper.SHARED_BYTES and layout.stage_bytes >= A.largest_copy
+    assert layout.shared_bytes <= hopper.SHARED_BYTES
+    assert layout.rings.stage_bytes >= A.largest_copy and layout.stages == 2
     wider = replace(layout, block_n=256).shared_bytes > hopper.SHARED_BYTES
     assert wider == (sparsity == 0)
+
+
+@pytest.mark.parametrize(
+    ("N", "sparsity", "width", "passes", "stages"),
+    [
+        (512, 0.9, 256, 1, 8), (512, 0.5, 256, 1, 3), (640, 0.5, 320, 1, 4), (700, 0.5, 352, 1, 4),
+        (768, 0.5, 384, 1, 3), (1024, 0.5, 256, 2, 3), (1280, 0.5, 320, 2, 4),
+        (512, 0.3, 288, 1, 3), (512, 0.0, 160, 2, 4), (384, 0.0, 192, 1, 3),
+    ],
+)  # fmt: skip
+def test_rings_of_group_tiles_have_what_room_there_is(N, sparsity, width, passes, stages) -> None:
+    """Three of the largest pairs at least: in dense matrices no room is left for 256 columns."""
+    A = TcaBme.encode(random_sparse(1000, 600, sparsity))
+    layout = layout_of(A, N, 132, None)
+    assert (layout.block_n, layout.passes, layout.stages) == (width, passes, stages)
+    values = A.arrays["gt_offset"].diff().view(-1, 2).sum(1).max()
+    assert 2 * (values + 528) <= layout.rings.stage_bytes
+    assert layout.shared_bytes <= hopper.SHARED_BYTES
+    one_more = replace(layout, stages=stages + 1).shared_bytes > hopper.SHARED_BYTES
+    assert one_more or stages == 8
+
+
+def test_only_hopper_has_tiles(h200, monkeypatch) -> None:
+    """What multiplies TCA-BME elsewhere has none."""
+    A, B = TcaBme.encode(random_sparse(1000, 600, 0.5)), activations(600, 512)
+    assert cuda.plan(A, B).kernel == "tca_bme_tiles"
+    monkeypatch.setattr(cuda, "is_hopper", lambda _: False)
+    with pytest.raises(ValueError, match="way='tiles': tca_bme has none; allowed: fused, decoded"):
+        cuda.plan(A, B)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +147,8 @@ def test_the_plan_for_a_gpu_fills_it(h200, N, columns, shares, sums) -> None:
     again = cuda._layout(A, N, plan.split_k, "tiles")  # as lab anatomy
     launch = hopper_tiles.launch_of(A, N, again)
     problem = launch.problem
-    assert (problem.blocks, problem.block_n, problem.stage_bytes) == (66, 256, again.stage_bytes)
+    assert (problem.blocks, problem.block_n) == (66, 256)
+    assert problem.stage_bytes == again.rings.stage_bytes
     assert launch.sums == (2, problem.slots, 256 * 128 + 8)
     assert not launch.more
     added = launch.arrays["shared"]
@@ -148,3 +179,13 @@ def test_explain_tells_of_the_tiles() -> None:
         assert plan.choices["ring"].startswith("2 chunks under way in each decoding warp, 4 tiles")
         assert plan.choices["values"].startswith("four warps of a block decode 64 rows, and copy ")
         assert plan.choices["values"].endswith(told)
+
+
+def test_explain_tells_of_group_tiles() -> None:
+    plan = explain(
+        TcaBme.encode(random_sparse(200, 600, 0.5)), activations(600, 800), backend="emulator"
+    )
+    assert plan.kernel == "tca_bme_tiles"
+    assert plan.choices["shares"].startswith("2 x 2 row blocks of 128, 5 rounds each: 5.0 rounds")
+    assert plan.choices["ring"].startswith("5 pairs of GroupTiles under way, 4 tiles of A, 4 of B")
+    assert plan.choices["values"].endswith("decode 64 rows, and copy them to the other")

@@ -140,6 +140,17 @@ __device__ inline void st_shared_v2(Address to, uint2 v) {
     asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(v.x), "r"(v.y) : "memory");
 }
 
+__device__ inline void st_shared_v4(Address to, const uint4& v) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+
+__device__ inline uint32_t ld_shared_u8(Address from) {
+    uint32_t value;
+    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(value) : "r"(from));
+    return value;
+}
+
 __device__ inline uint32_t ld_shared_u16(Address from) {
     uint16_t value;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(from));
@@ -182,6 +193,26 @@ __device__ inline uint32_t ld_shared_if(uint32_t condition, Address from) {
     asm volatile("{ .reg .pred loads; setp.ne.u32 loads, %2, 0; @loads ld.shared.b32 %0, [%1]; }"
                  : "+r"(value)
                  : "r"(from), "r"(condition));
+    return value;
+}
+
+// Of four halves that begin `by` bits behind the address before `second`'s, the last two: the fourth may lie in the
+// word behind that, and is 0 where something is `missing`.
+__device__ inline uint32_t last_of_four(uint32_t second, Address at, uint32_t by, uint32_t missing) {
+    uint32_t two;
+    asm volatile("{ .reg .pred all; .reg .b32 third; setp.eq.u32 all, %4, 0; @all ld.shared.b32 third, [%2+8];"
+                 " shf.r.wrap.b32 %0, %1, third, %3; @!all and.b32 %0, %0, 0xffff; }"
+                 : "=&r"(two)
+                 : "r"(second), "r"(at), "r"(by), "r"(missing));
+    return two;
+}
+
+// A step of sums over the lanes before: the value of the lane `by` below is added, where there is one.
+__device__ inline uint32_t add_below(uint32_t value, int by) {
+    asm volatile("{ .reg .pred p; .reg .b32 below; shfl.sync.up.b32 below|p, %0, %1, 0, 0xffffffff;"
+                 " @p add.u32 %0, %0, below; }"
+                 : "+r"(value)
+                 : "r"(by));
     return value;
 }
 

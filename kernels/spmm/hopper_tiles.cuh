@@ -25,19 +25,19 @@ struct TilesProblem : WgmmaProblem {
 
 constexpr int PAIR = 2;  // thread blocks of a cluster
 constexpr int PAIR_ROWS = 128, PAIR_STRIPS = PAIR_ROWS / STRIP_ROWS, OWN_STRIPS = PAIR_STRIPS / PAIR;
-constexpr int STEP_COLS = TENSOR_COLS, STEPS_OF_ROUND = 4;  // columns of A: 128 bytes of a tile's row
+constexpr int STEP_COLS = TENSOR_COLS;  // of A: 128 bytes of a tile's row
 constexpr int DECODING_WARPS = OWN_STRIPS, MULTIPLYING_WARPS = PAIR_STRIPS;
 constexpr int PAIR_THREADS = 32 * (DECODING_WARPS + MULTIPLYING_WARPS);
 // Registers of one that decodes and two that multiply.
 constexpr int THREE_THREADS_REGISTERS = 3 * (65536 / PAIR_THREADS / 8 * 8);
-constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
 constexpr int STRIP_BYTES = STRIP_ROWS * STEP_COLS * 2, A_TILE_BYTES = PAIR_STRIPS * STRIP_BYTES;
 
 // Shared memory: mbarriers and counters, tiles of A, tiles of B, rings of chunks.
 constexpr int MOST_PLACES = 5, A_IS_THERE = 0, A_IS_FREE = 8 * MOST_PLACES, B_IS_THERE = 2 * A_IS_FREE;
 constexpr int HAVE_LEFT_B = 3 * A_IS_FREE, CHUNK_IS_THERE = 4 * A_IS_FREE;
+constexpr int MOST_CHUNKS = 8, CHUNK_IS_FREE = CHUNK_IS_THERE + 8 * MOST_CHUNKS;
 constexpr int A_TILES = 1024;
-static_assert(CHUNK_IS_THERE + 8 * CHUNKS_UNDER_WAY * DECODING_WARPS <= A_TILES);
+static_assert(CHUNK_IS_FREE + 8 * MOST_CHUNKS <= A_TILES);
 
 // What depends on the columns of a thread block, of which wgmma has 256 at most.
 template <int BLOCK_N>
@@ -87,6 +87,13 @@ struct Rounds {
     __device__ bool more() const { return segment < end; }
     __device__ void next() {
         if (++round == last) segment++, open();
+    }
+    __device__ void skip(int rounds) {
+        for (round += rounds; more() && round >= last;) {
+            int beyond = round - last;
+            segment++, open();
+            round += beyond;
+        }
     }
     __device__ void open() {
         if (!more()) return;

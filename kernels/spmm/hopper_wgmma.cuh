@@ -92,7 +92,8 @@ struct DenseTile {
 
 cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);        // A: zero-row 2:4
 cudaError_t launch_wgmma_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane
-cudaError_t launch_tiles(const WgmmaProblem& p, cudaStream_t stream);        // the same: hopper_tiles.cuh
+cudaError_t launch_tiles_lanes(const WgmmaProblem& p, cudaStream_t stream);  // the same: hopper_tiles.cuh
+cudaError_t launch_tiles_bitmap(const WgmmaProblem& p, cudaStream_t stream); // A: TCA-BME
 
 // Whether wgmma.sp selects as zero-row 2:4 needs it, and reads B' as both formats do: see
 // hopper_wgmma_select.cu.

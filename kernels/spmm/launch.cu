@@ -74,8 +74,12 @@ LSCD_EXPORT int lscd_cuda_wgmma_lanes(const WgmmaProblem* p, cudaStream_t stream
     return told(launch_wgmma_lanes(*p, stream));
 }
 
-LSCD_EXPORT int lscd_cuda_tiles(const WgmmaProblem* p, cudaStream_t stream) {
-    return told(launch_tiles(*p, stream));
+LSCD_EXPORT int lscd_cuda_tiles_lanes(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_tiles_lanes(*p, stream));
+}
+
+LSCD_EXPORT int lscd_cuda_tiles_bitmap(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_tiles_bitmap(*p, stream));
 }
 
 LSCD_EXPORT int lscd_cuda_wgmma_select(int32_t* wrong, cudaStream_t stream) {

@@ -19,8 +19,8 @@ TILE_K = 64  # columns of A that a worker of theirs has at least
 WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
 TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
-PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles.cu
-# Its columns, at most, by N: 320 for 512 where chunks leave no room for 256.
+PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles_product.cuh
+# Its columns, at most, by N: more than half of N where chunks leave no room for that.
 PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 224, 512: 320}, 384
 
 
@@ -30,7 +30,8 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
     A is encoded as `format` chooses by itself; 0 for formats without a kernel.
     """
     if format in WORKERS:
-        return 4 * _of_tiles(format, M, K, N)
+        tiled = _of_pairs(N) if format == "tca_bme" and STRIP_WIDTHS[-1] < N else 0
+        return 4 * max(_of_tiles(format, M, K, N), tiled)
     if format == "zero_row_24":
         return 4 * _of_chunks(M, K, N)
     rounds = {

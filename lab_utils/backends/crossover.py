@@ -10,12 +10,12 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
     decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
-    tiles          cost · the arithmetic of 512 columns at TILES_PEAK + passes · far
+    tiles          cost · the arithmetic of 512 columns at a peak of their own + passes · far
                    cost: of all passes, in those of 512 columns (backends/hopper_tiles.py)
 
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
-lane_24_strips; that other formats take as long as the former, is assumed.
+lane_24_strips; TCA-BME takes as long as the former, by its rows, Tiled-CSL is assumed to.
 """
 
 import functools
@@ -31,9 +31,8 @@ from lab_utils.catalog import device, devices
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
-TILES_PEAK, TILES_START_US = 0.74, 10.0
+TILES_START_US = 10.0
 TILES_COLUMNS = 512  # of the pass that others are compared to
-TILES_FAR, TILES_NEAR = 19.0, 0.5  # of tiles: f and g below; of a run without rows, .6 to .75
 HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
 LEAST_TILED = 129  # columns: with fewer tiles are never the fastest
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
@@ -66,6 +65,20 @@ COSTS = {
         beyond=0.125,
     ),
 }  # fmt: skip
+
+
+class TilesCost(NamedTuple):
+    """By tiles: a pass's part of the datasheet's peak; f, g (of a run without rows, .6 to .75)."""
+
+    peak: float
+    far: float = 0.0
+    near: float = 1.0
+
+
+TILES_COSTS = {
+    "tca_bme": TilesCost(0.63),
+    "lane_24_strips": TilesCost(0.74, far=19.0, near=0.5),
+}
 
 
 class Gpu(NamedTuple):
@@ -128,8 +141,9 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes A into tiles, in µs; infinite where that is no way."""
     if not product.tiles_passes:
         return math.inf
-    arithmetic = _arithmetic_us(product, TILES_COLUMNS, TILES_PEAK, gpu)
-    far = TILES_FAR * max(0.0, product.encoded_bytes - TILES_NEAR * product.dense_bytes)
+    cost = TILES_COSTS[product.format]
+    arithmetic = _arithmetic_us(product, TILES_COLUMNS, cost.peak, gpu)
+    far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
     entries = product.tiles_passes * _read_us(far, gpu)
     return TILES_START_US + product.tiles_cost * arithmetic + entries
 

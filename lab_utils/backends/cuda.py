@@ -27,7 +27,7 @@ from lab_utils.backends.kernels import (
 )
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call
 from lab_utils.backends.plan import Plan
-from lab_utils.backends.published import HOPPER
+from lab_utils.backends.published import HOPPER, is_hopper
 from lab_utils.backends.ways import DECODED, FUSED, TILES, WAYS, forced, forced_way
 from lab_utils.formats import SparseMatrix
 
@@ -89,7 +89,7 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
 def _way(A: SparseMatrix, N: int) -> tuple[str, Any, str]:
     """Which of WAYS a product with N columns takes; how its kernel is laid out; why."""
     _check(A)
-    ways = ways_of(A.name)
+    ways = _ways(A)
     if way := forced_way(A.name, ways):
         return way, None if way == DECODED else _layout(A, N, None, way), "forced"
     pieces = -(-A.shape[0] // decoded.rows_of_piece(A, N, _multiprocessors(A.device)))
@@ -122,7 +122,7 @@ def spmm(
         way, layout, _ = _way(A, N)
     else:
         _check(A)
-        way = TILES if forced_way(A.name, ways_of(A.name)) == TILES else FUSED
+        way = TILES if forced_way(A.name, _ways(A)) == TILES else FUSED
         layout = _layout(A, N, split_k, way)
     if way == DECODED:
         decoded.spmm(A, B, C, _multiprocessors(A.device), epilogue)
@@ -162,6 +162,11 @@ def _check(A: SparseMatrix) -> None:
     check_weights(A)
     if reason := format_problem(A.name, A.device):
         raise RuntimeError(reason)
+
+
+def _ways(A: SparseMatrix) -> tuple[str, ...]:
+    """Those of its format on its GPU."""
+    return ways_of(A.name, is_hopper(A.device))
 
 
 def _layout(A: SparseMatrix, N: int, split_k: float | None, way: str = FUSED) -> Any:

@@ -1,8 +1,9 @@
-"""Launches of kernels/spmm/hopper_tiles.cu: lane_24_strips by many columns, on sm_90.
+"""Launches of kernels/spmm/hopper_tiles*.cu: two formats by many columns, on sm_90.
 
 Pairs of thread blocks (clusters) decode a row block of A, once for all their columns, into dense
-tiles of shared memory. All rounds take the same time, whatever A has but far steps: so a pair has
-as many whole row blocks as any other, and an equal part of the rounds of those that are left::
+tiles of shared memory. All rounds take the same time, whatever A has but far steps of
+lane_24_strips: so a pair has as many whole row blocks as any other, and an equal part of the rounds
+of those that are left::
 
     13 row blocks of 4 rounds, 5 pairs     pair 0   0 0   | 3  8    parts first, of 3 row blocks;
                                            pair 1   0 0   | 4  9    then whole ones: what pairs do
@@ -19,45 +20,82 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lab_utils.analysis.compression import VALUE_BYTES
 from lab_utils.backends import hopper, hopper_wgmma
 from lab_utils.backends.hopper_wgmma import WgmmaProblem
 from lab_utils.backends.launch import Launch, Place, unmoved
 from lab_utils.backends.problem import product
 from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import Shares, row_blocks_of
-from lab_utils.formats import Lane24Strips
+from lab_utils.formats import Lane24Strips, TcaBme
 
-FORMAT = Lane24Strips.name
+LANES, BITMAPS = Lane24Strips.name, TcaBme.name
+# And who multiplies them.
+FORMATS = {LANES: "lscd_cuda_tiles_lanes", BITMAPS: "lscd_cuda_tiles_bitmap"}
 INSTRUCTION = "tiles"
 
 PAIR = 2  # thread blocks of a cluster, each with its own columns
 WARPS = 8  # that multiply, a strip of 16 rows each; others decode
 ROW_BLOCK = 16 * WARPS
 STEP_BYTES = 128  # 64 columns of A: of a row of a tile
-CHUNKS, DECODING_WARPS = 2, 4  # in shared memory, of each decoding warp
+DECODING_WARPS = 4
+
+# Bytes of two GroupTiles in shared memory beside their values: bitmaps, where strips begin, and a
+# header; and what loads of whole words reach behind.
+PAIR_HEAD, BEHIND, MOST_STAGES = 2 * (512 + 16) + 16, 16, 8
+
+Tiled = Lane24Strips | TcaBme
+ON_THEIR_WAY = {
+    LANES: "chunks under way in each decoding warp",
+    BITMAPS: "pairs of GroupTiles under way",
+}
+READ = {LANES: hopper_wgmma.READ, BITMAPS: ("bitmap", "values", "gt_offset", "strip_offset")}
 
 
 class Width(NamedTuple):
     """Columns of a thread block: tiles of A and of B in its shared memory, as `Tiles` of
-    kernels/spmm/hopper_tiles.cuh has them; what a pass takes, in hundredths of one of 256 columns
-    (rows of an H200; a test holds the numbers to them).
+    kernels/spmm/hopper_tiles.cuh has them; what a pass takes with either format, in hundredths of
+    one of 256 columns (rows of an H200; a test holds the numbers to them).
     """
 
     a_places: int
     b_places: int
-    cost: int
+    lanes: int
+    bitmaps: int
 
 
 WIDTHS = {
-    160: Width(4, 4, 76),
-    192: Width(4, 4, 83),
-    224: Width(4, 4, 89),
-    256: Width(4, 4, 100),
-    288: Width(5, 3, 116),
-    320: Width(4, 3, 122),
-    352: Width(3, 3, 138),
-    384: Width(3, 3, 154),
+    160: Width(4, 4, 76, 84),
+    192: Width(4, 4, 83, 92),
+    224: Width(4, 4, 89, 94),
+    256: Width(4, 4, 100, 100),
+    288: Width(5, 3, 116, 110),
+    320: Width(4, 3, 122, 115),
+    352: Width(3, 3, 138, 120),
+    384: Width(3, 3, 154, 147),
 }
+
+
+class Rings(NamedTuple):
+    """Of chunks of lane_24_strips, one for each decoding warp; of pairs of GroupTiles, for all."""
+
+    format: str
+    count: int
+    stage_bytes: int
+
+    @property
+    def stages(self) -> tuple[int, int]:
+        """The least and the most: two chunks; as many pairs of GroupTiles as there is room for."""
+        return (2, 2) if self.format == LANES else (3, MOST_STAGES)
+
+
+def rings_of(A: Tiled) -> Rings:
+    """What decoders of kernels/spmm/hopper_tiles_lanes.cuh and hopper_tiles_groups.cuh have."""
+    if isinstance(A, TcaBme):
+        (values,) = A.constants
+        nbytes = PAIR_HEAD + 2 * VALUE_BYTES * values + BEHIND
+        return Rings(BITMAPS, 1, -(-nbytes // STEP_BYTES) * STEP_BYTES)
+    return Rings(LANES, DECODING_WARPS, hopper.stage_bytes(A.largest_copy))
 
 
 @dataclass(frozen=True)
@@ -67,7 +105,8 @@ class Layout:
     block_n: int
     passes: int  # over A, of 2 · block_n columns each, one after another
     blocks: int  # pairs
-    stage_bytes: int  # of one chunk on its way
+    rings: Rings
+    stages: int  # of each
 
     @property
     def width(self) -> Width:
@@ -76,33 +115,37 @@ class Layout:
     @property
     def cost(self) -> float:
         """What it takes, in passes of 256 columns for each block."""
-        return self.passes * self.width.cost / 100
+        width = self.width
+        return self.passes * (width.lanes if self.rings.format == LANES else width.bitmaps) / 100
 
     @property
     def shared_bytes(self) -> int:
         """Of a thread block."""
         rows = self.width.a_places * ROW_BLOCK + self.width.b_places * self.block_n
-        chunks = DECODING_WARPS * CHUNKS * self.stage_bytes
-        return hopper_wgmma.HEAD_BYTES + STEP_BYTES * rows + chunks
+        rings = self.rings.count * self.stages * self.rings.stage_bytes
+        return hopper_wgmma.HEAD_BYTES + STEP_BYTES * rows + rings
 
 
-def layout_of(A: Lane24Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
+def layout_of(A: Tiled, N: int, multiprocessors: int, split_k: float | None) -> Layout:
     """A pair on every two multiprocessors, or `split_k` of them for each row block of a pass."""
-    layout = _layout(hopper.stage_bytes(A.largest_copy), N)
+    layout = _layout(rings_of(A), N)
     rows = row_blocks_of(A, WARPS) * layout.passes
     wanted = multiprocessors // PAIR if split_k is None else round(split_k * rows)
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
 
 
 @functools.cache  # every launch asks
-def _layout(stage_bytes: int, N: int) -> Layout:
+def _layout(rings: Rings, N: int) -> Layout:
     """Of one pair, in passes that cost least, of widths that leave room for the largest chunks."""
-    layouts = (Layout(n, -(-N // (PAIR * n)), 1, stage_bytes) for n in WIDTHS)
+    least, most = rings.stages
+    layouts = (Layout(n, -(-N // (PAIR * n)), 1, rings, least) for n in WIDTHS)
     fit = (layout for layout in layouts if layout.shared_bytes <= hopper.SHARED_BYTES)
-    return min(fit, key=lambda layout: layout.cost)
+    best = min(fit, key=lambda layout: layout.cost)
+    more = (hopper.SHARED_BYTES - best.shared_bytes) // (rings.count * rings.stage_bytes)
+    return replace(best, stages=min(least + more, most))
 
 
-def split_k_of(A: Lane24Strips, layout: Layout) -> float:
+def split_k_of(A: Tiled, layout: Layout) -> float:
     """Pairs for each row block."""
     return layout.blocks / (row_blocks_of(A, WARPS) * layout.passes)
 
@@ -128,7 +171,7 @@ def shares_of(rows: int, rounds: int, pairs: int) -> Shares:
     return Shares(segments, begins, torch.stack([shared, ends - counts, ends, 0 * shared], 1))
 
 
-def _shares(A: Lane24Strips, layout: Layout) -> Shares:
+def _shares(A: Tiled, layout: Layout) -> Shares:
     """The same, on A's device."""
     rows, pairs = row_blocks_of(A, WARPS) * layout.passes, layout.blocks
 
@@ -139,38 +182,38 @@ def _shares(A: Lane24Strips, layout: Layout) -> Shares:
     return remembered(A, (INSTRUCTION, rows, pairs), find)
 
 
-def _slots(A: Lane24Strips, layout: Layout) -> int:
+def _slots(A: Tiled, layout: Layout) -> int:
     """Parts of row blocks that several pairs have: at most one more for each pair than it has."""
     left = row_blocks_of(A, WARPS) * layout.passes % layout.blocks
     return layout.blocks + left if left else 0
 
 
-def _problem_of(A: Lane24Strips, N: int, layout: Layout, arrays: dict[str, Tensor]) -> WgmmaProblem:
+def _problem_of(A: Tiled, N: int, layout: Layout, arrays: dict[str, Tensor]) -> WgmmaProblem:
     return WgmmaProblem(
-        **product(A, N, (arrays[name] for name in hopper_wgmma.READ)),
+        **product(A, N, (arrays[name] for name in READ[A.name])),
         rounds=A.rounds,
         strips=A.strips,
         block_n=layout.block_n,
         blocks=layout.blocks,
         slots=_slots(A, layout),
         added_rows=arrays["shared"].shape[0],
-        stages=CHUNKS,
-        stage_bytes=layout.stage_bytes,
+        stages=layout.stages,
+        stage_bytes=layout.rings.stage_bytes,
         tile_slots=layout.width.a_places,
         **{name: arrays[name].data_ptr() for name in Shares._fields},
     )
 
 
-def launch_of(A: Lane24Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
+def launch_of(A: Tiled, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
-    read = {name: A.arrays[name] for name in hopper_wgmma.READ} | _shares(A, layout)._asdict()
+    read = {name: A.arrays[name] for name in READ[A.name]} | _shares(A, layout)._asdict()
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays)
     sums = PAIR, _slots(A, layout), layout.block_n * ROW_BLOCK + WARPS
-    return Launch(("lscd_cuda_tiles",), problem, sums, arrays)
+    return Launch((FORMATS[A.name],), problem, sums, arrays)
 
 
-def choices(A: Lane24Strips, N: int, layout: Layout) -> dict[str, str]:
+def choices(A: Tiled, N: int, layout: Layout) -> dict[str, str]:
     """What `explain` says of a launch."""
     rows, slots = row_blocks_of(A, WARPS), _slots(A, layout)
     of_passes = f"{layout.passes} x " * (layout.passes > 1)
@@ -185,8 +228,8 @@ def choices(A: Lane24Strips, N: int, layout: Layout) -> dict[str, str]:
         "sums": f"partial ones in up to {slots} slots; a kernel of its own adds them"
         if slots
         else "of each row block in one pair",
-        "ring": f"{CHUNKS} chunks under way in each decoding warp, "
+        "ring": f"{layout.stages} {ON_THEIR_WAY[A.name]}, "
         f"{layout.width.a_places} tiles of A, {layout.width.b_places} of B",
         "values": f"four warps of a block decode {ROW_BLOCK // PAIR} rows, and copy them to the "
-        f"other{hopper_wgmma.far_text(A)}",
+        f"other{hopper_wgmma.far_text(A) if A.name == LANES else ''}",
     }

@@ -21,15 +21,15 @@ KERNELS: dict[str, ModuleType] = {
     hopper.FORMAT: hopper,
     **dict.fromkeys(hopper_wgmma.FORMATS, hopper_wgmma),
 }
-TILED: dict[str, ModuleType] = {hopper_tiles.FORMAT: hopper_tiles}
+TILED: dict[str, ModuleType] = dict.fromkeys(hopper_tiles.FORMATS, hopper_tiles)
 SELECTING = {name: module for name, module in KERNELS.items() if hasattr(module, "SELECTION")}
 WITH_EPILOGUE = tuple(name for name, module in KERNELS.items() if hasattr(module, "EPILOGUE"))
 ELSEWHERE = "encode A as tca_bme, or use backend='reference'"
 
 
-def ways_of(format: str) -> tuple[str, ...]:
-    """Of WAYS, those that a format has."""
-    return (FUSED, TILES, DECODED) if format in TILED else (FUSED, DECODED)
+def ways_of(format: str, sm90: bool = True) -> tuple[str, ...]:
+    """Of WAYS, those that a format has, on sm_90 or elsewhere."""
+    return (FUSED, TILES, DECODED) if format in TILED and sm90 else (FUSED, DECODED)
 
 
 def kernel_of(format: str, way: str) -> ModuleType:

@@ -9,15 +9,17 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from lab_utils.formats import SparseMatrix
 
 Found = TypeVar("Found")
-_found: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by chunk_start
+# By the array that says where an encoding's parts begin: no other encoding has it.
+_found: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+STARTS = ("chunk_start", "gt_offset")
 
 
 def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
-    """`find()`, once for each `key` and state of the arrays of A, which has a `chunk_start`.
+    """`find()`, once for each `key` and state of the arrays of A, which has one of STARTS.
 
     Raises RuntimeError where a CUDA graph is captured, which forbids to look at arrays and to wait.
     """
-    starts = A.arrays["chunk_start"]
+    starts = next(A.arrays[name] for name in STARTS if name in A.arrays)
     state = key, *(A.arrays[name]._version for name in A.ARRAYS)
     known = _found.setdefault(starts, {})
     if state in known:

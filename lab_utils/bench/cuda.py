@@ -14,6 +14,7 @@ from torch import Tensor
 from lab_utils import baselines, ops
 from lab_utils.backends import Plan, cuda
 from lab_utils.backends.kernels import ways_of
+from lab_utils.backends.published import is_hopper
 from lab_utils.baselines import Baseline, bandwidth
 from lab_utils.bench import graphs
 from lab_utils.bench.cases import Case, check_formats
@@ -71,10 +72,11 @@ class Ours(Baseline):
             return ops.explain(operand.A, B, backend="cuda")
 
 
-def ours(formats: Sequence[str], N: int) -> Iterator[Ours]:
+def ours(formats: Sequence[str], N: int, device: torch.device) -> Iterator[Ours]:
     """Our products of these formats with N columns: as planned, or all ways of the format."""
+    sm90 = is_hopper(device)
     for format in dict.fromkeys(formats):
-        for way in ways_of(format) if N > ONE_WAY else (None,):
+        for way in ways_of(format, sm90) if N > ONE_WAY else (None,):
             yield Ours(format, way)
 
 
@@ -110,7 +112,7 @@ def run(
     leave_out: LeaveOut,
 ) -> tuple[list[Contender], float]:
     """Check and time all contenders of a case; returns them, and the bandwidth in GB/s."""
-    ways = [*_chosen(names), *ours(formats, case.N)]
+    ways = [*_chosen(names), *ours(formats, case.N, weights.device)]
     return run_ways(case, weights, ways, repeats, leave_out)
 
 

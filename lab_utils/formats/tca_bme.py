@@ -65,6 +65,16 @@ class TcaBme(SparseMatrix):
         M, K = self.shape
         return -(-M // GROUP) * -(-K // GROUP)
 
+    @property
+    def strips(self) -> int:
+        """Strips of 16 rows, four for each GroupTile of a column."""
+        return GROUP // 16 * -(-self.shape[0] // GROUP)
+
+    @property
+    def rounds(self) -> int:
+        """Pairs of GroupTiles of a row."""
+        return -(-self.shape[1] // (2 * GROUP))
+
     def _read_constants(self) -> tuple[int, ...]:
         return (int(self.arrays["max_nnz"]),)
 

@@ -83,6 +83,9 @@ inline uint32_t __dp4a(uint32_t a, uint32_t b, uint32_t c) {
 inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, int by) {
     return uint32_t((uint64_t(high) << 32 | low) << by % 32 >> 32);
 }
+inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, int by) {
+    return uint32_t((uint64_t(high) << 32 | low) >> by % 32);
+}
 inline float __int_as_float(int bits) {
     float value;
     memcpy(&value, &bits, sizeof value);

@@ -64,6 +64,12 @@ inline void st_shared_u16(Address to, uint32_t value, simt::Site site = simt::he
 inline void st_shared_v2(Address to, uint2 value, simt::Site site = simt::here()) {
     store_shared(simt::shared_at<uint2>(to), value, site);
 }
+inline void st_shared_v4(Address to, uint4 value, simt::Site site = simt::here()) {
+    store_shared(simt::shared_at<uint4>(to), value, site);
+}
+inline uint32_t ld_shared_u8(Address from, simt::Site site = simt::here()) {
+    return load_shared(simt::shared_at<uint8_t>(from), site);
+}
 inline uint32_t ld_shared_u16(Address from, simt::Site site = simt::here()) {
     return load_shared(simt::shared_at<uint16_t>(from), site);
 }
@@ -82,6 +88,11 @@ inline uint32_t ld_shared_halves(Address from, simt::Site site = simt::here()) {
 }
 inline uint32_t ld_shared_if(uint32_t condition, Address from, simt::Site site = simt::here()) {
     return condition ? ld_shared(from, site) : 0;
+}
+inline uint32_t last_of_four(uint32_t second, Address at, uint32_t by, uint32_t missing,
+                             simt::Site site = simt::here()) {
+    uint64_t third = missing ? 0 : ld_shared(at + 8, site);
+    return uint32_t((third << 32 | second) >> by % 32) & (missing ? 0xffff : ~0u);
 }
 inline uint32_t one_bit(uint32_t word, int bit) { return word & 1u << bit; }
 template <int SHIFT>

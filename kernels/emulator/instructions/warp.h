@@ -92,6 +92,13 @@ T __shfl_down_sync(unsigned mask, T value, int by, lscd::simt::Site site = lscd:
     return shuffle(mask, value, lane + by < 32 ? lane + by : lane, site);
 }
 
+namespace lscd {
+inline uint32_t add_below(uint32_t value, int by, simt::Site site = simt::here()) {
+    uint32_t below = __shfl_up_sync(~0u, value, by, site);
+    return simt::Block::lane->lane >= by ? value + below : value;
+}
+}  // namespace lscd
+
 inline unsigned __ballot_sync(unsigned mask, bool predicate,
                               lscd::simt::Site site = lscd::simt::here()) {
     return vote(mask, predicate, site);

@@ -1,9 +1,10 @@
 // Products of warpgroups under way: what they read in shared memory, which registers and sums are
-// theirs until their warp has waited; fences of the proxies, behind which they see what lanes stored.
+// theirs until their warp has waited.
 #pragma once
 #include <deque>
 #include <map>
 
+#include "proxies.h"
 #include "wgmma_descriptor.h"
 
 namespace lscd::simt {
@@ -40,29 +41,6 @@ struct Wgmmas : State {  // of a warp
 };
 
 inline Wgmmas& wgmmas(Warp& warp) { return warp.states.of<Wgmmas>(); }
-
-// --- fences of the proxies ---
-
-struct Fence {
-    Touch made;
-    int64_t behind;  // writes of the block
-};
-struct Fences : State {  // of a lane, in order
-    std::vector<Fence> all;
-};
-
-// What is wrong with a read of the asynchronous proxy: stores are seen behind a fence of their thread,
-// which happened before.
-inline std::string unfenced(const Cell& cell, const Moment& now) {
-    if (cell.how->by) return "";  // a bulk copy
-    const Touch& written = cell.written;
-    Lane& writer = Block::current->lane_of(written.warp, __builtin_ctz(written.lanes));
-    const std::vector<Fence>& fences = writer.states.of<Fences>().all;
-    auto first = std::partition_point(fences.begin(), fences.end(),
-                                      [&](const Fence& one) { return one.behind < cell.when; });
-    if (first != fences.end() && !first->made.races_with(now)) return "";
-    return "written by " + written.text() + " in another proxy, no fence between";
-}
 
 // --- reads ---
 

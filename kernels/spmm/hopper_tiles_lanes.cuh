@@ -8,10 +8,14 @@
 #pragma once
 #include "../common/lane_24.cuh"
 #include "../common/stages.cuh"
-#include "hopper_tiles.cuh"
+#include "hopper_tiles_strip.cuh"
 
 namespace lscd {
 namespace {
+
+constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
+constexpr int STEPS_OF_ROUND = 4;    // quarters of a chunk
+static_assert(CHUNKS_UNDER_WAY * DECODING_WARPS <= MOST_CHUNKS);
 
 // A weight that is in no group, where its part of a round has it, and which part that is: one register.
 struct LoneWeight {
@@ -50,36 +54,34 @@ struct Nibbles {
 };
 
 template <int BLOCK_N>
-struct StripDecoder : LaneChunk {
+struct LaneDecoder : StripWarp<BLOCK_N>, LaneChunk {
     using Has = Tiles<BLOCK_N>;
+    using Base = StripWarp<BLOCK_N>;
+    using Base::p, Base::memory, Base::warp, Base::lane;
 
     static constexpr int ROWS_AT = 16, COLUMNS_AT = 32, PLACES = 8, NEAR_OF_LANE = 2;  // of a step of entries
     static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32 && CHUNKS_UNDER_WAY == 2);
     static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
     static constexpr uint32_t NO_ROUND = 0, NO_CHUNK = 1, A_CHUNK = 2;  // on its way to a place of the ring
 
-    const WgmmaProblem& p;
-    uint32_t rank = rank_in_cluster();
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    Address memory, others_memory = at_rank(memory, rank ^ 1), ring;
+    Address ring;
     uint32_t selectors = group_selectors(uint32_t(lane % 16));
     // Steps of wgmma.sp, whose groups a lane stores one after the other: every second row begins with the
     // second one, so that what half a warp stores at once lies in different banks.
     int swapped = lane / 4 % 2;
     Address place;  // of the lane's first group in a quarter's strip; others, two bits of a swizzle apart
 
-    __device__ StripDecoder(const WgmmaProblem& p, Address memory)
-        : p(p), memory(memory), ring(memory + Has::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {
+    __device__ LaneDecoder(const WgmmaProblem& p, Address memory)
+        : Base(p, memory), ring(memory + Has::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {
         int g = lane / 4, t = lane % 4;
         place = g * 128 + ((4 * swapped + t / 2) ^ g) * 16 + t % 2 * 8;
     }
 
     __device__ int first_of_four() const { return lane & ~3 ^ 2 * swapped; }
-    __device__ int strip() const { return rank * OWN_STRIPS + warp; }
     __device__ Address is_there(uint32_t place) const {
         return memory + CHUNK_IS_THERE + (warp * CHUNKS_UNDER_WAY + place) * 8;
     }
-    __device__ void make_barriers() const {
+    __device__ void prepare() const {
         if (lane == 0)
             for (int i = 0; i < CHUNKS_UNDER_WAY; i++) mbarrier_init(is_there(i), 1);
     }
@@ -87,7 +89,7 @@ struct StripDecoder : LaneChunk {
     // --- ld_sparse ---
 
     // The last row block may be without this strip.
-    __device__ bool exists(const Rounds& at) const { return at.row_block * PAIR_STRIPS + strip() < p.strips; }
+    __device__ bool exists(const Rounds& at) const { return at.row_block * PAIR_STRIPS + this->strip() < p.strips; }
     // The next round's chunk to this place of the ring, all but far steps.
     __device__ uint32_t fetch(Rounds& next, uint32_t place) const {
         if (!next.more()) return NO_ROUND;
@@ -180,18 +182,15 @@ struct StripDecoder : LaneChunk {
     // A quarter, in this block's tile and in the other's, once both have a place for it.
     template <int QUARTER>
     __device__ __forceinline__ void decode(const Chunk& c, int ring_place, uint32_t round) const {
-        constexpr int STEPS = 2;
+        constexpr int STEPS = 2;  // of wgmma.sp
         constexpr bool AHEAD = Has::DECODES_AHEAD, DECODES = !left_out(Stage::extract);
-        Place<Has::A_PLACES> place(round * STEPS_OF_ROUND + QUARTER);
-        int there = A_IS_THERE + 8 * place.number, tile_at = A_TILES + place.number * A_TILE_BYTES;
-        int strip_at = tile_at + strip() * STRIP_BYTES;
-        if (Has::DECODING < 64) strip_at = anew(strip_at);  // no register to keep it for each quarter
-        Address free = memory + A_IS_FREE + 8 * place.number, to = memory + strip_at;
+        auto target = this->target(round * STEPS_OF_ROUND + QUARTER);
+        Address to = memory + target.at;
         uint2 groups[STEPS][GROUPS];
 #pragma unroll
         for (int i = 0; i < STEPS; i++)
             if (DECODES && AHEAD) extract<QUARTER>(c, i, groups[i]);
-        mbarrier_wait(free, place.parity ^ 1);
+        this->wait_for(target);
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
             if (DECODES && !AHEAD) extract<QUARTER>(c, i, groups[i]);
@@ -199,10 +198,7 @@ struct StripDecoder : LaneChunk {
         }
         __syncwarp();
         if (DECODES) put_entries(c, ring + anew(ring_place) * p.stage_bytes, QUARTER, to);
-        async_proxy_fence();
-        __syncwarp();
-        warp_bulk_copy_at(others_memory + strip_at, to, STRIP_BYTES, others_memory + there);
-        if (lane == 0) mbarrier_arrive_expect(memory + there, STRIP_BYTES);  // as many come from there
+        this->send(target);
     }
 
     __device__ void run() const {
@@ -223,6 +219,14 @@ struct StripDecoder : LaneChunk {
             place ^= 1;
         }
     }
+};
+
+struct Lanes {
+    template <int BLOCK_N>
+    using Decoder = LaneDecoder<BLOCK_N>;
+    static constexpr int STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = DECODING_WARPS;
+
+    static bool fits(const WgmmaProblem& p) { return p.stages == CHUNKS_UNDER_WAY; }
 };
 
 }  // namespace

@@ -1,17 +1,17 @@
 // The kernels of hopper_tiles.cuh:
 //
-//   hopper_tiles   the product: four warps decode (hopper_tiles_decode.cuh), eight multiply
+//   hopper_tiles   the product: four warps decode (FORMAT::Decoder), eight multiply
 //   add_parts      row blocks that several pairs have parts of (hopper_tiles_sums.cuh, backends/
 //                  hopper_tiles.py)
+#pragma once
 #include "../common/grid.cuh"
-#include "hopper_tiles_decode.cuh"
 #include "hopper_tiles_sums.cuh"
 
 namespace lscd {
 namespace {
 
 // A warp that multiplies: a strip of 16 rows, by BLOCK_N columns.
-template <class T, int BLOCK_N>
+template <class T, int BLOCK_N, int STEPS_OF_ROUND>
 struct TilesKernel {
     using Has = Tiles<BLOCK_N>;
     using OfA = Place<Has::A_PLACES>;
@@ -134,23 +134,25 @@ struct TilesKernel {
     }
 };
 
-template <class T, int BLOCK_N>
+template <class FORMAT, class T, int BLOCK_N>
 __global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
+    using Decoder = typename FORMAT::template Decoder<BLOCK_N>;
+    using Multiplier = TilesKernel<T, BLOCK_N, FORMAT::STEPS_OF_ROUND>;
     extern __shared__ __align__(1024) unsigned char memory[];
     Address at = shared_address(memory);
-    TilesKernel<T, BLOCK_N>::make_barriers(at);
-    TilesKernel<T, BLOCK_N>::clear_tiles(p, at);
+    Multiplier::make_barriers(at);
+    Multiplier::clear_tiles(p, at);
     bool decodes = threadIdx.x < 32 * DECODING_WARPS;
-    if (decodes) StripDecoder<BLOCK_N>(p, at).make_barriers();
+    if (decodes) Decoder(p, at).prepare();
     mbarrier_init_fence();
     cluster_barrier();
     if (decodes) {
         keep_registers<Tiles<BLOCK_N>::DECODING>();
-        StripDecoder<BLOCK_N>(p, at).run();
+        Decoder(p, at).run();
     } else {
         take_registers<Tiles<BLOCK_N>::MULTIPLYING>();
-        TilesKernel<T, BLOCK_N>(p, at).run();
+        Multiplier(p, at).run();
     }
     cluster_barrier();  // the other block still arrives here, and copies
 #else
@@ -160,13 +162,13 @@ __global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_con
 
 // --- launching ---
 
-template <class T, int BLOCK_N>
+template <class FORMAT, class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
-    auto kernel = hopper_tiles<T, BLOCK_N>;
+    auto kernel = hopper_tiles<FORMAT, T, BLOCK_N>;
     auto add = add_parts<T, BLOCK_N>;
     using Has = Tiles<BLOCK_N>;
-    int bytes = Has::CHUNKS + DECODING_WARPS * CHUNKS_UNDER_WAY * p.stage_bytes;
-    bool fits = p.stages == CHUNKS_UNDER_WAY && p.tile_slots == Has::A_PLACES && p.stage_bytes >= 1;
+    int bytes = Has::CHUNKS + FORMAT::RINGS * p.stages * p.stage_bytes;
+    bool fits = FORMAT::fits(p) && p.tile_slots == Has::A_PLACES && p.stage_bytes >= 1;
     if (!fits || bytes > MOST_SHARED_BYTES) return cudaErrorInvalidValue;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
@@ -181,25 +183,26 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     return launch_grid(add, whole, rows, PartialSums<BLOCK_N, PAIR_ROWS>::THREADS, 0, stream);
 }
 
-template <class T>
+template <class FORMAT, class T>
 cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
     switch (p.block_n) {
-        case 160: return launch<T, 160>(p, stream);
-        case 192: return launch<T, 192>(p, stream);
-        case 224: return launch<T, 224>(p, stream);
-        case 256: return launch<T, 256>(p, stream);
-        case 288: return launch<T, 288>(p, stream);
-        case 320: return launch<T, 320>(p, stream);
-        case 352: return launch<T, 352>(p, stream);
-        case 384: return launch<T, 384>(p, stream);
+        case 160: return launch<FORMAT, T, 160>(p, stream);
+        case 192: return launch<FORMAT, T, 192>(p, stream);
+        case 224: return launch<FORMAT, T, 224>(p, stream);
+        case 256: return launch<FORMAT, T, 256>(p, stream);
+        case 288: return launch<FORMAT, T, 288>(p, stream);
+        case 320: return launch<FORMAT, T, 320>(p, stream);
+        case 352: return launch<FORMAT, T, 352>(p, stream);
+        case 384: return launch<FORMAT, T, 384>(p, stream);
         default: return cudaErrorInvalidValue;
     }
 }
 
-}  // namespace
-
-cudaError_t launch_tiles(const WgmmaProblem& p, cudaStream_t stream) {
-    return p.dtype == Dtype::fp16 ? launch_width<__half>(p, stream) : launch_width<__nv_bfloat16>(p, stream);
+template <class FORMAT>
+cudaError_t launch_by_tiles(const WgmmaProblem& p, cudaStream_t stream) {
+    return p.dtype == Dtype::fp16 ? launch_width<FORMAT, __half>(p, stream)
+                                  : launch_width<FORMAT, __nv_bfloat16>(p, stream);
 }
 
+}  // namespace
 }  // namespace lscd

@@ -1,0 +1,134 @@
+"""The model by which plans choose a way, held to measured rows."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import torch
+from gpu_formats import kernels_of
+
+from lab_utils import results
+from lab_utils.analysis.zero_row_24 import ROWS
+from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles, hopper_wgmma
+from lab_utils.backends.crossover import Product, gpu_of
+from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
+from lab_utils.backends.kernels import name_of
+from lab_utils.catalog import DATA
+
+H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
+STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
+SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
+# What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
+# decoded first have the same times over a wide range.
+MOST = {"tca_bme": 1.2}
+formats = pytest.mark.parametrize("format", cuda.formats)
+
+
+def products(rows: pd.DataFrame, format: str) -> list[Product]:
+    """Of measured rows, with the widths of passes that the kernels have."""
+    return [
+        Product(format, r.encoded_bytes, r.M, r.K, r.N, width_of_pass(r, format))
+        for r in rows.itertuples()
+    ]
+
+
+def width_of_pass(row, format: str) -> int:
+    """Columns of a pass: as few passes as the widest thread blocks allow, which have fewer warps.
+
+    A launch had one on each multiprocessor; its split of K says which ones those were.
+    """
+    warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
+    if warps is None:
+        return min(128, max(8, row.N))
+    row_blocks = -(-row.M // ROWS)
+
+    def off(width: int) -> float:
+        if format == "zero_row_24":
+            return abs(row.split_k * row_blocks / warps[width] - MULTIPROCESSORS)
+        workers = row.split_k * -(-4 * row_blocks // warps[width])
+        return abs(workers - MULTIPROCESSORS // -(-row.N // width))
+
+    widest = min(warps, key=lambda width: (off(width), -width))
+    if format == "zero_row_24":
+        return min(widest, max(8, row.N))
+    return next(w for w in hopper_wgmma.WIDTHS if w * -(-row.N // widest) >= row.N)
+
+
+def in_pieces(product: Product) -> Product:
+    """The same, with as many pieces as a launch would decode."""
+    A = SimpleNamespace(shape=(product.M, product.K), ROW_BLOCK=64)
+    rows = decoded.rows_of_piece(A, product.N, MULTIPROCESSORS)
+    return product._replace(pieces=-(-product.M // rows))
+
+
+@formats
+def test_the_costs_of_kernels_follow_from_measured_rows(format: str) -> None:
+    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
+    rows = rows[rows.kernel.isin([f"{format}_mma", f"{format}_wgmma"])]
+    found = products(rows, format)
+    told = [crossover.kernel_us(product, H200) for product in found]
+    ratio = pd.Series(told, rows.index) / rows.time_us
+    widths = pd.Series([product.block_n for product in found], rows.index)
+    assert ratio.groupby([widths, rows.N]).median().between(0.85, 1.15).all()
+    assert ratio.between(0.75, 1.33).mean() > 0.95
+
+
+def test_the_costs_of_dense_products_follow_from_measured_rows() -> None:
+    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv").query("kernel == 'cublaslt'")
+    told = [crossover.dense_us(product, H200) for product in products(rows, "dense")]
+    ratio = pd.Series(told, rows.index) / rows.time_us
+    assert ratio.groupby(rows.N).median().between(0.9, 1.1).all()
+    assert ratio.between(0.8, 1.25).mean() > 0.98
+
+
+@pytest.mark.parametrize("format", ["tca_bme", "zero_row_24", *STRIPS])
+def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
+    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
+    rows = rows[rows.kernel.eq(f"{format}_decoded")]
+    found, slow = map(in_pieces, products(rows, format)), rows.N.isin(SLOW)
+    told = [crossover.decoding_us(one, H200) + crossover.dense_us(one, H200) for one in found]
+    ratio = pd.Series(told, rows.index) / rows.time_us
+    assert len(ratio) and ratio[~slow].between(0.8, 1.25).all() and ratio.between(0.6, 1.25).all()
+
+
+# Bytes of a stage, of large matrices: a chunk at .8 and .9, two GroupTiles at .5 and above.
+STAGE_BYTES = {"lane_24_strips": 4096, "tca_bme": 10240}
+
+
+def tiled(product: Product) -> Product:
+    """The same, with as many passes as a launch by tiles would have."""
+    if product.format not in STAGE_BYTES:
+        return product
+    count = hopper_tiles.DECODING_WARPS if product.format == hopper_tiles.LANES else 1
+    rings = hopper_tiles.Rings(product.format, count, STAGE_BYTES[product.format])
+    layout = hopper_tiles._layout(rings, product.N)
+    return product._replace(tiles_passes=layout.passes, tiles_cost=layout.cost)
+
+
+@pytest.mark.parametrize(
+    ("format", "least", "most", "all_of"),
+    [("lane_24_strips", 0.85, 1.15, 240), ("tca_bme", 0.78, 1.15, 480)],
+)
+def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
+    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds."""
+    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
+    rows = rows[rows.kernel.eq(f"{format}_tiles")]
+    told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, format)]
+    ratio = pd.Series(told, rows.index) / rows.time_us
+    assert ratio.groupby(rows.N).median().between(0.93, 1.07).all()
+    assert ratio.between(least, most).all() and len(ratio) >= all_of
+    assert ratio.between(0.85, 1.15).mean() > 0.98
+
+
+@pytest.mark.parametrize("format", ["tca_bme", "zero_row_24", *STRIPS])
+def test_the_fastest_way_is_taken_where_all_were_measured(format: str) -> None:
+    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
+    rows = rows[rows.kernel.isin(names := kernels_of(format))]
+    times = rows.pivot(index=["M", "K", "N", "sparsity"], columns="kernel", values="time_us")
+    fused = rows[rows.kernel.eq(names[0])].set_index(times.index.names).loc[times.dropna().index]
+    assert len(fused) >= 24
+    found = map(in_pieces, products(fused.reset_index(), format))
+    for row, product in zip(times.dropna().itertuples(), found, strict=True):
+        way, why = crossover.fastest(tiled(product), H200)
+        ratio = row._asdict()[name_of(format, way)] / min(row[1:])
+        assert ratio <= MOST.get(format, 1.05), (row.Index, why)
