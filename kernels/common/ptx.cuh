@@ -196,8 +196,8 @@ __device__ inline uint32_t ld_shared_if(uint32_t condition, Address from) {
     return value;
 }
 
-// Of four halves that begin `by` bits behind the address before `second`'s, the last two: the fourth may lie in the
-// word behind that, and is 0 where something is `missing`.
+// Of four halves that begin `by` bits behind the address before `second`'s, the last two: the fourth may lie
+// in the word behind that, and is 0 where something is `missing`.
 __device__ inline uint32_t last_of_four(uint32_t second, Address at, uint32_t by, uint32_t missing) {
     uint32_t two;
     asm volatile("{ .reg .pred all; .reg .b32 third; setp.eq.u32 all, %4, 0; @all ld.shared.b32 third, [%2+8];"

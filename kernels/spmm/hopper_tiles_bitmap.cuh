@@ -1,8 +1,9 @@
-// A warp that decodes a strip of TCA-BME (formats/tca_bme.py): of a GroupTile of 64 x 64, which its thread block
-// has in shared memory (hopper_tiles_groups.cuh), 16 rows become their part of a dense tile, zeros included.
+// A warp that decodes a strip of TCA-BME (formats/tca_bme.py): of a GroupTile of 64 x 64, which its thread
+// block has in shared memory (hopper_tiles_groups.cuh), 16 rows become their part of a dense tile, zeros
+// included.
 //
-//   open      a lane has a row of each of the strip's TCTiles: eight columns, a byte of a bitmap. Its values lie
-//             behind those of the lanes before, counted for all four TCTiles at once, a byte each
+//   open      a lane has a row of each of the strip's TCTiles: eight columns, a byte of a bitmap. Its values
+//             lie behind those of the lanes before, counted for all four TCTiles at once, a byte each
 //   extract   half a row, four columns: two or three words, shifted by half a word where values begin in the
 //             middle of one; by a table of selectors they become two registers
 #pragma once
@@ -13,8 +14,8 @@
 namespace lscd {
 namespace {
 
-// Selectors of PRMT for four columns by their bits: two columns of a word of values (zeros: the other operand), and
-// two of both words. Of less than four values the last half of these is 0.
+// Selectors of PRMT for four columns by their bits: two columns of a word of values (zeros: the other
+// operand), and two of both words. Of less than four values the last half of these is 0.
 __device__ inline uint32_t row_selectors(uint32_t bits) {
     uint32_t chosen = 0;
 #pragma unroll
@@ -25,8 +26,8 @@ __device__ inline uint32_t row_selectors(uint32_t bits) {
     return chosen;
 }
 
-// A lane's rows of a strip, one of each TCTile. Positions of values are bits of shared memory: a shift takes the
-// lower five of them, an address the others.
+// A lane's rows of a strip, one of each TCTile. Positions of values are bits of shared memory: a shift takes
+// the lower five of them, an address the others.
 struct StripRows {
     static constexpr int TILES = 4, HALVES = 2 * TILES;
     static constexpr uint32_t VALUE = 16;  // bits
@@ -41,10 +42,10 @@ struct StripRows {
     }
 };
 
-// Rows whose values are not found yet: in HALVES steps. Between them a warp extracts the strip before, instead of
-// waiting for what other lanes tell.
+// Rows whose values are not found yet: in HALVES steps. Between them a warp extracts the strip before, instead
+// of waiting for what other lanes tell.
 struct OpeningStrip : StripRows {
-    uint32_t own, before, first;  // values of the lane's rows, and of those of lanes before; where the strip's begin
+    uint32_t own, before, first;  // values of the lane's rows, of those of lanes before; where all begin
 
     __device__ __forceinline__ void load(Address bitmaps, Address values, int lane, bool exists) {
         bits = 0;
@@ -125,7 +126,8 @@ struct BitmapDecoder : StripWarp<BLOCK_N>, GroupPair {
     }
     __device__ __forceinline__ void put(uint2 left, uint2 right, Address to, int tile) const {
         Address place = FEW ? place_of(anew(lane)) : this->place;
-        if (!left_out(Stage::extract)) st_shared_v4(to + (place ^ tile * 32), {left.x, left.y, right.x, right.y});
+        uint4 row{left.x, left.y, right.x, right.y};
+        if (!left_out(Stage::extract)) st_shared_v4(to + (place ^ tile * 32), row);
     }
     // A strip, to the tile of a step, while the next one is opened: of a GroupTile in a place of the ring.
     __device__ __forceinline__ void decode(const StripRows& strip, uint32_t step, OpeningStrip& next,

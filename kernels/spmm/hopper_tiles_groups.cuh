@@ -1,13 +1,13 @@
-// TCA-BME's way into shared memory, for the kernel by tiles: a ring of rounds for all decoding warps of a thread
-// block. Each warp fetches every fourth round.
+// TCA-BME's way into shared memory, for the kernel by tiles: a ring of rounds for all decoding warps of a
+// thread block. Each warp fetches every fourth round.
 #pragma once
 #include "hopper_tiles.cuh"
 
 namespace lscd {
 namespace {
 
-// A round: two GroupTiles side by side. Bitmaps of both, where their strips begin, a header, values of both. The
-// header says how many GroupTiles there are, and how many bytes the first one's values have.
+// A round: two GroupTiles side by side. Bitmaps of both, where their strips begin, a header, values of both.
+// The header says how many GroupTiles there are, and how many bytes the first one's values have.
 struct GroupPair {
     static constexpr int GROUPS = 2, BITMAPS = 512, STRIPS = GROUPS * BITMAPS, OFFSETS = 4 * OWN_STRIPS;
     static constexpr int HEADER = STRIPS + GROUPS * OFFSETS, VALUES = HEADER + 16;
@@ -21,8 +21,8 @@ __device__ inline Address groups_are_free(Address memory, uint32_t place) {
     return memory + CHUNK_IS_FREE + 8 * place;
 }
 
-// RING: where it begins in shared memory. A: bitmap, values, gt_offset, strip_offset. Where the values of the next
-// round to fetch are, is looked up AHEAD, if there are registers for it.
+// RING: where it begins in shared memory. A: bitmap, values, gt_offset, strip_offset. Where the values of the
+// next round to fetch are, is looked up AHEAD, if there are registers for it.
 template <int RING, bool AHEAD>
 struct GroupFetcher : GroupPair {
     const WgmmaProblem& p;

@@ -89,7 +89,9 @@ struct LaneDecoder : StripWarp<BLOCK_N>, LaneChunk {
     // --- ld_sparse ---
 
     // The last row block may be without this strip.
-    __device__ bool exists(const Rounds& at) const { return at.row_block * PAIR_STRIPS + this->strip() < p.strips; }
+    __device__ bool exists(const Rounds& at) const {
+        return at.row_block * PAIR_STRIPS + this->strip() < p.strips;
+    }
     // The next round's chunk to this place of the ring, all but far steps.
     __device__ uint32_t fetch(Rounds& next, uint32_t place) const {
         if (!next.more()) return NO_ROUND;

@@ -44,7 +44,7 @@ struct __align__(16) SharedRows {
     int32_t row_block, first, last, unused;
 };
 
-// A: data, chunk_start (in 16 bytes); partial [passes][slots] (PartialSums), where
+// A: data, chunk_start (in 16 bytes), or what launchers say; partial [passes][slots] (PartialSums), where
 // a pass is BLOCK_N columns of C. By tiles (hopper_tiles.cuh) `blocks` are pairs, of all passes, each of which
 // has 2 BLOCK_N columns at most; partial [2][slots]; there are no `tiles` and no `starts`.
 struct WgmmaProblem : Problem {
@@ -93,7 +93,7 @@ struct DenseTile {
 cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);        // A: zero-row 2:4
 cudaError_t launch_wgmma_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane
 cudaError_t launch_tiles_lanes(const WgmmaProblem& p, cudaStream_t stream);  // the same: hopper_tiles.cuh
-cudaError_t launch_tiles_bitmap(const WgmmaProblem& p, cudaStream_t stream); // A: TCA-BME
+cudaError_t launch_tiles_bitmap(const WgmmaProblem& p, cudaStream_t stream);  // A: TCA-BME, the same
 
 // Whether wgmma.sp selects as zero-row 2:4 needs it, and reads B' as both formats do: see
 // hopper_wgmma_select.cu.

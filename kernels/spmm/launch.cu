@@ -22,10 +22,12 @@
 //   ..._entries, _slots        weights without a slot; sums on their way to C
 //   hopper_wgmma_select        the self-test
 //
-//   hopper_tiles.cuh           lane_24_strips, hundreds of columns (backends/hopper_tiles.py): places in
-//                              shared memory, and who waits for whom
-//   hopper_tiles.cu            its kernels: the product, add_parts
-//   ..._decode, _sums          chunks become dense tiles; sums on their way to C
+//   hopper_tiles.cuh           hundreds of columns (backends/hopper_tiles.py): places in shared memory, and who
+//                              waits for whom
+//   hopper_tiles_product.cuh   its kernels: the product, add_parts
+//   ..._strip, _lanes          a warp's strip of each tile; chunks of lane_24_strips become dense
+//   ..._bitmap, _groups        so does TCA-BME; its way into shared memory
+//   ..._sums                   sums on their way to C
 //
 // hopper.md, hopper_wgmma.md and hopper_tiles.md say why. Of words with two meanings: a *stage* is one of a
 // kernel's steps that can be left out (../common/stages.cuh), or room for a copy in a ring; a *block* is 64 rows

@@ -12,8 +12,8 @@ struct Fences : State {  // of a lane, in order
     std::vector<Fence> all;
 };
 
-// What is wrong with a read or a write of the asynchronous proxy: stores come before it if a fence of their thread
-// is behind them, and happened before.
+// What is wrong with a read or a write of the asynchronous proxy: stores come before it if a fence of their
+// thread is behind them, and happened before.
 inline std::string unfenced(const Cell& cell, const Moment& now) {
     if (cell.how->by || !cell.written.time) return "";  // a bulk copy; nothing
     const Touch& written = cell.written;
