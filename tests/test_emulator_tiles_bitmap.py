@@ -1,7 +1,9 @@
 """The kernel by tiles on the host, with TCA-BME: its products and traces."""
 
+import ctypes
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ from emulated import DTYPES, activations, product, with_epilogue
 
 from lab_utils import accuracy, spmm
 from lab_utils.analysis.kernel_trace import Counts, KernelTrace
-from lab_utils.backends import emulator
+from lab_utils.backends import emulator, hopper_tiles
 from lab_utils.backends.hopper_tiles import layout_of
+from lab_utils.backends.simt import apart
 from lab_utils.backends.ways import forced
 from lab_utils.formats import TcaBme
 from lab_utils.patterns import random_sparse
@@ -94,6 +97,26 @@ def test_weights_that_are_not_finite_stay_in_their_rows(value) -> None:
     emulator.spmm(A, activations(320, 24), C, 1 / 3)
     others = torch.arange(384) != 5
     assert C[others].isfinite().all() and not C[5].isfinite().any()
+
+
+@pytest.mark.parametrize(
+    "changed", [{"stages": 1}, {"stages": 9}, {"stage_bytes": 1072}, {"stage_bytes": 4008}]
+)
+def test_a_layout_that_the_kernel_does_not_have_is_refused(changed) -> None:
+    """Rings too short or too long; places without room, or that copies cannot begin at."""
+    A, B = TcaBme.encode(random_sparse(64, 256, 0.9)), activations(256, 24).T.contiguous()
+    layout, canvas = layout_of(A, 24, 1, 1), torch.zeros(24, 64).half()
+    if stage_bytes := changed.get("stage_bytes"):
+        changed = {"rings": layout.rings._replace(stage_bytes=stage_bytes)}
+    launch = hopper_tiles.launch_of(A, 24, replace(layout, **changed), apart)
+    scratch = launch.scratch(lambda shape: apart(torch.zeros(shape)))
+    launch.problem.B, launch.problem.ldb = B.data_ptr(), 256
+    launch.problem.C, launch.problem.ldc = canvas.data_ptr(), 64
+    with pytest.raises(RuntimeError, match="lscd_cuda_tiles_bitmap failed with cudaError_t 1"):
+        emulator.machine().run(
+            *launch.call, ctypes.byref(launch.problem), None,
+            read=launch.arrays | {"B": B}, written={"C": canvas, **scratch}, awaited=("B",),
+        )  # fmt: skip
 
 
 # --- what a trace counts ---

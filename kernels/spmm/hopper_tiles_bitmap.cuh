@@ -2,7 +2,7 @@
 // block has in shared memory (hopper_tiles_groups.cuh), 16 rows become their part of a dense tile, zeros
 // included.
 //
-//   open      a lane has a row of each of the strip's TCTiles: eight columns, a byte of a bitmap. Its values
+//   open      a lane has a row of a BitmapTile in each of the strip's TCTiles: eight columns, a byte. Values
 //             lie behind those of the lanes before, counted for all four TCTiles at once, a byte each
 //   extract   half a row, four columns: two or three words, shifted by half a word where values begin in the
 //             middle of one; by a table of selectors they become two registers
@@ -26,7 +26,7 @@ __device__ inline uint32_t row_selectors(uint32_t bits) {
     return chosen;
 }
 
-// A lane's rows of a strip, one of each TCTile. Positions of values are bits of shared memory: a shift takes
+// A lane's rows of a strip, one in each TCTile. Positions of values are bits of shared memory: a shift takes
 // the lower five of them, an address the others.
 struct StripRows {
     static constexpr int TILES = 4, HALVES = 2 * TILES;
@@ -187,7 +187,10 @@ struct Bitmaps {
     using Decoder = BitmapDecoder<BLOCK_N>;
     static constexpr int STEPS_OF_ROUND = GroupPair::GROUPS, RINGS = 1;
 
-    static bool fits(const WgmmaProblem& p) { return p.stages >= 2 && p.stages <= MOST_CHUNKS; }
+    static bool fits(const WgmmaProblem& p) {
+        bool has_room = p.stage_bytes % 16 == 0 && p.stage_bytes > GroupPair::VALUES;
+        return p.stages >= 2 && p.stages <= MOST_CHUNKS && has_room;
+    }
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ struct TilesKernel {
     int rank = rank_in_cluster();  // which half of a pass's columns
     uint32_t step = 0, next_step = 0;  // to be multiplied; to be fetched, of B
     Rounds next{p};
-    int next_quarter = 0;
+    int next_of_round = 0;
     float sum[Has::PRODUCTS][Has::COLUMNS / 8][4];
 
     __device__ TilesKernel(const TilesProblem& p, Address memory) : p(p), memory(memory) {}
@@ -65,7 +65,7 @@ struct TilesKernel {
     // ld_dense: the next one, for which `fetches` says whether this lane asks.
     __device__ void fetch(bool fetches) {
         if (!next.more()) return;
-        int k = (next.round * STEPS_OF_ROUND + next_quarter) * STEP_COLS;
+        int k = (next.round * STEPS_OF_ROUND + next_of_round) * STEP_COLS;
         if (fetches) {
             OfB at(next_step);
             mbarrier_arrive_expect(b_is_there(at), Has::PRODUCTS * p.product_columns * STEP_COLS * 2);
@@ -75,7 +75,7 @@ struct TilesKernel {
                             b_is_there(at), evict_last());
         }
         next_step++;
-        if (++next_quarter == STEPS_OF_ROUND) next_quarter = 0, next.next();
+        if (++next_of_round == STEPS_OF_ROUND) next_of_round = 0, next.next();
     }
 
     // --- a step ---

@@ -10,20 +10,15 @@ __device__ inline bool in_words(const WgmmaProblem& p) {
     return p.M % 2 == 0 && p.ldc % 2 == 0 && reinterpret_cast<uintptr_t>(p.C) % 4 == 0;
 }
 
-// Where a lane's four sums of eight columns go, as RoundedSums has them. Two lanes of neighbouring rows have
-// two rows of two columns: each takes one column, so that both store words.
+// RoundedSums of words: two lanes of neighbouring rows have two rows of two columns, and each takes one column.
 template <class T>
-struct RoundedPairs {
-    const WgmmaProblem& p;
-    bool odd, has[2];
-    int n;  // the column that it takes
-    float bias[2];
-    T* to;
+struct RoundedPairs : RoundedSums<T> {
+    using RoundedSums<T>::p, RoundedSums<T>::n, RoundedSums<T>::has, RoundedSums<T>::bias, RoundedSums<T>::to;
+    bool odd;
 
     __device__ RoundedPairs(const WgmmaProblem& p, int m, int n)
-        : p(p), odd(m % 2), has{m < p.M, m + 8 < p.M}, n(n + odd),
-          to(static_cast<T*>(p.C) + this->n * p.ldc + m - odd) {
-        for (int i = 0; i < 2; i++) bias[i] = has[i] ? bias_of<T>(p, m + 8 * i) : 0;
+        : RoundedSums<T>(p, m, n + m % 2), odd(m % 2) {
+        to -= odd;
     }
 
     __device__ uint32_t rounded(float first, float second) const {
@@ -39,7 +34,6 @@ struct RoundedPairs {
         if (has[0]) st_global(reinterpret_cast<uint32_t*>(to), prmt(low, high, 0x5410));
         if (has[1]) st_global(reinterpret_cast<uint32_t*>(to + 8), prmt(low, high, 0x7632));
     }
-    __device__ void next_eight() { n += 8, to += 8 * p.ldc; }
 };
 
 // A segment's sums of a warp, of one half of a pass's columns.

@@ -51,7 +51,7 @@ struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass
     int32_t slots, added_rows;       // row blocks that add_slots adds; 0 where these have owners
-    int32_t stages, stage_bytes;     // of each warp's ring of chunks
+    int32_t stages, stage_bytes;     // of each warp's ring of chunks; of TCA-BME, of the block's ring
     int32_t tile_slots;              // tiles of B' in shared memory; by tiles, of A
     const Segment* segments;
     const int32_t* first_segment;    // [blocks + 1]: of each thread block

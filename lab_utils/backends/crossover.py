@@ -34,7 +34,7 @@ START_US = 4.8  # of a dense product
 TILES_START_US = 10.0
 TILES_COLUMNS = 512  # of the pass that others are compared to
 HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
-LEAST_TILED = 129  # columns: with fewer tiles are never the fastest
+LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; TCA-BME is unknown
 FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
 
 

@@ -115,7 +115,8 @@ def spmm(
     `split_k` overrides the plan's number of workers for each row of blocks. `left_out` names a
     stage of kernels/common/stages.cuh to build the kernel without: C is wrong then, and the time
     says what the stage costs. Both are of the kernel that decodes while it multiplies. Those of the
-    formats WITH_EPILOGUE take an `epilogue`, others raise a RuntimeError; cuBLAS takes it for any.
+    formats WITH_EPILOGUE take an `epilogue`, others raise a RuntimeError; cuBLAS and products by
+    tiles take it for any.
     """
     N, free = C.shape[1], split_k is None and left_out is None
     if free:

@@ -26,7 +26,7 @@ def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Fou
         return known[state]
     if starts.is_cuda and torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
-            f"the first product with a {A.name} encoding shares its chunks out, which a CUDA graph "
+            f"the first product with a {A.name} encoding shares its parts out, which a CUDA graph "
             "cannot capture: multiply once, by as many columns, before"
         )
     found = find()

@@ -72,9 +72,8 @@ class Ours(Baseline):
             return ops.explain(operand.A, B, backend="cuda")
 
 
-def ours(formats: Sequence[str], N: int, device: torch.device) -> Iterator[Ours]:
+def ours(formats: Sequence[str], N: int, sm90: bool) -> Iterator[Ours]:
     """Our products of these formats with N columns: as planned, or all ways of the format."""
-    sm90 = is_hopper(device)
     for format in dict.fromkeys(formats):
         for way in ways_of(format, sm90) if N > ONE_WAY else (None,):
             yield Ours(format, way)
@@ -112,7 +111,7 @@ def run(
     leave_out: LeaveOut,
 ) -> tuple[list[Contender], float]:
     """Check and time all contenders of a case; returns them, and the bandwidth in GB/s."""
-    ways = [*_chosen(names), *ours(formats, case.N, weights.device)]
+    ways = [*_chosen(names), *ours(formats, case.N, is_hopper(weights.device))]
     return run_ways(case, weights, ways, repeats, leave_out)
 
 

@@ -105,11 +105,15 @@ def test_launches_rotate_over_the_copies() -> None:
 
 
 def test_all_ways_are_measured_where_columns_are_many() -> None:
-    formats = ["tca_bme", "lane_24_strips", "tca_bme"]
-    few, many = ([(one.name, one.way) for one in cuda.ours(formats, N)] for N in (64, 65))
-    assert few == [("tca_bme", None), ("lane_24_strips", None)]
-    assert [way for name, way in many if name == "tca_bme"] == ["fused", "decoded"]
-    assert [way for name, way in many if name == "lane_24_strips"] == ["fused", "tiles", "decoded"]
+    def ways(format: str, N: int, sm90: bool) -> list[str | None]:
+        found = cuda.ours(["tca_bme", "lane_24_strips", "tca_bme"], N, sm90)
+        return [one.way for one in found if one.name == format]
+
+    all_ways = ["fused", "tiles", "decoded"]
+    for format in ("tca_bme", "lane_24_strips"):
+        assert ways(format, 64, sm90=True) == [None]
+        assert ways(format, 65, sm90=True) == all_ways
+    assert ways("tca_bme", 65, sm90=False) == ["fused", "decoded"]
 
 
 def test_what_cannot_run_or_is_wrong_is_left_out(monkeypatch) -> None:

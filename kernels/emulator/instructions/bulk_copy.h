@@ -29,7 +29,7 @@ inline BulkTarget begin_bulk_copy(uint32_t to, uint32_t bytes, uint32_t address,
     if (!bytes || bytes % BULK_UNIT)
         block.fail(site, sized("bulk copy", int(bytes)) + ": allowed: multiples of 16");
     const int64_t at = shared_offset("bulk copy", shared_memory(to), int(bytes), site, BULK_UNIT);
-    for (int64_t i = at; i < at + bytes; i += BULK_UNIT)
+    for (int64_t i = at; i < at + bytes; i++)
         judge("bulk copy", at, int(bytes), site, unfenced(block.shadow[i], Block::lane->now()));
     mbarriers().bulk_copies.push_back({"a bulk copy", barrier.clock, barrier.phase + 1});
     const Writing& how = mbarriers().bulk_copies.back();
