@@ -14,7 +14,7 @@ from torch import Tensor
 from lab_utils import accuracy, encode, explain, spmm
 from lab_utils.analysis.kernel_trace import Counts, KernelTrace
 from lab_utils.backends import emulator, hopper_tiles
-from lab_utils.backends.hopper_tiles import Layout, layout_of
+from lab_utils.backends.hopper_tiles import LANES, Layout, layout_of
 from lab_utils.backends.row_blocks import row_blocks_of
 from lab_utils.backends.simt import apart
 from lab_utils.backends.ways import forced
@@ -96,7 +96,7 @@ def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
     sums, trace = of_pairs(Lane24Strips.encode(W), W, 100, pairs)
     partial = f"partial ones in up to {slots} slots; a kernel of its own adds them"
     assert sums == (partial if slots else "of each row block in one pair")
-    added = ("add_parts<__half, 160>",) * bool(slots)
+    added = ("add_parts<Lanes, __half, 160>",) * bool(slots)
     assert trace.kernels == ("hopper_tiles<Lanes, __half, 160>", *added)
     own = (p for p in trace.lines if p.kernel == trace.kernels[0])
     assert {p.function for p in own if Path(p.file).name == "hopper_tiles_sums.cuh"} == ends
@@ -172,7 +172,7 @@ def test_words_are_stored_where_c_allows_that(M, first, pitch, pairs) -> None:
 def test_a_layout_that_the_kernel_does_not_have_is_refused(changed, monkeypatch) -> None:
     """Chunks too large or none, columns, and so few tiles of A."""
     if block_n := changed.get("block_n"):
-        monkeypatch.setitem(hopper_tiles.WIDTHS, block_n, hopper_tiles.Width(3, 4, 76, 84))
+        monkeypatch.setitem(hopper_tiles.WIDTHS[LANES], block_n, hopper_tiles.Width(3, 4, 76))
     W, B = random_sparse(64, 256, 0.9), activations(256, 24)
     A, canvas = Lane24Strips.encode(W), apart(torch.zeros(24 * 64).half())
     layout = layout_of(A, 24, 1, 1)
@@ -207,7 +207,7 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     with emulator.recording(split_k=2) as traces:
         spmm(A, activations(600, 800), backend="emulator")
     trace, passes, row_blocks = traces[0], 2, 2
-    assert trace.kernels == ("hopper_tiles<Lanes, __half, 224>", "add_parts<__half, 224>")
+    assert trace.kernels == ("hopper_tiles<Lanes, __half, 224>", "add_parts<Lanes, __half, 224>")
     decoder, steps = "hopper_tiles_lanes.cuh", passes * row_blocks * A.rounds * 4
     chunks = total(trace, decoder, "fetch", "bulk_copy")
     assert chunks.lanes == passes * A.strips * A.rounds

@@ -196,17 +196,6 @@ __device__ inline uint32_t ld_shared_if(uint32_t condition, Address from) {
     return value;
 }
 
-// Of four halves that begin `by` bits behind the address before `second`'s, the last two: the fourth may lie
-// in the word behind that, and is 0 where something is `missing`.
-__device__ inline uint32_t last_of_four(uint32_t second, Address at, uint32_t by, uint32_t missing) {
-    uint32_t two;
-    asm volatile("{ .reg .pred all; .reg .b32 third; setp.eq.u32 all, %4, 0; @all ld.shared.b32 third, [%2+8];"
-                 " shf.r.wrap.b32 %0, %1, third, %3; @!all and.b32 %0, %0, 0xffff; }"
-                 : "=&r"(two)
-                 : "r"(second), "r"(at), "r"(by), "r"(missing));
-    return two;
-}
-
 // A step of sums over the lanes before: the value of the lane `by` below is added, where there is one.
 __device__ inline uint32_t add_below(uint32_t value, int by) {
     asm volatile("{ .reg .pred p; .reg .b32 below; shfl.sync.up.b32 below|p, %0, %1, 0, 0xffffffff;"
@@ -323,6 +312,14 @@ __device__ inline void warp_bulk_copy(Address to, const void* from, uint32_t byt
         "[%0], [%1], %2, [%3], %4; }" ::"r"(to),
         "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
         : "memory");
+}
+
+// Of a warp that is together, for one of its lanes alone. `lane == 0` the compiler does not know to be alone:
+// it writes a loop over lanes around what takes uniform registers, as copies do.
+__device__ inline bool elected() {
+    uint32_t own;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 %0, 1, 0, p; }" : "=r"(own));
+    return own;
 }
 
 // --- grids that begin before the grid before them has ended --------------------------------------

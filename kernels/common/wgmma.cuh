@@ -76,7 +76,8 @@ __device__ inline void wgmma_used(const uint32_t (&r)[4]) {
 #define LSCD_D56 LSCD_D48, LSCD_D(6)
 #define LSCD_D64 LSCD_D56, LSCD_D(7)
 #define LSCD_D96 LSCD_D64, LSCD_D(8), LSCD_D(9), LSCD_D(10), LSCD_D(11)
-#define LSCD_D128 LSCD_D96, LSCD_D(12), LSCD_D(13), LSCD_D(14), LSCD_D(15)
+#define LSCD_D112 LSCD_D96, LSCD_D(12), LSCD_D(13)
+#define LSCD_D128 LSCD_D112, LSCD_D(14), LSCD_D(15)
 #define LSCD_D144 LSCD_D128, LSCD_D(16), LSCD_D(17)
 #define LSCD_D160 LSCD_D144, LSCD_D(18), LSCD_D(19)
 #define LSCD_D176 LSCD_D160, LSCD_D(20), LSCD_D(21)
@@ -93,8 +94,8 @@ __device__ inline void wgmma_used(const uint32_t (&r)[4]) {
 #define LSCD_R64 LSCD_R56 ", %28, %29, %30, %31"
 #define LSCD_R96                                                                                       \
     LSCD_R64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define LSCD_R128                                                                                      \
-    LSCD_R96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define LSCD_R112 LSCD_R96 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define LSCD_R128 LSCD_R112 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define LSCD_R144 LSCD_R128 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define LSCD_R160 LSCD_R144 ", %72, %73, %74, %75, %76, %77, %78, %79"
 #define LSCD_R176 LSCD_R160 ", %80, %81, %82, %83, %84, %85, %86, %87"
@@ -118,12 +119,14 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, u
 #define LSCD_TYPES(COLS, A, B, ADDS)                                                                   \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B, ADDS);         \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B, ADDS)
-    static_assert(N == 8 || N == 16 || N == 32 || N == 64 || (N >= 144 && N <= 192 && N % 16 == 0) ||
+    static_assert(N == 8 || N == 16 || N == 32 || N == 64 || (N >= 112 && N <= 192 && N % 16 == 0) ||
                   N == 224 || N == 256);
     LSCD_TYPES(8, "%4", "%5", "%6");
     LSCD_TYPES(16, "%8", "%9", "%10");
     LSCD_TYPES(32, "%16", "%17", "%18");
     LSCD_TYPES(64, "%32", "%33", "%34");
+    LSCD_TYPES(112, "%56", "%57", "%58");
+    LSCD_TYPES(128, "%64", "%65", "%66");
     LSCD_TYPES(144, "%72", "%73", "%74");
     LSCD_TYPES(160, "%80", "%81", "%82");
     LSCD_TYPES(176, "%88", "%89", "%90");

@@ -6,6 +6,8 @@
 //             lie behind those of the lanes before, counted for all four TCTiles at once, a byte each
 //   extract   half a row, four columns: two or three words, shifted by half a word where values begin in the
 //             middle of one; by a table of selectors they become two registers
+//
+// Two sets of warps take GroupTiles in turns: to decode one is a long chain of loads and shuffles.
 #pragma once
 #include "../common/stages.cuh"
 #include "hopper_tiles_groups.cuh"
@@ -40,6 +42,7 @@ struct StripRows {
         uint32_t left = begins[half / 2];
         return half % 2 ? __dp4a(lefts, VALUE << half / 2 * 8, left) : left;
     }
+    __device__ __forceinline__ bool has_all(int half) const { return !(~bits & 15u << 4 * half); }
 };
 
 // Rows whose values are not found yet: in HALVES steps. Between them a warp extracts the strip before, instead
@@ -47,11 +50,10 @@ struct StripRows {
 struct OpeningStrip : StripRows {
     uint32_t own, before, first;  // values of the lane's rows, of those of lanes before; where all begin
 
-    __device__ __forceinline__ void load(Address bitmaps, Address values, int lane, bool exists) {
+    __device__ __forceinline__ void load(Address bitmaps, Address values, int lane) {
         bits = 0;
 #pragma unroll
         for (int i = 0; i < TILES; i++) bits |= ld_shared_u8(bitmaps + i * 32 + lane) << 8 * i;
-        if (!exists) bits = 0;
         first = values * 8;
     }
     __device__ __forceinline__ void proceed(int step) {
@@ -77,17 +79,36 @@ struct OpeningStrip : StripRows {
     }
 };
 
-template <int BLOCK_N>
-struct BitmapDecoder : StripWarp<BLOCK_N>, GroupPair {
-    using Has = Tiles<BLOCK_N>;
-    using Base = StripWarp<BLOCK_N>;
-    using Base::p, Base::memory, Base::warp, Base::lane;
+// Half a row: the words that have its values, and selectors of its columns. The third word is the first one of
+// the next half, if that begins four values further on, and of no use if not.
+struct HalfRow {
+    uint32_t words[2], chosen;
 
-    // With few registers rows are stored as they come, and the next strip is opened behind them.
-    static constexpr bool FEW = Has::DECODING < 64;
+    // A shuffle reads the lower five bits of a lane's number, and all selectors are there twice.
+    __device__ __forceinline__ void look_up(const StripRows& strip, int half, uint32_t selectors) {
+        Address at = strip.begin(half) / 32 * 4;
+        words[0] = ld_shared(at), words[1] = ld_shared(at + 4);
+        chosen = __shfl_sync(~0u, selectors, strip.bits >> 4 * half);
+    }
+    __device__ __forceinline__ uint2 extract(const StripRows& strip, int half, uint32_t third) const {
+        uint32_t begin = strip.begin(half);
+        uint32_t low = __funnelshift_r(words[0], words[1], begin);
+        uint32_t high = __funnelshift_r(words[1], third, begin);
+        if (!strip.has_all(half)) high &= 0xffff;
+        return {prmt(low, 0, chosen), prmt(low, high, chosen >> 16)};
+    }
+};
+
+template <class Has>
+struct BitmapDecoder : StripWarp<Has>, GroupTile {
+    using Base = StripWarp<Has>;
+    using Base::p, Base::memory, Base::warp, Base::lane;
+    static constexpr int TURNS = Has::TURNS, HALVES = StripRows::HALVES;
 
     uint32_t selectors = row_selectors(lane % 16);
-    Address place = place_of(lane);
+    StripRows now;
+    OpeningStrip next;
+    HalfRow halves[2];  // one to be extracted, and the next
 
     __device__ BitmapDecoder(const WgmmaProblem& p, Address memory) : Base(p, memory) {}
     // Of a lane's row in a strip, in its first TCTile; others, two bits of a swizzle apart.
@@ -97,63 +118,56 @@ struct BitmapDecoder : StripWarp<BLOCK_N>, GroupPair {
     }
     // Loads of words may reach behind values, where nobody has written in the beginning.
     __device__ void prepare() const {
-        if (threadIdx.x < p.stages) {
-            mbarrier_init(groups_are_there(memory, threadIdx.x), ARRIVALS);
-            mbarrier_init(groups_are_free(memory, threadIdx.x), DECODING_WARPS);
+        int thread = 32 * warp + lane;
+        if (thread < p.stages) {
+            mbarrier_init(group_is_there(memory, thread), 1);
+            mbarrier_init(group_is_free(memory, thread), OWN_STRIPS);
         }
-        for (int at = 16 * threadIdx.x; at < p.stages * p.stage_bytes; at += 16 * 32 * DECODING_WARPS)
+        for (int at = 16 * thread; at < p.stages * p.stage_bytes; at += 16 * 32 * Has::DECODING_WARPS)
             st_shared_v4(memory + Has::CHUNKS + at, {0, 0, 0, 0});
         async_proxy_fence();
     }
 
-    // Of a place of the ring, the warp's strip of one of its GroupTiles.
-    __device__ __forceinline__ void load(OpeningStrip& strip, uint32_t place, int group) const {
+    // Of a place of the ring, the warp's strip.
+    __device__ __forceinline__ void load_next(uint32_t place) {
         Address from = memory + Has::CHUNKS + place * p.stage_bytes;
-        uint2 header = ld_shared_v2(from + HEADER);
-        Address values = from + VALUES + 2 * ld_shared(from + STRIPS + group * OFFSETS + 4 * warp);
-        Address bitmaps = from + group * BITMAPS + warp * (BITMAPS / OWN_STRIPS);
-        strip.load(bitmaps, values + (group ? header.y : 0), lane, group < int(header.x));
+        int strip = warp % OWN_STRIPS;
+        Address values = from + VALUES + 2 * ld_shared(from + BITMAPS + 4 * strip);
+        next.load(from + strip * (BITMAPS / OWN_STRIPS), values, lane);
     }
-    __device__ __forceinline__ uint2 extract(const StripRows& strip, int half) const {
+    __device__ __forceinline__ void load_half(int half) {
+        if (!left_out(Stage::extract)) halves[half % 2].look_up(now, half, selectors);
+    }
+    __device__ __forceinline__ uint2 extract(int half) const {
         if (left_out(Stage::extract)) return {};
-        uint32_t begin = strip.begin(half), at = begin / 32 * 4;
-        uint32_t first = ld_shared(at), second = ld_shared(at + 4);
-        uint32_t low = __funnelshift_r(first, second, begin);
-        uint32_t high = last_of_four(second, at, begin, ~strip.bits & 15u << 4 * half);
-        // A shuffle reads the lower five bits of a lane's number, and all selectors are there twice.
-        uint32_t chosen = __shfl_sync(~0u, selectors, strip.bits >> 4 * half);
-        return {prmt(low, 0, chosen), prmt(low, high, chosen >> 16)};
+        uint32_t third = halves[(half + 1) % 2].words[0];
+        if (half % 2) third = ld_shared_if(now.has_all(half), now.begin(half) / 32 * 4 + 8);
+        return halves[half % 2].extract(now, half, third);
     }
     __device__ __forceinline__ void put(uint2 left, uint2 right, Address to, int tile) const {
-        Address place = FEW ? place_of(anew(lane)) : this->place;
+        Address place = place_of(Has::FEW_TO_DECODE ? anew(lane) : lane);
         uint4 row{left.x, left.y, right.x, right.y};
         if (!left_out(Stage::extract)) st_shared_v4(to + (place ^ tile * 32), row);
     }
-    // A strip, to the tile of a step, while the next one is opened: of a GroupTile in a place of the ring.
-    __device__ __forceinline__ void decode(const StripRows& strip, uint32_t step, OpeningStrip& next,
-                                           uint32_t place, int group) const {
-        constexpr int TILES = StripRows::TILES, HALVES = StripRows::HALVES;
-        if (!FEW) load(next, place, group);
+    __device__ __forceinline__ void go_on() {
+        now = next;
+        load_half(0);
+    }
+    // A strip, to the tile of a step, while values of the next one are found.
+    __device__ __forceinline__ void decode(uint32_t step) {
         auto target = this->target(step);
-        uint2 rows[HALVES];
-        if (FEW) this->wait_for(target);
+        uint2 left;
 #pragma unroll
         for (int i = 0; i < HALVES; i++) {
-            rows[i] = extract(strip, i);
-            if (FEW && i % 2) put(rows[i - 1], rows[i], memory + target.at, i / 2);
-            if (!FEW) next.proceed(i);
+            if (i + 1 < HALVES) load_half(i + 1);
+            uint2 half = extract(i);
+            next.proceed(i);
+            if (i == 1) this->wait_for(target);
+            if (i % 2) put(left, half, memory + target.at, i / 2);
+            left = half;
         }
-        if (!FEW) this->wait_for(target);
-#pragma unroll
-        for (int i = 0; i < TILES; i++)
-            if (!FEW) put(rows[2 * i], rows[2 * i + 1], memory + target.at, i);
+        go_on();
         this->send(target);
-        if (FEW) open(next, place, group);
-    }
-    __device__ __forceinline__ void open(OpeningStrip& strip, uint32_t place, int group) const {
-        load(strip, place, group);
-#pragma unroll
-        for (int i = 0; i < StripRows::HALVES; i++) strip.proceed(i);
     }
 
     __device__ int rounds() const {
@@ -161,35 +175,44 @@ struct BitmapDecoder : StripWarp<BLOCK_N>, GroupPair {
         for (Rounds all(p); all.more(); all.segment++, all.open()) rounds += all.last - all.round;
         return rounds;
     }
-    __device__ void run() const {
-        GroupFetcher<Has::CHUNKS, !FEW> groups(p, memory);
+    __device__ void open(const RingPlace& at) {
+        mbarrier_wait(group_is_there(memory, at.number), at.parity);
+        load_next(at.number);
+    }
+    // Rounds whose turn it is.
+    __device__ void run() {
+        GroupFetcher<Has> groups(p, memory, warp);
         groups.fill();
-        uint32_t place = 0, phase = 0;
-        mbarrier_wait(groups_are_there(memory, place), phase);
-        OpeningStrip now, second;
-        open(now, place, 0);
-        int rounds = this->rounds();
+        int rounds = this->rounds(), round = warp / OWN_STRIPS;
+        if (round >= rounds) return;
+        RingPlace at;
+        at.advance(round, p.stages);
+        open(at);
+#pragma unroll
+        for (int i = 0; i < HALVES; i++) next.proceed(i);
+        go_on();
 #pragma unroll 1
-        for (int round = 0; round < rounds; round++) {
-            decode(now, GROUPS * round, second, place, 1);
+        for (; round < rounds; round += TURNS) {
+            uint32_t left = at.number;
+            at.advance(TURNS, p.stages);
+            if (round + TURNS < rounds) open(at);
+            decode(round);
+            if (lane == 0) mbarrier_arrive(group_is_free(memory, left));  // all have met behind what they read
             groups.refill(round);
-            Address free = groups_are_free(memory, place);
-            if (++place == p.stages) place = 0, phase ^= 1;
-            if (round + 1 < rounds) mbarrier_wait(groups_are_there(memory, place), phase);
-            decode(second, GROUPS * round + 1, now, place, 0);
-            if (lane == 0) mbarrier_arrive(free);  // all have met behind what they read
         }
     }
 };
 
 struct Bitmaps {
-    template <int BLOCK_N>
-    using Decoder = BitmapDecoder<BLOCK_N>;
-    static constexpr int STEPS_OF_ROUND = GroupPair::GROUPS, RINGS = 1;
+    template <class Has>
+    using Decoder = BitmapDecoder<Has>;
+    static constexpr int SETS = 2, STEPS_OF_ROUND = 1, RINGS = 1;
+    // With less a warp would wait for a GroupTile that it fetches itself, later.
+    static constexpr int LEAST_STAGES = 2 * SETS;
 
     static bool fits(const WgmmaProblem& p) {
-        bool has_room = p.stage_bytes % 16 == 0 && p.stage_bytes > GroupPair::VALUES;
-        return p.stages >= 2 && p.stages <= MOST_CHUNKS && has_room;
+        bool has_room = p.stage_bytes % 16 == 0 && p.stage_bytes > GroupTile::VALUES;
+        return p.stages >= LEAST_STAGES && p.stages <= MOST_CHUNKS && has_room;
     }
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
 constexpr int STEPS_OF_ROUND = 4;    // quarters of a chunk
-static_assert(CHUNKS_UNDER_WAY * DECODING_WARPS <= MOST_CHUNKS);
+static_assert(CHUNKS_UNDER_WAY * OWN_STRIPS <= MOST_CHUNKS);
 
 // A weight that is in no group, where its part of a round has it, and which part that is: one register.
 struct LoneWeight {
@@ -53,10 +53,9 @@ struct Nibbles {
     }
 };
 
-template <int BLOCK_N>
-struct LaneDecoder : StripWarp<BLOCK_N>, LaneChunk {
-    using Has = Tiles<BLOCK_N>;
-    using Base = StripWarp<BLOCK_N>;
+template <class Has>
+struct LaneDecoder : StripWarp<Has>, LaneChunk {
+    using Base = StripWarp<Has>;
     using Base::p, Base::memory, Base::warp, Base::lane;
 
     static constexpr int ROWS_AT = 16, COLUMNS_AT = 32, PLACES = 8, NEAR_OF_LANE = 2;  // of a step of entries
@@ -224,9 +223,9 @@ struct LaneDecoder : StripWarp<BLOCK_N>, LaneChunk {
 };
 
 struct Lanes {
-    template <int BLOCK_N>
-    using Decoder = LaneDecoder<BLOCK_N>;
-    static constexpr int STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = DECODING_WARPS;
+    template <class Has>
+    using Decoder = LaneDecoder<Has>;
+    static constexpr int SETS = 1, STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = OWN_STRIPS;
 
     static bool fits(const WgmmaProblem& p) { return p.stages == CHUNKS_UNDER_WAY; }
 };

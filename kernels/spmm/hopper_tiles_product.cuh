@@ -10,10 +10,9 @@
 namespace lscd {
 namespace {
 
-// A warp that multiplies: a strip of 16 rows, by BLOCK_N columns.
-template <class T, int BLOCK_N, int STEPS_OF_ROUND>
+// A warp that multiplies: a strip of 16 rows, by all columns of its thread block.
+template <class T, class Has, int STEPS_OF_ROUND>
 struct TilesKernel {
-    using Has = Tiles<BLOCK_N>;
     using OfA = Place<Has::A_PLACES>;
     using OfB = Place<Has::B_PLACES>;
     static constexpr uint32_t LAST = MULTIPLYING_WARPS - 1;
@@ -21,7 +20,7 @@ struct TilesKernel {
 
     const TilesProblem& p;
     Address memory;
-    int strip = threadIdx.x / 32 - DECODING_WARPS, lane = threadIdx.x % 32;
+    int strip = threadIdx.x / 32, lane = threadIdx.x % 32;
     int rank = rank_in_cluster();  // which half of a pass's columns
     uint32_t step = 0, next_step = 0;  // to be multiplied; to be fetched, of B
     Rounds next{p};
@@ -47,7 +46,7 @@ struct TilesKernel {
     // reads what nobody wrote.
     __device__ static void clear_tiles(const TilesProblem& p, Address memory) {
         int first = p.product_columns * STEP_COLS * 2 / 16, sixteens = Has::PRODUCT_BYTES / 16 - first;
-        for (int i = threadIdx.x; i < Has::B_PLACES * Has::PRODUCTS * sixteens; i += PAIR_THREADS) {
+        for (int i = threadIdx.x; i < Has::B_PLACES * Has::PRODUCTS * sixteens; i += Has::THREADS) {
             Address tile = memory + Has::B_TILES + i / sixteens * Has::PRODUCT_BYTES;
             Address to = tile + (first + i % sixteens) * 16;
             st_shared_v2(to, {0, 0}), st_shared_v2(to + 8, {0, 0});
@@ -71,7 +70,7 @@ struct TilesKernel {
             mbarrier_arrive_expect(b_is_there(at), Has::PRODUCTS * p.product_columns * STEP_COLS * 2);
 #pragma unroll
             for (int i = 0; i < Has::PRODUCTS; i++)
-                tensor_copy(b_tile(at, i), &p.columns, first_column<BLOCK_N>(p, next.pass, rank, i), k,
+                tensor_copy(b_tile(at, i), &p.columns, first_column<Has>(p, next.pass, rank, i), k,
                             b_is_there(at), evict_last());
         }
         next_step++;
@@ -128,30 +127,32 @@ struct TilesKernel {
             multiply_segment(now.last - now.round);
             if (now.segment + 1 == now.end) let_next_grid_begin();
 #pragma unroll
-            for (int i = 0; i < Has::PRODUCTS; i++) TileSums<T, BLOCK_N>{p}.store(sum[i], i, now);
+            for (int i = 0; i < Has::PRODUCTS; i++) TileSums<T, Has>{p}.store(sum[i], i, now);
             now.segment++, now.open();
         }
     }
 };
 
 template <class FORMAT, class T, int BLOCK_N>
-__global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_constant__ TilesProblem p) {
+__global__ void __launch_bounds__(Tiles<BLOCK_N, FORMAT::SETS>::THREADS, 1)
+    hopper_tiles(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
-    using Decoder = typename FORMAT::template Decoder<BLOCK_N>;
-    using Multiplier = TilesKernel<T, BLOCK_N, FORMAT::STEPS_OF_ROUND>;
+    using Has = Tiles<BLOCK_N, FORMAT::SETS>;
+    using Decoder = typename FORMAT::template Decoder<Has>;
+    using Multiplier = TilesKernel<T, Has, FORMAT::STEPS_OF_ROUND>;
     extern __shared__ __align__(1024) unsigned char memory[];
     Address at = shared_address(memory);
     Multiplier::make_barriers(at);
     Multiplier::clear_tiles(p, at);
-    bool decodes = threadIdx.x < 32 * DECODING_WARPS;
+    bool decodes = threadIdx.x >= 32 * MULTIPLYING_WARPS;
     if (decodes) Decoder(p, at).prepare();
     mbarrier_init_fence();
     cluster_barrier();
     if (decodes) {
-        keep_registers<Tiles<BLOCK_N>::DECODING>();
+        keep_registers<Has::DECODING>();
         Decoder(p, at).run();
     } else {
-        take_registers<Tiles<BLOCK_N>::MULTIPLYING>();
+        take_registers<Has::MULTIPLYING>();
         Multiplier(p, at).run();
     }
     cluster_barrier();  // the other block still arrives here, and copies
@@ -164,9 +165,9 @@ __global__ void __launch_bounds__(PAIR_THREADS, 1) hopper_tiles(const __grid_con
 
 template <class FORMAT, class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
+    using Has = Tiles<BLOCK_N, FORMAT::SETS>;
     auto kernel = hopper_tiles<FORMAT, T, BLOCK_N>;
-    auto add = add_parts<T, BLOCK_N>;
-    using Has = Tiles<BLOCK_N>;
+    auto add = add_parts<FORMAT, T, BLOCK_N>;
     int bytes = Has::CHUNKS + FORMAT::RINGS * p.stages * p.stage_bytes;
     bool fits = FORMAT::fits(p) && p.tile_slots == Has::A_PLACES && p.stage_bytes >= 1;
     if (!fits || bytes > MOST_SHARED_BYTES) return cudaErrorInvalidValue;
@@ -178,7 +179,7 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     TilesProblem whole{p, {}, columns};
     if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, p.ldb, columns)) return error;
     dim3 rows(p.added_rows * (BLOCK_N / 8), PAIR);
-    auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), PAIR_THREADS, bytes, stream, true, PAIR);
+    auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), Has::THREADS, bytes, stream, true, PAIR);
     if (error || !p.adds_slots()) return error;
     return launch_grid(add, whole, rows, PartialSums<BLOCK_N, PAIR_ROWS>::THREADS, 0, stream);
 }
@@ -193,7 +194,8 @@ cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
         case 288: return launch<FORMAT, T, 288>(p, stream);
         case 320: return launch<FORMAT, T, 320>(p, stream);
         case 352: return launch<FORMAT, T, 352>(p, stream);
-        case 384: return launch<FORMAT, T, 384>(p, stream);
+        case 384:
+            if constexpr (FORMAT::SETS == 1) return launch<FORMAT, T, 384>(p, stream);
         default: return cudaErrorInvalidValue;
     }
 }

@@ -6,19 +6,17 @@
 namespace lscd {
 namespace {
 
-template <int BLOCK_N>
+template <class Has>
 struct StripWarp {
-    using Has = Tiles<BLOCK_N>;
-
     const WgmmaProblem& p;
     Address memory, others_memory;
     uint32_t rank = rank_in_cluster();
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int warp = threadIdx.x / 32 - MULTIPLYING_WARPS, lane = threadIdx.x % 32;
 
     __device__ StripWarp(const WgmmaProblem& p, Address memory)
         : p(p), memory(memory), others_memory(at_rank(memory, rank_in_cluster() ^ 1)) {}
 
-    __device__ int strip() const { return rank * OWN_STRIPS + warp; }
+    __device__ int strip() const { return rank * OWN_STRIPS + warp % OWN_STRIPS; }
 
     // Where a step's strip goes, from the beginning of memory, and the mbarriers of that place.
     struct Target {
@@ -28,7 +26,7 @@ struct StripWarp {
     __device__ __forceinline__ Target target(uint32_t step) const {
         Place<Has::A_PLACES> place(step);
         int at = A_TILES + place.number * A_TILE_BYTES + strip() * STRIP_BYTES;
-        if (Has::DECODING < 64) at = anew(at);  // no register to keep it for each step of a round
+        if (Has::FEW_TO_DECODE) at = anew(at);  // no register to keep it for each step of a round
         return {A_IS_THERE + 8 * int(place.number), A_IS_FREE + 8 * int(place.number), at, place.parity};
     }
     // Until both blocks have left what was there.

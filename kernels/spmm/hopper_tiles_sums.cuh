@@ -37,13 +37,13 @@ struct RoundedPairs : RoundedSums<T> {
 };
 
 // A segment's sums of a warp, of one half of a pass's columns.
-template <class T, int BLOCK_N>
+template <class T, class Has>
 struct TileSums {
-    static constexpr int EIGHTS = Tiles<BLOCK_N>::COLUMNS / 8;
+    static constexpr int EIGHTS = Has::COLUMNS / 8;
     const TilesProblem& p;
     // Computed where they are needed: the product leaves no registers for them.
     int rank = anew(int(rank_in_cluster()));
-    int thread = anew(int(threadIdx.x)), strip = thread / 32 - DECODING_WARPS, lane = thread % 32;
+    int thread = anew(int(threadIdx.x)), strip = thread / 32, lane = thread % 32;
 
     // Of a product, by its number.
     __device__ void store(const float (&sum)[EIGHTS][4], int product, const Rounds& segment) const {
@@ -53,7 +53,7 @@ struct TileSums {
     }
     template <class Rounded>
     __device__ void store_rounded(const float (&sum)[EIGHTS][4], int product, const Rounds& segment) const {
-        int n = first_column<BLOCK_N>(p, segment.pass, rank, product) + lane % 4 * 2;
+        int n = first_column<Has>(p, segment.pass, rank, product) + lane % 4 * 2;
         Rounded to(p, segment.row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4, n);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++) {
@@ -62,7 +62,7 @@ struct TileSums {
         }
     }
     __device__ void store_part(const float (&sum)[EIGHTS][4], int product, int slot) const {
-        PartialSums<BLOCK_N, PAIR_ROWS> to(p, rank, slot);
+        PartialSums<Has::ALL_COLUMNS, PAIR_ROWS> to(p, rank, slot);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
             if (8 * i < p.product_columns)
@@ -73,9 +73,9 @@ struct TileSums {
 
 // Parts in the order of their slots: the same bits in every run. A block has eight columns of a row block, as
 // many threads as have written them.
-template <class T, int BLOCK_N>
+template <class T, class Has>
 struct AddParts {
-    using Partial = PartialSums<BLOCK_N, PAIR_ROWS>;
+    using Partial = PartialSums<Has::ALL_COLUMNS, PAIR_ROWS>;
 
     const TilesProblem& p;
     int shared = blockIdx.x / Partial::EIGHTS, eight = blockIdx.x % Partial::EIGHTS, rank = blockIdx.y;
@@ -85,8 +85,8 @@ struct AddParts {
         uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
         int pass = rows.x / row_blocks(p), row_block = rows.x % row_blocks(p);
         int m = row_block * PAIR_ROWS + strip * STRIP_ROWS + lane / 4;
-        int product = eight / TileSums<T, BLOCK_N>::EIGHTS, column = eight % TileSums<T, BLOCK_N>::EIGHTS * 8;
-        int n = first_column<BLOCK_N>(p, pass, rank, product) + column + lane % 4 * 2;
+        int product = eight / TileSums<T, Has>::EIGHTS, column = eight % TileSums<T, Has>::EIGHTS * 8;
+        int n = first_column<Has>(p, pass, rank, product) + column + lane % 4 * 2;
         float sum[4] = {};
         wait_for_previous_grid();
         if (column >= p.product_columns) return;
@@ -100,12 +100,12 @@ struct AddParts {
     }
 };
 
-template <class T, int BLOCK_N>
+template <class FORMAT, class T, int BLOCK_N>
 __global__ void __launch_bounds__(PartialSums<BLOCK_N, PAIR_ROWS>::THREADS)
     add_parts(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();
-    AddParts<T, BLOCK_N>{p}.run();
+    AddParts<T, Tiles<BLOCK_N, FORMAT::SETS>>{p}.run();
 #else
     __trap();
 #endif

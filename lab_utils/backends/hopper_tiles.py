@@ -38,46 +38,58 @@ PAIR = 2  # thread blocks of a cluster, each with its own columns
 WARPS = 8  # that multiply, a strip of 16 rows each; others decode
 ROW_BLOCK = 16 * WARPS
 STEP_BYTES = 128  # 64 columns of A: of a row of a tile
-DECODING_WARPS = 4
+OWN_STRIPS = 4  # of a thread block: another warp decodes each
+DECODING_WARPS = {LANES: OWN_STRIPS, BITMAPS: 2 * OWN_STRIPS}  # in turns, where there are two sets
 
-# Bytes of two GroupTiles in shared memory beside their values: bitmaps, where strips begin, and a
-# header; and what loads of whole words reach behind.
-PAIR_HEAD, BEHIND, MOST_STAGES = 2 * (512 + 16) + 16, 16, 8
+# Bytes of a GroupTile in shared memory beside its values: bitmaps, and where strips begin; and what
+# loads of whole words reach behind.
+GROUP_HEAD, BEHIND, MOST_STAGES = 512 + 16, 16, 16
 
 Tiled = Lane24Strips | TcaBme
 ON_THEIR_WAY = {
     LANES: "chunks under way in each decoding warp",
-    BITMAPS: "pairs of GroupTiles under way",
+    BITMAPS: "GroupTiles under way",
 }
+WHO_DECODES = {LANES: "four warps", BITMAPS: "two sets of four warps, in turns,"}
 READ = {LANES: hopper_wgmma.READ, BITMAPS: ("bitmap", "values", "gt_offset", "strip_offset")}
 
 
 class Width(NamedTuple):
-    """Columns of a thread block: tiles of A and of B in its shared memory, as `Tiles` of
-    kernels/spmm/hopper_tiles.cuh has them; what a pass takes with either format, in hundredths of
-    one of 256 columns (rows of an H200; a test holds the numbers to them).
+    """Columns of a thread block, by one of the formats, as `Tiles` of kernels/spmm/hopper_tiles.cuh
+    has them: tiles of A and of B in shared memory; what a pass takes, in hundredths of one of 256
+    columns (rows of an H200; a test holds the numbers to them).
     """
 
     a_places: int
     b_places: int
-    lanes: int
-    bitmaps: int
+    cost: int
 
 
 WIDTHS = {
-    160: Width(4, 4, 76, 84),
-    192: Width(4, 4, 83, 92),
-    224: Width(4, 4, 89, 94),
-    256: Width(4, 4, 100, 100),
-    288: Width(5, 3, 116, 110),
-    320: Width(4, 3, 122, 115),
-    352: Width(3, 3, 138, 120),
-    384: Width(3, 3, 154, 147),
+    LANES: {
+        160: Width(4, 4, 76),
+        192: Width(4, 4, 83),
+        224: Width(4, 4, 89),
+        256: Width(4, 4, 100),
+        288: Width(5, 3, 116),
+        320: Width(4, 3, 122),
+        352: Width(3, 3, 138),
+        384: Width(3, 3, 154),
+    },
+    BITMAPS: {
+        160: Width(4, 4, 75),
+        192: Width(4, 4, 82),
+        224: Width(4, 4, 95),
+        256: Width(4, 4, 100),
+        288: Width(4, 3, 109),
+        320: Width(4, 3, 116),
+        352: Width(4, 3, 124),
+    },
 }
 
 
 class Rings(NamedTuple):
-    """Of chunks of lane_24_strips, one for each decoding warp; of pairs of GroupTiles, for all."""
+    """Of chunks of lane_24_strips, one for each decoding warp; of GroupTiles, for all."""
 
     format: str
     count: int
@@ -85,17 +97,17 @@ class Rings(NamedTuple):
 
     @property
     def stages(self) -> tuple[int, int]:
-        """The least and the most: two chunks; as many pairs of GroupTiles as there is room for."""
-        return (2, 2) if self.format == LANES else (3, MOST_STAGES)
+        """The least and the most: two chunks; as many GroupTiles as there is room for."""
+        return (2, 2) if self.format == LANES else (4, MOST_STAGES)
 
 
 def rings_of(A: Tiled) -> Rings:
     """What decoders of kernels/spmm/hopper_tiles_lanes.cuh and hopper_tiles_groups.cuh have."""
     if isinstance(A, TcaBme):
         (values,) = A.constants
-        nbytes = PAIR_HEAD + 2 * VALUE_BYTES * values + BEHIND
+        nbytes = GROUP_HEAD + VALUE_BYTES * values + BEHIND
         return Rings(BITMAPS, 1, -(-nbytes // STEP_BYTES) * STEP_BYTES)
-    return Rings(LANES, DECODING_WARPS, hopper.stage_bytes(A.largest_copy))
+    return Rings(LANES, OWN_STRIPS, hopper.stage_bytes(A.largest_copy))
 
 
 @dataclass(frozen=True)
@@ -110,13 +122,12 @@ class Layout:
 
     @property
     def width(self) -> Width:
-        return WIDTHS[self.block_n]
+        return WIDTHS[self.rings.format][self.block_n]
 
     @property
     def cost(self) -> float:
         """What it takes, in passes of 256 columns for each block."""
-        width = self.width
-        return self.passes * (width.lanes if self.rings.format == LANES else width.bitmaps) / 100
+        return self.passes * self.width.cost / 100
 
     @property
     def shared_bytes(self) -> int:
@@ -138,7 +149,7 @@ def layout_of(A: Tiled, N: int, multiprocessors: int, split_k: float | None) -> 
 def _layout(rings: Rings, N: int) -> Layout:
     """Of one pair, in passes that cost least, of widths that leave room for the largest chunks."""
     least, most = rings.stages
-    layouts = (Layout(n, -(-N // (PAIR * n)), 1, rings, least) for n in WIDTHS)
+    layouts = (Layout(n, -(-N // (PAIR * n)), 1, rings, least) for n in WIDTHS[rings.format])
     fit = (layout for layout in layouts if layout.shared_bytes <= hopper.SHARED_BYTES)
     best = min(fit, key=lambda layout: layout.cost)
     more = (hopper.SHARED_BYTES - best.shared_bytes) // (rings.count * rings.stage_bytes)
@@ -216,11 +227,12 @@ def launch_of(A: Tiled, N: int, layout: Layout, place: Place = unmoved) -> Launc
 def choices(A: Tiled, N: int, layout: Layout) -> dict[str, str]:
     """What `explain` says of a launch."""
     rows, slots = row_blocks_of(A, WARPS), _slots(A, layout)
+    threads = 32 * (WARPS + DECODING_WARPS[A.name])
     of_passes = f"{layout.passes} x " * (layout.passes > 1)
     each = layout.passes * rows * A.rounds / layout.blocks
     times = f"{layout.passes} times, for" if layout.passes > 1 else "once, for all:"
     return {
-        "blocks": f"{layout.blocks} pairs of {32 * (WARPS + DECODING_WARPS)} threads, "
+        "blocks": f"{layout.blocks} pairs of {threads} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory",
         "columns": f"A is decoded {times} {of_passes}{PAIR} x {layout.block_n} of C",
         "shares": f"{of_passes}{rows} row blocks of {ROW_BLOCK}, {A.rounds} rounds each: "
@@ -230,6 +242,6 @@ def choices(A: Tiled, N: int, layout: Layout) -> dict[str, str]:
         else "of each row block in one pair",
         "ring": f"{layout.stages} {ON_THEIR_WAY[A.name]}, "
         f"{layout.width.a_places} tiles of A, {layout.width.b_places} of B",
-        "values": f"four warps of a block decode {ROW_BLOCK // PAIR} rows, and copy them to the "
-        f"other{hopper_wgmma.far_text(A) if A.name == LANES else ''}",
+        "values": f"{WHO_DECODES[A.name]} of a block decode {ROW_BLOCK // PAIR} rows, and copy them "
+        f"to the other{hopper_wgmma.far_text(A) if A.name == LANES else ''}",
     }

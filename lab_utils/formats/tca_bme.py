@@ -72,8 +72,8 @@ class TcaBme(SparseMatrix):
 
     @property
     def rounds(self) -> int:
-        """Pairs of GroupTiles of a row."""
-        return -(-self.shape[1] // (2 * GROUP))
+        """GroupTiles of a row."""
+        return -(-self.shape[1] // GROUP)
 
     def _read_constants(self) -> tuple[int, ...]:
         return (int(self.arrays["max_nnz"]),)

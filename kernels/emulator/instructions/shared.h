@@ -89,11 +89,6 @@ inline uint32_t ld_shared_halves(Address from, simt::Site site = simt::here()) {
 inline uint32_t ld_shared_if(uint32_t condition, Address from, simt::Site site = simt::here()) {
     return condition ? ld_shared(from, site) : 0;
 }
-inline uint32_t last_of_four(uint32_t second, Address at, uint32_t by, uint32_t missing,
-                             simt::Site site = simt::here()) {
-    uint64_t third = missing ? 0 : ld_shared(at + 8, site);
-    return uint32_t((third << 32 | second) >> by % 32) & (missing ? 0xffff : ~0u);
-}
 inline uint32_t one_bit(uint32_t word, int bit) { return word & 1u << bit; }
 template <int SHIFT>
 inline Address add_bit(Address at, uint32_t own, int bit) {

@@ -97,6 +97,12 @@ inline uint32_t add_below(uint32_t value, int by, simt::Site site = simt::here()
     uint32_t below = __shfl_up_sync(~0u, value, by, site);
     return simt::Block::lane->lane >= by ? value + below : value;
 }
+// One lane of the warp, which takes part as a whole.
+inline bool elected(simt::Site site = simt::here()) {
+    simt::note({simt::Op::vote, site});
+    meet(site, ~0u, nullptr, [](const simt::Party&) { return std::string(); });
+    return simt::Block::lane->lane == 0;
+}
 }  // namespace lscd
 
 inline unsigned __ballot_sync(unsigned mask, bool predicate,
