@@ -91,15 +91,15 @@ def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
     assert len(ratio) and ratio[~slow].between(0.8, 1.25).all() and ratio.between(0.6, 1.25).all()
 
 
-# Bytes of a stage, of large matrices: a chunk at .8 and .9, two GroupTiles at .5 and above.
-STAGE_BYTES = {"lane_24_strips": 4096, "tca_bme": 10240}
+# Bytes of a stage, of large matrices: a chunk at .8 and .9, a GroupTile at .5 and above.
+STAGE_BYTES = {"lane_24_strips": 4096, "tca_bme": 5120}
 
 
 def tiled(product: Product) -> Product:
     """The same, with as many passes as a launch by tiles would have."""
     if product.format not in STAGE_BYTES:
         return product
-    count = hopper_tiles.DECODING_WARPS if product.format == hopper_tiles.LANES else 1
+    count = hopper_tiles.OWN_STRIPS if product.format == hopper_tiles.LANES else 1
     rings = hopper_tiles.Rings(product.format, count, STAGE_BYTES[product.format])
     layout = hopper_tiles._layout(rings, product.N)
     return product._replace(tiles_passes=layout.passes, tiles_cost=layout.cost)

@@ -9,7 +9,6 @@ namespace {
 // A place of the ring: bitmaps of a GroupTile, where its strips begin, values.
 struct GroupTile {
     static constexpr int BITMAPS = 512, OFFSETS = 4 * OWN_STRIPS, VALUES = BITMAPS + OFFSETS;
-    static_assert(BITMAPS == 32 * 16);  // 16 bytes for each lane of a warp
 };
 
 // Its number, and whether it has had an odd number of GroupTiles before.
@@ -63,11 +62,14 @@ struct GroupFetcher : GroupTile {
         const uint8_t* data = static_cast<const uint8_t*>(p.A[array]) + int64_t(element) * size;
         bulk_copy(to, data, bytes, there, evict_first());
     }
-    // ld_sparse: the round, to a place that nobody reads.
+    // ld_sparse: the round, to a place that nobody reads. Without rows what was there before is decoded again:
+    // nobody stores what comes of it.
     __device__ void fetch() {
         Address to = memory + Has::CHUNKS + at.number * p.stage_bytes;
         Address there = group_is_there(memory, at.number);
-        if (exists()) {
+        if (!exists()) {
+            if (elected()) mbarrier_arrive(there);
+        } else {
             auto [first, end] = AHEAD ? ahead : located();
             int values = 2 * (end - first);
             if (elected()) {
@@ -76,17 +78,8 @@ struct GroupFetcher : GroupTile {
                 copy(to + BITMAPS, 3, group(), OFFSETS, OFFSETS, there);
                 if (values) copy(to + VALUES, 1, first, 2, values, there);
             }
-        } else {
-            clear(to);
-            if (elected()) mbarrier_arrive(there);
         }
         skip(Has::DECODING_WARPS);
-    }
-    // Bitmaps without a value.
-    __device__ void clear(Address bitmaps) const {
-        st_shared_v4(bitmaps + threadIdx.x % 32 * 16, {0, 0, 0, 0});
-        async_proxy_fence();
-        __syncwarp();
     }
     __device__ void fill() {
 #pragma unroll 1

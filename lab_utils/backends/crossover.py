@@ -76,7 +76,7 @@ class TilesCost(NamedTuple):
 
 
 TILES_COSTS = {
-    "tca_bme": TilesCost(0.63),
+    "tca_bme": TilesCost(0.67),
     "lane_24_strips": TilesCost(0.74, far=19.0, near=0.5),
 }
 

@@ -77,13 +77,13 @@ WIDTHS = {
         384: Width(3, 3, 154),
     },
     BITMAPS: {
-        160: Width(4, 4, 75),
+        160: Width(4, 4, 74),
         192: Width(4, 4, 82),
-        224: Width(4, 4, 95),
+        224: Width(4, 4, 94),
         256: Width(4, 4, 100),
-        288: Width(4, 3, 109),
-        320: Width(4, 3, 116),
-        352: Width(4, 3, 124),
+        288: Width(4, 3, 108),
+        320: Width(4, 3, 114),
+        352: Width(4, 3, 119),
     },
 }
 
@@ -242,6 +242,6 @@ def choices(A: Tiled, N: int, layout: Layout) -> dict[str, str]:
         else "of each row block in one pair",
         "ring": f"{layout.stages} {ON_THEIR_WAY[A.name]}, "
         f"{layout.width.a_places} tiles of A, {layout.width.b_places} of B",
-        "values": f"{WHO_DECODES[A.name]} of a block decode {ROW_BLOCK // PAIR} rows, and copy them "
-        f"to the other{hopper_wgmma.far_text(A) if A.name == LANES else ''}",
+        "values": f"{WHO_DECODES[A.name]} of a block decode {ROW_BLOCK // PAIR} rows, and copy "
+        f"them to the other{hopper_wgmma.far_text(A) if A.name == LANES else ''}",
     }
