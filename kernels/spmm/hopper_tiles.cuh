@@ -34,7 +34,7 @@ constexpr int STRIP_BYTES = STRIP_ROWS * STEP_COLS * 2, A_TILE_BYTES = PAIR_STRI
 // Shared memory: mbarriers and counters, tiles of A, tiles of B, rings of chunks.
 constexpr int MOST_PLACES = 5, A_IS_THERE = 0, A_IS_FREE = 8 * MOST_PLACES, B_IS_THERE = 2 * A_IS_FREE;
 constexpr int HAVE_LEFT_B = 3 * A_IS_FREE, CHUNK_IS_THERE = 4 * A_IS_FREE;
-constexpr int MOST_CHUNKS = 16, CHUNK_IS_FREE = CHUNK_IS_THERE + 8 * MOST_CHUNKS;
+constexpr int MOST_CHUNKS = 8, CHUNK_IS_FREE = CHUNK_IS_THERE + 8 * MOST_CHUNKS;
 constexpr int A_TILES = 1024;
 static_assert(CHUNK_IS_FREE + 8 * MOST_CHUNKS <= A_TILES);
 

@@ -207,12 +207,14 @@ struct Bitmaps {
     template <class Has>
     using Decoder = BitmapDecoder<Has>;
     static constexpr int SETS = 2, STEPS_OF_ROUND = 1, RINGS = 1;
-    // With less a warp would wait for a GroupTile that it fetches itself, later.
-    static constexpr int LEAST_STAGES = 2 * SETS;
+    // A warp tells phases of a place from each other by their parity. A place is one set's, which waits for each
+    // of them; who fetches is not, and with four places might be a phase ahead.
+    static constexpr int LEAST_STAGES = 6;
 
     static bool fits(const WgmmaProblem& p) {
         bool has_room = p.stage_bytes % 16 == 0 && p.stage_bytes > GroupTile::VALUES;
-        return p.stages >= LEAST_STAGES && p.stages <= MOST_CHUNKS && has_room;
+        bool known = p.stages >= LEAST_STAGES && p.stages % SETS == 0;
+        return known && p.stages <= MOST_CHUNKS && has_room;
     }
 };
 

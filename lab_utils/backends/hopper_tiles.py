@@ -43,7 +43,7 @@ DECODING_WARPS = {LANES: OWN_STRIPS, BITMAPS: 2 * OWN_STRIPS}  # in turns, where
 
 # Bytes of a GroupTile in shared memory beside its values: bitmaps, and where strips begin; and what
 # loads of whole words reach behind.
-GROUP_HEAD, BEHIND, MOST_STAGES = 512 + 16, 16, 16
+GROUP_HEAD, BEHIND = 512 + 16, 16
 
 Tiled = Lane24Strips | TcaBme
 ON_THEIR_WAY = {
@@ -97,16 +97,15 @@ class Rings(NamedTuple):
 
     @property
     def stages(self) -> tuple[int, int]:
-        """The least and the most: two chunks; as many GroupTiles as there is room for."""
-        return (2, 2) if self.format == LANES else (4, MOST_STAGES)
+        """The least and the most: two chunks; six or eight GroupTiles, half for either set."""
+        return (2, 2) if self.format == LANES else (6, 8)
 
 
 def rings_of(A: Tiled) -> Rings:
     """What decoders of kernels/spmm/hopper_tiles_lanes.cuh and hopper_tiles_groups.cuh have."""
     if isinstance(A, TcaBme):
         (values,) = A.constants
-        nbytes = GROUP_HEAD + VALUE_BYTES * values + BEHIND
-        return Rings(BITMAPS, 1, -(-nbytes // STEP_BYTES) * STEP_BYTES)
+        return Rings(BITMAPS, 1, GROUP_HEAD + VALUE_BYTES * values + BEHIND)
     return Rings(LANES, OWN_STRIPS, hopper.stage_bytes(A.largest_copy))
 
 
@@ -152,8 +151,8 @@ def _layout(rings: Rings, N: int) -> Layout:
     layouts = (Layout(n, -(-N // (PAIR * n)), 1, rings, least) for n in WIDTHS[rings.format])
     fit = (layout for layout in layouts if layout.shared_bytes <= hopper.SHARED_BYTES)
     best = min(fit, key=lambda layout: layout.cost)
-    more = (hopper.SHARED_BYTES - best.shared_bytes) // (rings.count * rings.stage_bytes)
-    return replace(best, stages=min(least + more, most))
+    full = replace(best, stages=most)
+    return full if full.shared_bytes <= hopper.SHARED_BYTES else best
 
 
 def split_k_of(A: Tiled, layout: Layout) -> float:
