@@ -24,7 +24,10 @@ SYNCHRONISES = re.compile(
     rf"|cluster_barrier|wait_for_previous_grid|wgmma_(?:fence|commit|wait<\d>)){CALL}"
 )
 # What the product here does not use: it is not compiled each time.
-OTHERS = re.compile(r"case (?!160)\d+: return launch<FORMAT, T, \d+>\(p, stream\);")
+OTHERS = re.compile(
+    r"case (?!160)\d+:\s+(if constexpr \(FORMAT::SETS == 1\) )?"
+    r"return launch<FORMAT, T, \d+>\(p, stream\);"
+)
 BF16 = "launch_width<FORMAT, __nv_bfloat16>(p, stream)"
 LOST = "|".join(
     (r"no (?:barrier|wait|fence) between", "no griddepcontrol.wait before",

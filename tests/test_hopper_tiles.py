@@ -191,5 +191,5 @@ def test_explain_tells_of_group_tiles() -> None:
     assert plan.choices["shares"].startswith("2 x 2 row blocks of 128, 10 rounds each: 10.0 rounds")
     assert plan.choices["ring"].startswith("8 GroupTiles under way, 4 tiles of A, 4 of B")
     assert plan.choices["values"] == (
-        "two sets of four warps, in turns, of a block decode 64 rows, and copy them to the other"
+        "two sets of four warps of a block decode 64 rows, and copy them to the other"
     )

@@ -6,7 +6,7 @@
 //                       thread block 0 of a pair            thread block 1
 //   warps 0 to 7        tile x BLOCK_N columns of B         the same tile x as many of the next
 //   warps 8 to 11       strips 0 to 3 of the tile           strips 4 to 7: decoded here, and copied
-//   (8 to 15            a second set of four, which takes every second step)
+//   (12 to 15           of TCA-BME a second set; both take steps in turns)
 //
 // Here: what the parts of the kernel share. Where tiles, and chunks of A, are in shared memory; which step is
 // in which place; who waits for whom.

@@ -104,6 +104,7 @@ struct BitmapDecoder : StripWarp<Has>, GroupTile {
     using Base = StripWarp<Has>;
     using Base::p, Base::memory, Base::warp, Base::lane;
     static constexpr int TURNS = Has::TURNS, HALVES = StripRows::HALVES;
+    static_assert(LEAST_GROUPS >= Has::A_PLACES + 2);
 
     uint32_t selectors = row_selectors(lane % 16);
     StripRows now;
@@ -195,7 +196,7 @@ struct BitmapDecoder : StripWarp<Has>, GroupTile {
         for (; round < rounds; round += TURNS) {
             uint32_t left = at.number;
             at.advance(TURNS, p.stages);
-            if (round + TURNS < rounds) open(at);
+            if (round + TURNS < rounds) open(at);  // else the same strip again, which nobody takes
             decode(round);
             if (lane == 0) mbarrier_arrive(group_is_free(memory, left));  // all have met behind what they read
             groups.refill(round);
@@ -207,13 +208,10 @@ struct Bitmaps {
     template <class Has>
     using Decoder = BitmapDecoder<Has>;
     static constexpr int SETS = 2, STEPS_OF_ROUND = 1, RINGS = 1;
-    // A warp tells phases of a place from each other by their parity. A place is one set's, which waits for each
-    // of them; who fetches is not, and with four places might be a phase ahead.
-    static constexpr int LEAST_STAGES = 6;
 
     static bool fits(const WgmmaProblem& p) {
         bool has_room = p.stage_bytes % 16 == 0 && p.stage_bytes > GroupTile::VALUES;
-        bool known = p.stages >= LEAST_STAGES && p.stages % SETS == 0;
+        bool known = p.stages >= LEAST_GROUPS && p.stages % SETS == 0;
         return known && p.stages <= MOST_CHUNKS && has_room;
     }
 };

@@ -1,6 +1,6 @@
 // The kernels of hopper_tiles.cuh:
 //
-//   hopper_tiles   the product: four warps decode (FORMAT::Decoder), eight multiply
+//   hopper_tiles   the product: eight warps multiply, four or two sets of four decode (FORMAT::Decoder)
 //   add_parts      row blocks that several pairs have parts of (hopper_tiles_sums.cuh, backends/
 //                  hopper_tiles.py)
 #pragma once
@@ -196,6 +196,7 @@ cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
         case 352: return launch<FORMAT, T, 352>(p, stream);
         case 384:
             if constexpr (FORMAT::SETS == 1) return launch<FORMAT, T, 384>(p, stream);
+            [[fallthrough]];
         default: return cudaErrorInvalidValue;
     }
 }

@@ -21,7 +21,7 @@ STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper
 TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
 PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles_product.cuh
 # Its columns, at most, by N: more than half of N where chunks leave no room for that.
-PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 224, 512: 352}, 384
+PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 288, 512: 352}, 384
 
 
 def scratch_bytes(format: str, M: int, K: int, N: int) -> int:

@@ -50,7 +50,7 @@ ON_THEIR_WAY = {
     LANES: "chunks under way in each decoding warp",
     BITMAPS: "GroupTiles under way",
 }
-WHO_DECODES = {LANES: "four warps", BITMAPS: "two sets of four warps, in turns,"}
+WHO_DECODES = {LANES: "four warps", BITMAPS: "two sets of four warps"}
 READ = {LANES: hopper_wgmma.READ, BITMAPS: ("bitmap", "values", "gt_offset", "strip_offset")}
 
 
