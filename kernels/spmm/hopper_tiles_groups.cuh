@@ -13,8 +13,8 @@ struct GroupTile {
 
 // Places at least. A warp tells phases of a place from each other by their parity. A place is one set's, which
 // waits for each of them. Who fetches is not: it has decoded round r, so that step r - A_PLACES is multiplied,
-// and the other set has left round r - A_PLACES - 3. It waits until round r - 1, or r, is left: the phase before,
-// LEAST_GROUPS rounds earlier, must be over.
+// and the other set has left round r - A_PLACES - 3. It waits until round r - 1, or r, is left: the phase
+// before, LEAST_GROUPS rounds earlier, must be over.
 constexpr int LEAST_GROUPS = 6;
 
 // Its number, and whether it has had an odd number of GroupTiles before.
