@@ -1,13 +1,13 @@
 """2:4 in strips, a word for each lane, read and written slowly, by the rules of its drawing."""
 
-from itertools import zip_longest
+from itertools import product, zip_longest
 
 import numpy as np
 import torch
 
 from lab_utils.formats import Lane24Strips
 
-METADATA, PRESENT, HEADER, STEPS = 0, 512, 640, 656
+METADATA, PRESENT, HEADER, BANKS, STEPS = 0, 512, 640, 648, 680
 
 
 def bits_of(dense: torch.Tensor) -> np.ndarray:
@@ -22,7 +22,15 @@ def chunk_bytes(A: Lane24Strips, chunk: int) -> np.ndarray:
 def lines_and_steps(A: Lane24Strips, chunk: int) -> tuple[int, int]:
     data = chunk_bytes(A, chunk)
     lines_at, steps = data[HEADER : HEADER + 4].view(np.uint16).tolist()
-    return (data.size - lines_at) // 128 - -(-48 * max(steps - 7, 0) // 128), steps
+    return (data.size - lines_at) // 128 - -(-40 * max(steps - 7, 0) // 128), steps
+
+
+def words_of_banks(A: Lane24Strips, chunk: int) -> dict[int, int]:
+    data = chunk_bytes(A, chunk)
+    present = [int(bits) for bits in data[PRESENT:HEADER].view(np.uint32)]
+    words = [(bits & 0xFFFF).bit_count() for bits in present]
+    banks = data[BANKS : BANKS + 32].tolist()
+    return {bank: words[bank] + (present[i] >> 16).bit_count() for i, bank in enumerate(banks)}
 
 
 # --- an element, read where the drawing puts it
@@ -51,18 +59,21 @@ class SlowReading:
         words = self.data[begin:end].view(np.uint32)
         lines_at, steps = int(words[160]) & 0xFFFF, int(words[160]) >> 16
         assert begin % 128 == end % 128 == lines_at % 128 == 0
-        for lane in range(32):
-            line = 0
-            for order in range(32):
-                if int(words[128 + lane]) >> order & 1:
-                    word = int(words[(lines_at + 128 * line) // 4 + lane])
-                    self.read_word(words, lane, order, word)
-                    line += 1
+        lines, banks = [0] * 32, self.data[begin + BANKS : begin + BANKS + 32].tolist()
+        assert sorted(banks) == list(range(32))
+        for lane, order in [*product(range(32), range(16)), *product(range(32), range(16, 32))]:
+            if int(words[128 + lane]) >> order & 1:
+                bank = banks[lane] if order >= 16 else lane
+                word = int(words[(lines_at + 128 * lines[bank]) // 4 + bank])
+                self.read_word(words, lane, order, word)
+                lines[bank] += 1
         for step in range(steps):
-            at = begin + STEPS + 48 * step
+            at = begin + STEPS + 40 * step
             if step >= 7:
-                at = 16 * int(words[161]) + 48 * (step - 7)
-            self.read_step(self.data[at : at + 48].view(np.uint16).tolist())
+                at = 16 * int(words[161]) + 40 * (step - 7)
+            pairs = self.data[at : at + 32].view(np.uint16).reshape(4, 2, 2)
+            values, rows = pairs.transpose(1, 0, 2).reshape(2, 8).tolist()
+            self.read_step(values + rows + self.data[at + 32 : at + 40].tolist())
 
     def read_word(self, words: np.ndarray, lane: int, order: int, word: int) -> None:
         g, t = divmod(lane, 4)
@@ -86,15 +97,15 @@ class SlowReading:
 # --- all bytes, written by the rules
 
 
-def split(group: list[int], nth: int) -> tuple[list[int], list[int]]:
-    """Columns of a group that stay, and those that its `nth` full group leaves out."""
+def split(group: list[int], entries: list[int]) -> tuple[list[int], list[int]]:
+    """Columns of a group that stay, and those that it leaves out.
+
+    `entries`: how many of each column groups before have left out; those of this one are added.
+    """
     columns = [c for c in range(4) if group[c]]
-    if len(columns) == 4:
-        left = [nth % 4, (nth + 1) % 4]
-    elif len(columns) == 3:
-        left = [next(c % 4 for c in range(nth, nth + 4) if group[c % 4])]
-    else:
-        left = []
+    left = sorted(columns, key=lambda c: entries[c])[: max(len(columns) - 2, 0)]
+    for c in left:
+        entries[c] += 1
     return [c for c in columns if c not in left], sorted(left)
 
 
@@ -102,23 +113,28 @@ class SlowChunk:
     """A chunk of `weights` [16, 256] (bits): what stands in words, what may, and its bytes."""
 
     def __init__(self, weights: np.ndarray):
-        self.words = [[] for _ in range(32)]  # of a lane: (order, values, nibble, columns kept)
+        words = [[[], []] for _ in range(32)]  # of a lane, of a step of wgmma.sp
         self.left = []  # (lane, order, column, value, row), whatever the number of lines
-        full = [0, 0]
+        entries = [0] * 4, [0] * 4  # of lanes with an even t, and with an odd one
         for lane in range(32):
             for order in range(32):
                 row, first = self.place(lane, order)
                 group = weights[row, first : first + 4].tolist()
-                kept, left = split(group, full[lane % 2])
-                full[lane % 2] += bool(left)
+                kept, left = split(group, entries[lane % 2])
                 self.left += [(lane, order, first + c, group[c], row) for c in left]
                 if kept:
                     indices = kept
                     if len(kept) == 1:
                         indices = [kept[0], 3] if kept[0] < 3 else [2, 3]
-                    entries = [(lane, order, first + c, group[c], row) for c in kept]
+                    lost = [(lane, order, first + c, group[c], row) for c in kept]
                     values = [group[i] for i in indices]
-                    self.words[lane].append((order, values, indices, entries))
+                    words[lane][order // 16].append((lane, order, values, indices, lost))
+        above = sorted(range(32), key=lambda lane: (lane // 4 % 2, len(words[lane][0])))
+        below = sorted(range(32), key=lambda lane: (lane // 4 % 2, -len(words[lane][1])))
+        self.bank = dict(zip(below, above, strict=True))  # of a lane's words of step 1
+        self.words = [words[lane][0] for lane in range(32)]  # of a bank
+        for lane, bank in self.bank.items():
+            self.words[bank] = self.words[bank] + words[lane][1]
 
     @staticmethod
     def place(lane: int, order: int) -> tuple[int, int]:
@@ -127,15 +143,15 @@ class SlowChunk:
         return lane // 4 + 8 * r, 4 * ((2 * tile + step) * 8 + 4 * half + lane % 4)
 
     def entries(self, lines: int) -> list[tuple]:
-        late = [entry for words in self.words for word in words[lines:] for entry in word[3]]
+        late = [entry for words in self.words for word in words[lines:] for entry in word[4]]
         return sorted(self.left + late)
 
     def sizes(self, lines: int) -> tuple[int, int, int, int]:
         """Steps, far ones, where lines stand, bytes."""
         steps = -(-len(self.entries(lines)) // 8)
         near = min(steps, 7)
-        lines_at = 640 + 128 * -(-(16 + 48 * near) // 128)
-        nbytes = lines_at + 128 * lines + 128 * -(-48 * (steps - near) // 128)
+        lines_at = 640 + 128 * -(-(40 + 40 * near) // 128)
+        nbytes = lines_at + 128 * lines + 128 * -(-40 * (steps - near) // 128)
         return steps, steps - near, lines_at, nbytes
 
     def lines(self) -> int:
@@ -155,17 +171,21 @@ class SlowChunk:
         data = np.zeros(nbytes, np.uint8)
         words, halves = data.view(np.uint32), data.view(np.uint16)
         words[:128] = 0x44444444
-        for lane, late in enumerate(self.words):
-            for line, (order, values, indices, _) in enumerate(late[:lines]):
-                halves[(lines_at + 128 * line) // 2 + 2 * lane :][:2] = values
+        for bank, there in enumerate(self.words):
+            for line, (lane, order, values, indices, _) in enumerate(there[:lines]):
+                halves[(lines_at + 128 * line) // 2 + 2 * bank :][:2] = values
                 words[PRESENT // 4 + lane] |= 1 << order
                 self.put_nibble(words, lane, order, indices)
         words[160] = lines_at | steps << 16
         far_at = lines_at + 128 * lines
         words[161] = (begin + far_at) // 16 if far else 0
+        data[BANKS : BANKS + 32] = [self.bank[lane] for lane in range(32)]
         for step, entries in enumerate(self.steps(lines)):
-            at = STEPS + 48 * step if step < 7 else far_at + 48 * (step - 7)
-            halves[at // 2 :][:24] = np.array(entries).T.ravel()
+            at = STEPS + 40 * step if step < 7 else far_at + 40 * (step - 7)
+            values, rows, columns = zip(*entries, strict=True)
+            pairs = np.array([values, rows]).reshape(2, 4, 2).transpose(1, 0, 2)
+            halves[at // 2 :][:16] = pairs.ravel()
+            data[at + 32 : at + 40] = columns
         return data
 
     @staticmethod

@@ -86,7 +86,7 @@ def test_offsets_are_those_of_rows_and_tiles(format: str) -> None:
         "tca_bme": 16 * 8 + 1,
         "zero_row_24": chunks * (16 + 1) + 1 + 16 + 1 + 5,
         "zero_row_24_strips": 64 * (3 + 1) * (16 + 1) + 1 + 3,
-        "lane_24_strips": 64 * 2 * (4 + 1) + 1 + 1,
+        "lane_24_strips": 64 * 2 * (10 + 1) + 1 + 1,
     }
     assert per_weight * 1024 * 512 == pytest.approx(4 * entries.get(format, 0), abs=1e-6)
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from emulated import compiled, linked
+from lane_24_slow import words_of_banks
 from matrices import ODD_BITS, fitting, flipped, same_bits
 from torch import Tensor
 
@@ -194,12 +195,13 @@ def test_lanes_of_several_chunks(on_gpu):
 LANES_DAMAGE = [
     (642, [200], 1),  # steps
     (644, [0, 0, 0, 0], 1),  # where far steps begin
-    (512, [255, 255, 255, 255], 2),  # groups of lane 0 that have a word
-    (752, [0, 0], 3),  # value, row and column of an entry in the third step
-    (752 + 16, [3], 3),
-    (752 + 33, [1], 3),
-    (0, [0], 4),  # metadata
-    (648, [1], 7),  # behind the header
+    (648, [32], 2),  # banks
+    (648, [0, 0], 2),
+    (512, [255, 255, 255, 255], 3),  # groups of lane 0 that have a word
+    (760, [0, 0], 4),  # value and row of an entry in the third step
+    (760 + 4, [3], 4),
+    (0, [0], 5),  # metadata
+    (1023, [1], 8),  # behind near steps
 ]
 
 
@@ -219,19 +221,19 @@ def test_lanes_values_without_a_place_are_found(on_gpu):
     for shape in ((63, 64), (64, 63)):
         A = encode(torch.zeros(shape, dtype=torch.float16), LANES)
         said = on_gpu(outcome, A, whole.arrays)
-        assert whole.PROBLEMS[5] in said and said == outcome(A, whole.arrays)
+        assert whole.PROBLEMS[6] in said and said == outcome(A, whole.arrays)
 
 
 def test_lanes_words_of_nothing_are_found(on_gpu):
     A = encode(random_sparse(64, 256, 0.8), LANES)
     data = A.arrays["data"]
     lines_at = int(data[640:642].view(torch.int16))
-    words = [int(bits).bit_count() for bits in data[512:640].view(torch.uint32)]
-    shortest = words.index(min(words))  # of lanes
-    for line, problem in ((min(words) - 1, 6), (min(words), 7)):
+    words = words_of_banks(A, 0)
+    shortest = min(words, key=words.get)
+    for line, problem in ((words[shortest] - 1, 7), (words[shortest], 8)):
         at = lines_at + 128 * line + 4 * shortest
         damaged = data.clone()
-        damaged[at : at + 4] = int(problem == 7)
+        damaged[at : at + 4] = int(problem == 8)
         arrays = {**A.arrays, "data": damaged}
         said = on_gpu(outcome, A, arrays)
         assert f"chunk 0 {A.PROBLEMS[problem]}" in said and said == outcome(A, arrays)

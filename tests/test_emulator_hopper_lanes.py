@@ -41,7 +41,8 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     trace, chunks = traces[0], A.strips * A.rounds
     assert trace.total("bmma").requests == 0
     assert trace.total("wgmma_sp").requests == 8 * chunks
-    words = [trace.lines[p] for p in trace.lines if p.function == "prepare"]
+    loads = [p for p in trace.lines if (p.function, p.operation) == ("prepare", "shared_load")]
+    words = [trace.lines[p] for p in loads]
     requests, lanes = sum(w.requests for w in words), sum(w.lanes for w in words)
     assert sum(w.wavefronts for w in words) == requests <= 32 * chunks
     present = A.arrays["data"].view(-1, 128)[(A.arrays["chunk_start"][:-1].long() + 32) // 8]

@@ -6,8 +6,14 @@
 namespace lscd {
 
 struct LaneChunk {
-    static constexpr int PRESENT = 512, HEADER = 640, FAR_AT = 644;
-    static constexpr int ENTRIES = 656, STEP_BYTES = 48, NEAR_STEPS = 7;
+    static constexpr int PRESENT = 512, HEADER = 640, FAR_AT = 644, BANKS = 648;
+    static constexpr int ENTRIES = 680, STEP_BYTES = 40, NEAR_STEPS = 7;
+    // Of a step of entries: pairs, two values and two rows each, then columns.
+    static constexpr int PAIR_BYTES = 8, ROWS_OF_PAIR = 4, COLUMNS_AT = 32;
+    template <class Int>
+    __host__ __device__ static constexpr Int value_at(Int place) {
+        return place / 2 * PAIR_BYTES + place % 2 * 2;
+    }
     static constexpr int LINE_SHIFT = 7;
 };
 

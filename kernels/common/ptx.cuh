@@ -277,6 +277,18 @@ __device__ inline void mbarrier_wait(Address barrier, uint32_t parity) {
         : "memory");
 }
 
+// Whether it is over: who asks some time before it matters need not wait for the answer.
+__device__ inline bool mbarrier_is_over(Address barrier, uint32_t parity) {
+    uint32_t over;
+    asm volatile(
+        "{ .reg .pred over; mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;"
+        " selp.b32 %0, 1, 0, over; }"
+        : "=r"(over)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+    return over;
+}
+
 // What the L2 does with lines that are read once: they leave it first; or again and again: last. PTX does not
 // promise these numbers; ptxas makes createpolicy.fractional.L2 with fraction 1 into them for sm_90a, anew for
 // each copy, and CUTLASS relies on them (TMA::CacheHintSm90).

@@ -19,16 +19,15 @@ class Chunk {
     __device__ void put_entry(int position, uint32_t value, uint32_t row, uint32_t column) const {
         int step = position / PLACES, place = position % PLACES;
         if (step < NEAR) {
-            Shared<uint16_t> at = near_.as<uint16_t>() + (near_at(step) / 2 + place);
-            at.store(0, uint16_t(value));
-            at.store(ROWS_OF_STEP / 2, uint16_t(row));
-            at.store(COLUMNS_OF_STEP / 2, uint16_t(column));
+            int at = near_at(step);
+            near_.as<uint16_t>().store((at + value_at(place)) / 2, uint16_t(value));
+            near_.as<uint16_t>().store((at + row_at(place)) / 2, uint16_t(row));
+            near_.as<uint8_t>().store(at + column_at(place), uint8_t(column));
         } else {
-            auto* steps = reinterpret_cast<uint16_t*>(to_ + near_units());
-            uint16_t* at = steps + STEP / 2 * (step - NEAR) + place;
-            st_global(at, uint16_t(value));
-            st_global(at + ROWS_OF_STEP / 2, uint16_t(row));
-            st_global(at + COLUMNS_OF_STEP / 2, uint16_t(column));
+            auto* at = reinterpret_cast<uint8_t*>(to_ + near_units()) + STEP * (step - NEAR);
+            st_global(reinterpret_cast<uint16_t*>(at + value_at(place)), uint16_t(value));
+            st_global(reinterpret_cast<uint16_t*>(at + row_at(place)), uint16_t(row));
+            st_global(at + column_at(place), uint8_t(column));
         }
     }
 
@@ -53,8 +52,11 @@ class Chunk {
     __device__ void put_present(uint32_t present) const {
         words().store(PRESENT / 4 + lane_id(), present);
     }
-    __device__ void put_word(int line, uint32_t word) const {
-        words().store((sizes_.lines_at() + LINE * line) / 4 + lane_id(), word);
+    __device__ void put_bank(int bank) const {
+        near_.as<uint8_t>().store(BANKS + lane_id(), uint8_t(bank));
+    }
+    __device__ void put_word(int bank, int line, uint32_t word) const {
+        words().store((sizes_.lines_at() + LINE * line) / 4 + bank, word);
     }
     __device__ void put_entries(const Tile& tile, const Slots& slots, int entries) const {
         Numbers numbers(tile, slots);
@@ -76,8 +78,8 @@ class Chunk {
     __device__ void store() const {
         __syncwarp();
         for (int i = lane_id(); i < near_units(); i += LANES) st_global(to_ + i, near_.load(i));
-        int padding = (sizes_.far_from() + STEP * sizes_.far()) / UNIT + lane_id();
-        if (padding < sizes_.bytes() / UNIT) st_global(to_ + padding, uint4{0, 0, 0, 0});
+        int padding = (sizes_.far_from() + STEP * sizes_.far()) / 8 + lane_id();
+        if (padding < sizes_.bytes() / 8) st_global(reinterpret_cast<uint2*>(to_) + padding, uint2{0, 0});
     }
 };
 
@@ -86,7 +88,7 @@ class Words {
     const Tile& tile_;
     const Slots& slots_;
     const Chunk& chunk_;
-    int line_ = 0;
+    int bank_ = lane_id(), line_ = 0;
 
     // Returns its nibble.
     __device__ uint32_t put(int order) {
@@ -95,15 +97,19 @@ class Words {
         uint32_t mask = mask_of(group), two = mask & ~slots_.left(order, mask);
         if (__popc(two) == 1) two |= two == 8 ? 4 : 8;  // a zero beside a lone weight
         int first = two & 1 ? 0 : two & 2 ? 1 : 2, second = two & 8 ? 3 : two & 4 ? 2 : 1;
-        chunk_.put_word(line_++, weight(group, first) | weight(group, second) << 16);
+        chunk_.put_word(bank_, line_++, weight(group, first) | weight(group, second) << 16);
         return uint32_t(first | second << 2);
     }
 
   public:
     __device__ Words(const Tile& tile, const Slots& slots, const Chunk& chunk)
         : tile_(tile), slots_(slots), chunk_(chunk) {}
-    __device__ void put() {
+    __device__ void put(const Banks& banks) {
         for (int order = 0; order < GROUPS; order += 2) {
+            if (order == GROUPS_OF_STEP) {
+                bank_ = banks.second;
+                line_ = __shfl_sync(ALL_LANES, line_, bank_);
+            }
             uint32_t low = put(order), high = put(order + 1);
             chunk_.put_nibbles(order, low, high);
         }
@@ -115,7 +121,8 @@ __global__ void __launch_bounds__(LANES)
     extern __shared__ __align__(128) unsigned char memory[];
     Tile tile(memory);
     tile.load(dense, Place(A, blockIdx.x));
-    Plan plan{Contents(tile)};
+    Contents has(tile);
+    Plan plan(has, Banks(has));
     if (lane_id() == 0) st_global(sizes + blockIdx.x, plan.sizes.bytes() / UNIT);
 }
 
@@ -126,12 +133,14 @@ __global__ void __launch_bounds__(LANES)
     Tile tile(memory);
     tile.load(dense, Place(A, blockIdx.x));
     Contents has(tile);
-    Plan plan(has);
-    Slots slots(has, plan);
+    Banks banks(has);
+    Plan plan(has, banks);
+    Slots slots(has, plan, tile);
     Chunk chunk(plan.sizes, Shared<uint4>(memory) + Tile::BYTES / UNIT, data,
                 ld_global(chunk_start + blockIdx.x));
     chunk.put_present(plan.present);
-    Words(tile, slots, chunk).put();
+    chunk.put_bank(banks.second);
+    Words(tile, slots, chunk).put(banks);
     chunk.put_entries(tile, slots, plan.entries);
     chunk.store();
 }

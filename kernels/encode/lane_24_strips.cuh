@@ -14,6 +14,7 @@ constexpr int ROWS = 16, COLS = 256, GROUPS = 32;  // of a chunk; of a lane
 constexpr int64_t STRIPS = 4;                      // of 64 rows
 constexpr int UNIT = 16;                           // bytes, of chunk_start
 constexpr int PRESENT = LaneChunk::PRESENT, HEADER = LaneChunk::HEADER, STEPS = LaneChunk::ENTRIES;
+constexpr int BANKS = LaneChunk::BANKS, GROUPS_OF_STEP = 16;
 constexpr int STEP = LaneChunk::STEP_BYTES, PLACES = 8, NEAR = LaneChunk::NEAR_STEPS;
 constexpr int LINE = 1 << LaneChunk::LINE_SHIFT, MOST_LINES = 32;
 constexpr uint32_t NO_WORD = 4;  // nibble of a group without one
@@ -37,9 +38,11 @@ struct Sizes {
 
 constexpr int MOST_NEAR = Sizes(MOST_LINES, NEAR).bytes();  // a chunk without its far steps
 
-// Byte of an entry's value; its row is 16 bytes, its column 32 bytes further on.
+// Bytes of a step, and of its parts.
 __device__ inline int near_at(int step) { return STEPS + STEP * step; }
-constexpr int ROWS_OF_STEP = 16, COLUMNS_OF_STEP = 32;
+__device__ inline int value_at(int place) { return LaneChunk::value_at(place); }
+__device__ inline int row_at(int place) { return value_at(place) + LaneChunk::ROWS_OF_PAIR; }
+__device__ inline int column_at(int place) { return LaneChunk::COLUMNS_AT + place; }
 
 // The lane's group `order` is (step, tile, half, r), from the highest bit on.
 __device__ inline int row_of(int order) { return lane_id() / 4 + 8 * (order & 1); }
@@ -54,7 +57,6 @@ __device__ inline int metadata_word(int order) {
     return (lane_id() / 4 * 4 + q) * 4 + tile;
 }
 __device__ inline int nibble_shift() { return lane_id() % 4 * 4; }
-__device__ inline uint32_t below(int order) { return (1u << order) - 1; }
 
 // A [M, K], cut into chunks.
 struct Grid {

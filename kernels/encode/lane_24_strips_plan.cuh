@@ -44,28 +44,67 @@ __device__ inline int cost(const Sizes& sizes) {
     return sizes.bytes() + STEP_COST * sizes.steps + FAR_COST * sizes.far() + NARROW_COST * narrow;
 }
 
-// How many lines the chunk has: as many as the longest lane needs, or less where it is cheaper that
-// the last words of some lanes become entries.
+// Where the words of lanes stand: those of step 0 in bank `lane`, those of step 1 in bank `second`, whose
+// lane has few words in step 0 if this one has many in step 1.
+class Banks {
+    int first_;  // of whose words of step 1 stand in bank `lane`
+
+    // How many keys are below the lane's own, of two keys of 16 bits each.
+    static __device__ uint32_t ranks(uint32_t keys) {
+        uint32_t found = 0;
+        for (int i = 0; i < LANES; i++) {
+            uint32_t other = __shfl_sync(ALL_LANES, keys, i);
+            found += uint32_t(half_of(other, 0) < half_of(keys, 0));
+            found += uint32_t(half_of(other, 1) < half_of(keys, 1)) << 16;
+        }
+        return found;
+    }
+
+  public:
+    int second = 0;
+
+    __device__ explicit Banks(const Contents& has) : first_(0) {
+        uint32_t words = has.at_least(1), above = __popc(words & 0xffff), fewer = 16 - __popc(words >> 16);
+        uint32_t last = LANES * LANES * (lane_id() / 4 % 2) + lane_id();  // lanes with an even g come first
+        uint32_t mine = ranks((above | fewer << 16) * LANES + last * 0x10001u);
+        for (int i = 0; i < LANES; i++) {
+            uint32_t other = __shfl_sync(ALL_LANES, mine, i);
+            if (half_of(other, 0) == half_of(mine, 1)) second = i;
+            if (half_of(other, 1) == half_of(mine, 0)) first_ = i;
+        }
+    }
+    // Bits of the lane's groups become bits of those whose words its bank has, and the other way round.
+    __device__ uint32_t of_bank(uint32_t groups) const {
+        return (groups & 0xffff) | (__shfl_sync(ALL_LANES, groups, first_) & 0xffff0000);
+    }
+    __device__ uint32_t of_lane(uint32_t groups) const {
+        return (groups & 0xffff) | (__shfl_sync(ALL_LANES, groups, second) & 0xffff0000);
+    }
+};
+
+// How many lines the chunk has: as many as the longest bank needs, or less where it is cheaper that
+// the last words of some banks become entries.
 struct Plan {
     Sizes sizes{0, 0};
     int entries = 0;        // of the chunk
     uint32_t present = 0;   // of the lane's groups, those with a word
 
-    __device__ explicit Plan(const Contents& has) {
-        uint32_t fits = has.at_least(1);
+    __device__ Plan(const Contents& has, const Banks& banks) {
+        uint32_t fits = banks.of_bank(has.at_least(1)), two = banks.of_bank(has.at_least(2));
         int mine = __popc(has.at_least(3)) + __popc(has.at_least(4));
         int most = -__reduce_min_sync(ALL_LANES, -__popc(fits)), least = 0;
         for (int lines = most; lines >= max(0, most - CANDIDATES + 1); lines--) {
             if (__popc(fits) > lines) {
                 uint32_t last = highest_bit(fits);
                 fits ^= last;
-                mine += 1 + ((has.at_least(2) & last) != 0);
+                mine += 1 + ((two & last) != 0);
             }
             int all = __reduce_add_sync(ALL_LANES, mine);
             Sizes these(lines, (all + PLACES - 1) / PLACES);
             if (lines < most && cost(these) >= least) continue;
             least = cost(these), sizes = these, entries = all, present = fits;
         }
+        present = banks.of_lane(present);
     }
 };
 
@@ -80,40 +119,57 @@ __device__ T scan_of_kind(T value) {
     return value;
 }
 
-// Columns without a slot, of a group of three or four weights that is the nth of its kind.
-__device__ inline uint32_t left_out(uint32_t mask, int nth) {
-    int from = nth % 4;
-    uint32_t turned = (mask | mask << 4) >> from & 15;
-    uint32_t found = (mask == 15 ? 3 : turned & -turned) << from;
-    return (found | found >> 4) & 15;
+// Four counters of 16 bits, one for each column of a group, as what a group adds to them.
+__device__ inline uint64_t counters(uint32_t mask) {
+    return mask * 0x200040008001ull & 0x1000100010001ull;
+}
+__device__ inline int counter(uint64_t counters, int i) { return int(counters >> 16 * i & 0xffff); }
+
+// Columns that a full group leaves out, of whose places there are so many entries already.
+__device__ inline uint32_t left_out(uint32_t mask, uint64_t counts) {
+    uint32_t left = 0;
+    for (int n = __popc(mask); n > 2; n--) {
+        int fewest = 0, least = 1 << 16;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if ((mask & ~left) >> i & 1 && counter(counts, i) < least) least = counter(counts, fewest = i);
+        left |= 1u << fewest;
+    }
+    return left;
 }
 
 // Which weights have a slot: two of a group that has a word. Others are entries.
 class Slots {
-    uint32_t present_, full_;
-    int before_;  // full groups of the kind, in lanes before
+    uint32_t present_, left_[4] = {};  // bit `order` of left_[i]: column i of that group, since it is full
 
   public:
-    __device__ Slots(const Contents& has, const Plan& plan)
-        : present_(plan.present), full_(has.at_least(3)) {
-        int own = __popc(full_);
-        before_ = scan_of_kind(own) - own;
+    // Lanes choose one after the other, those with an even t and those with an odd one side by side.
+    __device__ Slots(const Contents& has, const Plan& plan, const Tile& tile) : present_(plan.present) {
+        uint64_t counts = 0;
+        for (int turn = 0; turn < LANES / 2; turn++) {
+            if (lane_id() / 2 == turn)
+                for (uint32_t full = has.at_least(3); full; full &= full - 1) {
+                    int order = __popc((full & -full) - 1);
+                    uint32_t left = left_out(mask_of(tile.group(order)), counts);
+                    counts += counters(left);
+#pragma unroll
+                    for (int i = 0; i < 4; i++) left_[i] |= (left >> i & 1) << order;
+                }
+            __syncwarp();
+            counts = __shfl_sync(ALL_LANES, counts, 2 * turn + lane_id() % 2);
+        }
     }
 
     __device__ bool has_word(int order) const { return present_ >> order & 1; }
     // Columns of a group that become entries.
     __device__ uint32_t left(int order, uint32_t mask) const {
         if (!has_word(order)) return mask;
-        if (!(full_ >> order & 1)) return 0;
-        return left_out(mask, before_ + __popc(full_ & below(order)));
+        uint32_t found = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) found |= (left_[i] >> order & 1) << i;
+        return found;
     }
 };
-
-// Four counters of 16 bits, one for each column of a group, as what a group adds to them.
-__device__ inline uint64_t counters(uint32_t mask) {
-    return mask * 0x200040008001ull & 0x1000100010001ull;
-}
-__device__ inline int counter(uint64_t counters, int i) { return int(counters >> 16 * i & 0xffff); }
 
 // Numbers of entries: a place p = column % 8 is 4 * (t % 2) + column of the group.
 class Numbers {

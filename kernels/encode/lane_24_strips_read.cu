@@ -8,13 +8,14 @@ namespace {
 
 using namespace lane_24;
 
-constexpr int NONE = 16, SIZE = 1, WORDS = 2, ENTRY = 3, INDEX = 4, OUTSIDE = 5, ZERO = 6, GARBAGE = 7;
+constexpr int SIZE = 1, BANK = 2, WORDS = 3, ENTRY = 4, INDEX = 5, OUTSIDE = 6, ZERO = 7, GARBAGE = 8;
+constexpr int NONE = 16;
 constexpr int MOST_BYTES = Sizes(MOST_LINES, 0xffff).bytes();
 
 struct Entry {
     uint32_t value, row, column;  // row: a bit
     __device__ bool used() const { return row != 0; }
-    __device__ bool sound() const { return !(row & (row - 1)) && value && column < COLS; }
+    __device__ bool sound() const { return !(row & (row - 1)) && value; }
 };
 
 // The bytes of a chunk, wherever it stands in A; all but the header only if its size is sound.
@@ -41,17 +42,21 @@ class Bytes {
     __device__ uint32_t half(int at) const {
         return ld_global(reinterpret_cast<const uint16_t*>(bytes_ + at));
     }
+    __device__ uint32_t byte(int at) const { return ld_global(bytes_ + at); }
     // Of the lane.
     __device__ uint32_t present() const { return word(PRESENT + 4 * lane_id()); }
-    __device__ uint32_t line(int i) const { return word(sizes.lines_at() + LINE * i + 4 * lane_id()); }
+    __device__ uint32_t bank() const { return byte(BANKS + lane_id()); }
+    __device__ uint32_t line(int i, int bank) const {
+        return word(sizes.lines_at() + LINE * i + 4 * bank);
+    }
     __device__ uint32_t nibble(int order) const {
         return word(4 * metadata_word(order)) >> (nibble_shift() + 16 * (order & 1)) & 15;
     }
     __device__ Entry entry(int position) const {
         int step = position / PLACES;
         int at = step < NEAR ? near_at(step) : sizes.far_from() + STEP * (step - NEAR);
-        at += 2 * (position % PLACES);
-        return {half(at), half(at + ROWS_OF_STEP), half(at + COLUMNS_OF_STEP)};
+        int place = position % PLACES;
+        return {half(at + value_at(place)), half(at + row_at(place)), byte(at + column_at(place))};
     }
     __device__ int entries() const { return PLACES * sizes.steps; }
 
@@ -68,6 +73,21 @@ class Bytes {
         return found;
     }
 };
+
+// Words of step 0 in the lane's bank of step 1, and all words in that bank.
+struct Banked {
+    int above, words;
+    __device__ explicit Banked(const Bytes& chunk) {
+        uint32_t present = chunk.present();
+        above = __shfl_sync(ALL_LANES, __popc(present & 0xffff), int(chunk.bank()));
+        words = above + __popc(present >> 16);
+    }
+};
+
+__device__ bool banks_are_sound(const Bytes& chunk) {
+    uint32_t bank = chunk.bank();
+    return __reduce_or_sync(ALL_LANES, bank < LANES ? 1u << bank : 0) == ~0u;
+}
 
 // Each function looks at the lane's part of a chunk, of entries at each 32nd one.
 __device__ bool entries_are_sound(const Bytes& chunk) {
@@ -94,13 +114,14 @@ __device__ int group_problem(const Bytes& chunk, int order, bool present, uint32
 
 // rows, cols: of A, from the chunk's first on.
 __device__ int values_problem(const Bytes& chunk, int64_t rows, int64_t cols) {
-    int problem = NONE, words = 0;
+    int problem = NONE, line = 0, bank = lane_id(), above = Banked(chunk).above;
     uint32_t present = chunk.present();
     for (int order = 0; order < GROUPS; order++) {
+        if (order == GROUPS_OF_STEP) bank = int(chunk.bank()), line = above;
         bool has_word = present >> order & 1;
-        uint32_t word = has_word ? chunk.line(words) : 0;
+        uint32_t word = has_word ? chunk.line(line, bank) : 0;
         problem = min(problem, group_problem(chunk, order, has_word, word, rows, cols));
-        words += has_word;
+        line += has_word;
     }
     for (int i = lane_id(); i < chunk.entries(); i += LANES) {
         Entry entry = chunk.entry(i);
@@ -110,12 +131,13 @@ __device__ int values_problem(const Bytes& chunk, int64_t rows, int64_t cols) {
     return problem;
 }
 
-// In the header, behind a lane's words, or behind near or far steps.
+// Behind a bank's words, or behind near or far steps.
 __device__ bool any_garbage(const Bytes& chunk) {
     const Sizes& sizes = chunk.sizes;
-    bool found = chunk.any(HEADER + 8, STEPS) || chunk.any(near_at(sizes.near()), sizes.lines_at()) ||
+    bool found = chunk.any(near_at(sizes.near()), sizes.lines_at()) ||
                  chunk.any(sizes.far_from() + STEP * sizes.far(), chunk.size);
-    for (int i = __popc(chunk.present()); i < sizes.lines; i++) found |= chunk.line(i) != 0;
+    int bank = int(chunk.bank());
+    for (int i = Banked(chunk).words; i < sizes.lines; i++) found |= chunk.line(i, bank) != 0;
     return found;
 }
 
@@ -125,7 +147,8 @@ __global__ void __launch_bounds__(LANES)
     Bytes chunk(data, chunk_start);
     Place place(A, blockIdx.x);
     int problem = chunk.size_is_sound() ? NONE : SIZE;
-    if (problem == NONE && __any_sync(ALL_LANES, __popc(chunk.present()) > chunk.sizes.lines))
+    if (problem == NONE && !banks_are_sound(chunk)) problem = BANK;
+    if (problem == NONE && __any_sync(ALL_LANES, Banked(chunk).words > chunk.sizes.lines))
         problem = WORDS;
     if (problem == NONE) {
         problem = entries_are_sound(chunk) ? NONE : ENTRY;
@@ -140,7 +163,7 @@ __global__ void __launch_bounds__(LANES)
     count(const uint8_t* data, const int* chunk_start, int* nnz) {
     Bytes chunk(data, chunk_start);
     int found = 0;
-    for (int i = 0; i < chunk.sizes.lines; i++) found += __popc(nonzero_mask(chunk.line(i)));
+    for (int i = 0; i < chunk.sizes.lines; i++) found += __popc(nonzero_mask(chunk.line(i, lane_id())));
     for (int i = lane_id(); i < chunk.entries(); i += LANES) found += chunk.entry(i).used();
     found = __reduce_add_sync(ALL_LANES, found);
     if (lane_id() == 0) st_global(nnz + blockIdx.x, found);

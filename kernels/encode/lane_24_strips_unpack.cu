@@ -29,21 +29,21 @@ class Chunk {
 
     __device__ uint32_t word(int i) const { return near_.as<uint32_t>().load(i); }
 
-    // load(i): pair i of the 16-bit elements of steps, of which there are four with values, four
-    // with rows and four with columns in each. Of a damaged chunk, which stores a weight twice, any
+    // load(i): words of steps, of which there are four with two values, each before one with their rows,
+    // and two with four columns. Of a damaged chunk, which stores a weight twice, any
     // may be the last: whoever checks it finds one less than were stored.
     template <class Load>
     static __device__ void put_entries(const Tile& tile, int steps, Load load) {
         constexpr int PAIRS = PLACES / 2;
 #pragma unroll 2
         for (int i = lane_id(); i < PAIRS * steps; i += LANES) {
-            int at = i / PAIRS * (STEP / 4) + i % PAIRS;
-            uint32_t rows = load(at + ROWS_OF_STEP / 4), columns = load(at + COLUMNS_OF_STEP / 4);
-            uint32_t values = load(at);
+            int step = i / PAIRS * (STEP / 4), pair = i % PAIRS;
+            uint32_t values = load(step + value_at(2 * pair) / 4), rows = load(step + row_at(2 * pair) / 4);
+            uint32_t columns = load(step + column_at(2 * pair) / 4) >> pair % 2 * 16;
 #pragma unroll
             for (int j = 0; j < 2; j++)
                 if (uint32_t row = half_of(rows, j))
-                    tile.put(__popc(row - 1), half_of(columns, j), half_of(values, j));
+                    tile.put(__popc(row - 1), columns >> 8 * j & 255, half_of(values, j));
         }
     }
 
@@ -64,9 +64,11 @@ class Chunk {
         constexpr int QUARTER = GROUPS / 4;
         uint32_t table = group_selectors(lane_id() % 16), present = word(PRESENT / 4 + lane_id());
         int line = int(word(HEADER / 4) & 0xffff) / 4 + lane_id();
+        int bank = near_.as<uint8_t>().load(BANKS + lane_id());
 #pragma unroll
         for (int first = 0; first < GROUPS; first += QUARTER) {
             uint32_t words[QUARTER];
+            if (first == GROUPS_OF_STEP) line = __shfl_sync(ALL_LANES, line, bank);
 #pragma unroll
             for (int i = 0; i < QUARTER; i++) {
                 words[i] = 0;

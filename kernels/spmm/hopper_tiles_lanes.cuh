@@ -58,7 +58,7 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
     using Base = StripWarp<Has>;
     using Base::p, Base::memory, Base::warp, Base::lane;
 
-    static constexpr int ROWS_AT = 16, COLUMNS_AT = 32, PLACES = 8, NEAR_OF_LANE = 2;  // of a step of entries
+    static constexpr int PLACES = 8, NEAR_OF_LANE = 2;  // entries of a step; near ones that a lane has
     static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32 && CHUNKS_UNDER_WAY == 2);
     static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
     static constexpr uint32_t NO_ROUND = 0, NO_CHUNK = 1, A_CHUNK = 2;  // on its way to a place of the ring
@@ -122,17 +122,19 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
         uint32_t present = ld_shared(at + PRESENT + lane * 4);
         c.present = swapped ? present >> 16 | present << 16 : present;
         Address words = at + (stated & 0xffff) + lane * 4;
-        Address second = words + (__popc(present & 0xffff) << LINE_SHIFT);
+        Address end = words + (__popc(present & 0xffff) << LINE_SHIFT);
+        Address second = __shfl_sync(~0u, end, ld_shared_u8(at + BANKS + lane));
         c.words[0] = swapped ? second : words, c.words[1] = swapped ? words : second;
         c.far = steps > NEAR_STEPS;
         c.nibbles.load(at, lane, first_of_four());
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) {
-            uint32_t number = lane + 32 * i;
-            Address from = at + ENTRIES + number / PLACES * STEP_BYTES + number % PLACES * 2;
+            uint32_t number = lane + 32 * i, place = number % PLACES;
+            Address from = at + ENTRIES + number / PLACES * STEP_BYTES;
             if (number < min(int(steps), NEAR_STEPS) * PLACES)
-                c.near[i] = {ld_shared_u16(from), ld_shared_u16(from + ROWS_AT),
-                             ld_shared_u16(from + COLUMNS_AT)};
+                c.near[i] = {ld_shared_u16(from + value_at(place)),
+                             ld_shared_u16(from + value_at(place) + ROWS_OF_PAIR),
+                             ld_shared_u8(from + COLUMNS_AT + place)};
         }
         return c;
     }
@@ -173,8 +175,10 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
         const uint8_t* far = p.data() + int64_t(ld_shared(chunk + FAR_AT)) * 16;
 #pragma unroll 1
         for (uint32_t i = lane; i < far_steps * PLACES; i += 32) {
-            auto* at = reinterpret_cast<const uint16_t*>(far + i / PLACES * STEP_BYTES) + i % PLACES;
-            LoneWeight(__ldg(at), __ldg(at + ROWS_AT / 2), __ldg(at + COLUMNS_AT / 2)).store(quarter, to);
+            const uint8_t* step = far + i / PLACES * STEP_BYTES;
+            auto* at = reinterpret_cast<const uint16_t*>(step + value_at(i % PLACES));
+            uint32_t column = __ldg(step + COLUMNS_AT + i % PLACES);
+            LoneWeight(__ldg(at), __ldg(at + ROWS_OF_PAIR / 2), column).store(quarter, to);
         }
     }
 

@@ -2,7 +2,8 @@
 // A registers of wgmma.sp.
 //
 //   lane (g, t)   rows g and g + 8 of each tile, groups step * 8 + half * 4 + t, in the order of registers
-//   bank l        lane l's words, one below the other: loads never conflict, whichever lanes have a word
+//   bank l        lane l's words of step 0, and below them some lane's words of step 1: loads never
+//                 conflict, whichever lanes have a word
 //
 // A group without a word is zeros in A, not in B': there are no rows of zeros, and weights may be infinite.
 #pragma once
@@ -31,6 +32,7 @@ struct LaneStrips : LaneChunk {
     struct Header {
         uint32_t present;  // bit 16 step + i: whether the lane has a word for A register i of a step
         uint32_t steps;    // of entries
+        uint32_t bank;     // of the lane's words of step 1
         Address next;      // of the lane's words
     };
 
@@ -39,6 +41,7 @@ struct LaneStrips : LaneChunk {
         h.present = ld_shared(at + PRESENT + lane * 4);
         uint32_t stated = ld_shared(at + HEADER);
         h.steps = __shfl_sync(~0u, stated >> 16, 0);
+        h.bank = ld_shared_u8(at + BANKS + lane);
         h.next = at + lane * 4 + (stated & 0xffff);
         return h;
     }
@@ -59,6 +62,7 @@ struct LaneStrips : LaneChunk {
                 word = left_out(Stage::extract) ? wgmma_operand(own) : ld_shared_if(own, h.next);
                 h.next = add_bit<LINE_SHIFT>(h.next, own, 16 * step + i);
             }
+            if (step == 0) h.next = __shfl_sync(~0u, h.next, h.bank);  // behind the words that are there
         }
         // Nothing is left to load; the products of the other step have been waited for.
         __device__ __forceinline__ void finish(const Header&, int step) const { used(1 - step); }
@@ -71,19 +75,18 @@ struct LaneStrips : LaneChunk {
     template <class T, int BLOCK_N>
     struct Entries : EntryStep<T, BLOCK_N> {
         __device__ __forceinline__ void load(Address entries, Address tile, int lane) {
-            uint32_t own = anew(lane), pair = entries + own % 4 * 4;
-            take(ld_shared(pair), ld_shared(pair + 16), ld_shared_u16(entries + 32 + own % 8 * 2), tile, own);
+            uint32_t own = anew(lane);
+            uint2 pair = ld_shared_v2(entries + own % 4 * PAIR_BYTES);
+            take(pair, ld_shared_u8(entries + COLUMNS_AT + own % 8), tile, own);
         }
         // Of a far step.
         __device__ __forceinline__ void load(const uint8_t* step, Address tile, int lane) {
-            auto* pairs = reinterpret_cast<const uint32_t*>(step) + lane % 4;
-            auto* columns = reinterpret_cast<const uint16_t*>(step + 32);
-            take(__ldg(pairs), __ldg(pairs + 4), __ldg(columns + lane % 8), tile, lane);
+            uint2 pair = __ldg(reinterpret_cast<const uint2*>(step) + lane % 4);
+            take(pair, __ldg(step + COLUMNS_AT + lane % 8), tile, lane);
         }
         // Two values, and of each the row of the strip, one bit of 16.
-        __device__ __forceinline__ void take(uint32_t two, uint32_t rows, uint32_t column, Address tile,
-                                             uint32_t lane) {
-            rows >>= lane / 4;
+        __device__ __forceinline__ void take(uint2 pair, uint32_t column, Address tile, uint32_t lane) {
+            uint32_t two = pair.x, rows = pair.y >> lane / 4;
             this->a[0] = two & (rows & 0x00010001) * 0xffff;
             this->a[1] = two & (rows >> 8 & 0x00010001) * 0xffff;
             this->meet(tile, lane, column, DenseTile<BLOCK_N>::swizzle(column));

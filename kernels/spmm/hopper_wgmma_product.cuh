@@ -70,19 +70,20 @@ struct WgmmaKernel {
         Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
         uint4 metadata = ld_shared_v4(at + lane * 16);  // which all chunks begin with
         x[0] = metadata.x, x[1] = metadata.y, x[2] = metadata.z, x[3] = metadata.w;
+        bool tile_is_there = dense.is_there();
         auto h = FORMAT::header(at, lane, x);
         Entries entries;  // the first ones
         uint32_t left_before = 0;
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            values.prepare(h, step);
             if (step && h.steps) entries.load(at + FORMAT::ENTRIES, dense.tile(), lane);
+            values.prepare(h, step);
             wgmma_wait<0>();  // for all four warps: sums are registers again, whichever has entries
             values.finish(h, step);
             if (step == 0) {
                 wgmma_used(before);
                 if (follows) left_before = dense.leave(dense.slot_before());
-                dense.wait();
+                if (!tile_is_there) dense.wait();
             } else if (!left_out(Stage::smem2tc)) add_entries(entries, at, h.steps);
             smem2tc(x, rows, step);
             if (step == 0) dense.refill(dense.slot_before(), left_before);

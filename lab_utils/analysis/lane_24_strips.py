@@ -1,7 +1,7 @@
 """2:4 in strips of 16 rows, a word for each lane, in numbers: the bytes of a random mask.
 
 How many lines a chunk has depends on all of its lanes, and has no closed form: chunks are simulated
-here, group by group, and lines are chosen as the encoder chooses them. (kernels/cpu/encode/
+here, group by group, and banks and lines are chosen as the encoder chooses them. (kernels/cpu/encode/
 lane_24_strips.h: the layout.) Draws are the same at all densities, so that curves are smooth.
 """
 
@@ -17,8 +17,9 @@ from lab_utils.analysis.zero_row_24_strips import strips
 
 COLS = 256  # of a chunk: 64 groups of four in a row
 LANES, ORDERS, GROUP, PLACES = 32, 32, 4, 8  # ORDERS: groups of a lane; PLACES: entries of a step
-METADATA_BYTES, PRESENT_BYTES, HEADER_BYTES, GEOMETRY_BYTES = 512, 128, 16, 4
-LINE_BYTES, STEP_BYTES, NEAR_STEPS, FEWER_LINES = 128, 48, 7, 13
+ORDERS_OF_STEP = 16  # of wgmma.sp
+METADATA_BYTES, PRESENT_BYTES, HEADER_BYTES, GEOMETRY_BYTES = 512, 128, 40, 4
+LINE_BYTES, STEP_BYTES, NEAR_STEPS, FEWER_LINES = 128, 40, 7, 13
 COST_OF_STEP, COST_OF_FAR = 256, 768  # in the encoder's choice, beside bytes
 WIDE_BYTES, COST_OF_NARROW = 4096, 2048  # of a chunk with more before its far steps
 SAMPLES = 128  # chunks: their mean bytes are within 1.5 % of encodings
@@ -61,7 +62,7 @@ class Choice:
 def choose(held: np.ndarray, left: np.ndarray) -> Choice:
     """What the encoder chooses for chunks.
 
-    `held` [chunks, 32]: weights in the nth words of all lanes together, 0 where no lane has so many
+    `held` [chunks, 32]: weights in the nth words of all banks together, 0 where no bank has so many
     words; `left` [chunks]: weights that groups leave out.
     """
     lines = np.arange(ORDERS, -1, -1)  # the most first, which is chosen among equals
@@ -121,12 +122,23 @@ def _simulated(rows: int, cols: int, density: float) -> tuple[np.ndarray, np.nda
     below = _binomial_cdfs(density)[_widths(rows, cols)]  # [lanes, orders, 4]
     weights = sum((_draws() >= below[..., n]).view(np.uint8) for n in range(GROUP))
     kept = np.minimum(weights, 2)
-    nth = (weights > 0).cumsum(2, dtype=np.int64) - 1  # of a lane's words
+    lines = lines_of_words(kept > 0)
     samples = np.arange(SAMPLES)[:, None, None]
     has = kept > 0
-    held = np.bincount((ORDERS * samples + nth)[has], kept[has], SAMPLES * ORDERS)
+    held = np.bincount((ORDERS * samples + lines)[has], kept[has], SAMPLES * ORDERS)
     left = (weights - kept).sum((1, 2), dtype=np.int64)
     return held.astype(np.int64).reshape(SAMPLES, ORDERS), left
+
+
+def lines_of_words(has: np.ndarray) -> np.ndarray:
+    """Of groups with a word, [chunks, lanes, orders], the line it stands in, if there are enough."""
+    first, second = has[..., :ORDERS_OF_STEP], has[..., ORDERS_OF_STEP:]
+    words, odd = first.sum(2), 2 * ORDERS * (np.arange(LANES) // 4 % 2)  # lanes of odd g come last
+    above, below = (words + odd).argsort(1, "stable"), (odd - second.sum(2)).argsort(1, "stable")
+    start = np.zeros_like(words)  # of a lane's words of step 1
+    np.put_along_axis(start, below, np.take_along_axis(words, above, 1), 1)
+    nth = np.concatenate([first.cumsum(2), second.cumsum(2) + start[..., None]], 2)
+    return nth.astype(np.int64) - 1
 
 
 @functools.cache

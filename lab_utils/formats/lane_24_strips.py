@@ -32,18 +32,20 @@ class Lane24Strips(Chunks):
         | a | b | . | c |   word of two; the       strip 2 | 32 of them for each lane of a warp
         | a | b | c | d |   rest are entries       strip 3 |
 
-        line    words of 32 lanes: each has its own bank, and finds its next word a line below
-                lane  0   1   2       31
-                    | a | d | f |   |   |      a chunk has as many lines as cost least: a lane's
-                    | b |   | g |...|   |      words beyond them are entries, too
-                    | c |   |   |   |   |
+        line    a word in each of 32 banks: a lane finds its next word a line below
+                bank  0   1   2       31
+                    | a | d | f |   |   |      words of lanes 0, 1, 2, ..., of the first half of groups
+                    | b | X | g |...|   |      X Y, Z: words of two lanes, of the other half: who has
+                    | c | Y | Z |   |   |      many stands below who has few
+                                               a chunk has as many lines as cost least: a bank's
+                                               words beyond them are entries, too
         entry   a value, a row and a column: added to what tensor cores give, eight a step
 
-        chunk   a multiple of 128 bytes, at most 17152
+        chunk   a multiple of 128 bytes, at most 15104
                 +----------------+---------------+-----------------+---------+-----------------+
-                | metadata 512 B | which groups  | 128 to 384 B:   | lines   | far steps, 48 B |
+                | metadata 512 B | which groups  | 128 to 384 B:   | lines   | far steps, 40 B |
                 | the operand of | have a word:  | header, up to   | 128 B   | each, those     |
-                | wgmma.sp       | 128 B         | 7 steps, near   | each    | from the 8th on |
+                | wgmma.sp       | 128 B         | banks, 7 steps  | each    | from the 8th on |
                 +----------------+---------------+-----------------+---------+-----------------+
 
         data         uint8 [16 * U]               chunks of strip after strip, round after round
@@ -55,7 +57,7 @@ class Lane24Strips(Chunks):
     """
 
     name = "lane_24_strips"
-    version = 2
+    version = 3
     ARRAYS: ClassVar = {
         "data": torch.uint8,
         "chunk_start": torch.int32,
@@ -63,12 +65,13 @@ class Lane24Strips(Chunks):
     }
     PROBLEMS: ClassVar = {
         1: "has a size that its header does not state",
-        2: "has more words in a lane than lines",
-        3: "has an entry that is out of place",
-        4: "has a group whose two values are not in ascending order",
-        5: "has a value outside of the matrix",
-        6: "stores a +0",
-        7: "has a non-zero that is no value",
+        2: "has banks that are not each one lane's",
+        3: "has more words in a bank than lines",
+        4: "has an entry that is out of place",
+        5: "has a group whose two values are not in ascending order",
+        6: "has a value outside of the matrix",
+        7: "stores a +0",
+        8: "has a non-zero that is no value",
     }
 
     class Geometry(NamedTuple):

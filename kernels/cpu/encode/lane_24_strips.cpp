@@ -1,4 +1,6 @@
 // 2:4 in strips, a word for each lane, in two passes (layout: lane_24_strips.h).
+#include <algorithm>
+
 #include "lane_24_strips.h"
 
 using namespace lscd;
@@ -30,18 +32,56 @@ struct Weights {
     }
 };
 
-// As many lines as cost least; of equals the most.
-Layout choose(const Weights& weights) {
-    i64 values[ORDERS] = {}, entries = 0, most = 0;  // values: of the nth words of all lanes
-    for (i64 lane = 0; lane < LANES; lane++) {
-        i64 words = 0;
-        for (i64 order = 0; order < ORDERS; order++)
-            if (i64 n = count(weights.columns(lane, order))) {
-                values[words++] += min(n, 2);
-                entries += n - min(n, 2);
-            }
-        if (words > most) most = words;
+// Where the words of lanes stand.
+class Banks {
+    i64 first_[LANES] = {};  // words of step 0, of a lane
+    u8 bank_[LANES];         // of the words of step 1
+
+    // Lanes with an even g, then others, each by their words of a step, the fewest first; of equals the lower.
+    static void sort(u8 (&lanes)[LANES], const i64 (&words)[LANES]) {
+        for (i64 lane = 0; lane < LANES; lane++) lanes[lane] = u8(lane);
+        auto key = [&](u8 lane) { return LANES * (LANES * (lane / 4 % 2) + words[lane]) + lane; };
+        std::sort(lanes, lanes + LANES, [&](u8 a, u8 b) { return key(a) < key(b); });
     }
+
+  public:
+    explicit Banks(const Weights& weights) {
+        i64 fewer[LANES] = {};  // of step 1, the number of groups without a word
+        for (i64 lane = 0; lane < LANES; lane++)
+            for (i64 order = 0; order < ORDERS; order++) {
+                bool has_word = weights.columns(lane, order);
+                if (order < ORDERS_OF_STEP) first_[lane] += has_word;
+                else fewer[lane] += !has_word;
+            }
+        u8 above[LANES], below[LANES];
+        sort(above, first_), sort(below, fewer);
+        for (i64 i = 0; i < LANES; i++) bank_[below[i]] = above[i];
+    }
+    i64 bank(i64 lane, i64 step) const { return step ? bank_[lane] : lane; }
+    // Calls visit(lane, order, columns, bank, line) for each group with weights.
+    template <class Visit>
+    void for_each_word(const Weights& weights, Visit visit) const {
+        for (i64 lane = 0; lane < LANES; lane++) {
+            i64 line = 0;
+            for (i64 order = 0; order < ORDERS; order++) {
+                i64 step = order / ORDERS_OF_STEP;
+                if (order == ORDERS_OF_STEP) line = first_[bank_[lane]];
+                if (u32 columns = weights.columns(lane, order))
+                    visit(lane, order, columns, bank(lane, step), line++);
+            }
+        }
+    }
+    void put(u8* chunk) const { memcpy(chunk + BANKS, bank_, sizeof bank_); }
+};
+
+// As many lines as cost least; of equals the most.
+Layout choose(const Weights& weights, const Banks& banks) {
+    i64 values[ORDERS] = {}, entries = 0, most = 0;  // values: of the words of a line
+    banks.for_each_word(weights, [&](i64, i64, u32 columns, i64, i64 line) {
+        i64 n = count(columns), kept = min(n, 2);
+        values[line] += kept, entries += n - kept;
+        most = std::max(most, line + 1);
+    });
     Layout best{most, ceil_div(entries, PLACES)};
     for (i64 lines = most - 1; lines >= 0 && lines >= most - FEWER_LINES; lines--) {
         entries += values[lines];
@@ -55,24 +95,25 @@ class Entries {
     Entry entry_[PLACES][ROWS * COLS / PLACES];
     i64 count_[PLACES] = {}, total_ = 0;
 
-    static void put(u8* chunk, i64 at, const Entry& entry) {
+    static void put(u8* chunk, const Layout& layout, i64 position, const Entry& entry) {
+        i64 at = Entry::value_at(layout, position);
         memcpy(chunk + at, &entry.value, 2);
-        memcpy(chunk + at + 2 * PLACES, &entry.row, 2);
-        memcpy(chunk + at + 4 * PLACES, &entry.column, 2);
+        memcpy(chunk + at + 4, &entry.row, 2);
+        chunk[Entry::column_at(layout, position)] = entry.column;
     }
 
   public:
     void add(u16 value, i64 row, i64 column) {
         i64 place = column % PLACES;
-        entry_[place][count_[place]++] = {value, u16(1 << row), u16(column)};
+        entry_[place][count_[place]++] = {value, u16(1 << row), u8(column)};
         total_++;
     }
     void put(u8* chunk, const Layout& layout) const {
         i64 position = 0;
-        u16 first = 0;  // column of the step's first entry
+        u8 first = 0;  // column of the step's first entry
         auto next = [&](const Entry& entry) {
             if (position % PLACES == 0) first = entry.column;
-            put(chunk, Entry::at(layout, position++), entry);
+            put(chunk, layout, position++, entry);
         };
         for (i64 i = 0; position < total_; i++)
             for (i64 place = 0; place < PLACES; place++)
@@ -97,34 +138,50 @@ struct Metadata {
     }
 };
 
-// Lines; what they cannot hold goes to entries.
-void put_words(u8* chunk, const Weights& weights, const Layout& layout, Metadata& metadata,
-               Entries& entries) {
-    i64 full[2] = {};  // groups so far, of lanes with an even and with an odd t
-    for (i64 lane = 0; lane < LANES; lane++) {
-        i64 words = 0;
-        for (i64 order = 0; order < ORDERS; order++) {
-            const u16* group = weights.group(lane, order);
-            u32 columns = weights.columns(lane, order);
-            u32 left = left_out(columns, full[lane % 2]);
-            full[lane % 2] += left != 0;
-            if (words >= layout.lines) left = columns;
-            if (u32 kept = columns & ~left) {
-                u32 nibble = nibble_of(kept);
-                u16 word[] = {group[nibble & 3], group[nibble >> 2]};
-                memcpy(chunk + layout.word_at(lane, words++), word, sizeof word);
-                metadata.set(lane, order, nibble);
-            }
-            for_each_bit(left, [&](i64 i) {
-                entries.add(group[i], row_of(lane, order), column_of(lane, order) + i);
+// Which columns of full groups become entries: so many of each place so far, of lanes with an even and with
+// an odd t.
+class Leftovers {
+    i64 count_[2][GROUP] = {};
+
+  public:
+    u32 of_next(i64 lane, u32 columns) {
+        i64(&counts)[GROUP] = count_[lane % 2];
+        u32 left = 0;
+        for (i64 n = count(columns); n > 2; n--) {
+            i64 fewest = -1;
+            for_each_bit(columns & ~left, [&](i64 i) {
+                if (fewest < 0 || counts[i] < counts[fewest]) fewest = i;
             });
+            counts[fewest]++, left |= 1u << fewest;
         }
+        return left;
     }
+};
+
+// Lines; what they cannot hold goes to entries.
+void put_words(u8* chunk, const Weights& weights, const Banks& banks, const Layout& layout,
+               Metadata& metadata, Entries& entries) {
+    Leftovers leftovers;
+    banks.for_each_word(weights, [&](i64 lane, i64 order, u32 columns, i64 bank, i64 line) {
+        const u16* group = weights.group(lane, order);
+        u32 left = leftovers.of_next(lane, columns);
+        if (line >= layout.lines) left = columns;
+        if (u32 kept = columns & ~left) {
+            u32 nibble = nibble_of(kept);
+            u16 word[] = {group[nibble & 3], group[nibble >> 2]};
+            memcpy(chunk + layout.word_at(bank, line), word, sizeof word);
+            metadata.set(lane, order, nibble);
+        }
+        for_each_bit(left, [&](i64 i) {
+            entries.add(group[i], row_of(lane, order), column_of(lane, order) + i);
+        });
+    });
 }
 
 // begin: of the chunk, from the start of data.
 void put_chunk(u8* data, i64 begin, const Weights& weights) {
-    Layout layout = choose(weights);
+    Banks banks(weights);
+    Layout layout = choose(weights, banks);
     u8* chunk = data + begin;
     u32 stated = u32(layout.lines_at() | layout.steps << 16);
     u32 far_at = layout.far() ? u32((begin + layout.lines_end()) / UNIT) : 0;
@@ -133,8 +190,8 @@ void put_chunk(u8* data, i64 begin, const Weights& weights) {
     memcpy(chunk + FAR_AT, &far_at, 4);
     Metadata metadata;
     Entries entries;
-    put_words(chunk, weights, layout, metadata, entries);
-    metadata.put(chunk);
+    put_words(chunk, weights, banks, layout, metadata, entries);
+    metadata.put(chunk), banks.put(chunk);
     entries.put(chunk, layout);
 }
 
@@ -144,8 +201,10 @@ void put_chunk(u8* data, i64 begin, const Weights& weights) {
 LSCD_EXPORT void lscd_lane_24_strips_size(const u16* dense, i64 M, i64 K, i32* sizes) {
     Grid A{M, K};
 #pragma omp parallel for schedule(dynamic, 8) if (large(M * K))
-    for (i64 c = 0; c < A.chunks(); c++)
-        sizes[c] = i32(choose(Weights(dense, A, c)).bytes() / UNIT);
+    for (i64 c = 0; c < A.chunks(); c++) {
+        Weights weights(dense, A, c);
+        sizes[c] = i32(choose(weights, Banks(weights)).bytes() / UNIT);
+    }
 }
 
 // data [16 * chunk_start[chunks]].

@@ -10,20 +10,25 @@
 // of slot 1 << 2). Such a *word* is all that the lane loads for a group, and only where it has
 // weights:
 //
-//   line              128 bytes, a word of each lane. A lane's words, in order, are its words of
-//                     line 0, line 1, ...: no lane looks for its own, no two meet in a bank
+//   line              128 bytes, a word in each of 32 banks. Words of a lane's first 16 groups, those of
+//                     step 0, stand in bank `lane`, in line 0, line 1, ...; those of the others in a
+//                     bank of its own again, `banks[lane]`, below the words that are there: no lane looks
+//                     for its own, no two meet in a bank. Who has most words in step 1 stands below who
+//                     has fewest in step 0, and so on; of equals the lower lane comes first. So banks
+//                     have nearly as many words each, and lines few holes. Lanes with an even g have
+//                     banks with an even g, so that one half may read step 0 while the other reads step 1
 //   . . . .           no word; nibble of indices 0 and 1
 //   . a . .           a with its index, +0 with index 3. A weight in column 3: +0 with 2, then it
 //   a . b .           both
-//   a b . c           full: two stay, and the others become entries. They take turns, so that the
-//                     entries of a chunk spread over columns: the nth full group of lanes with an
-//                     even (odd) t leaves out the column nth % 4, or its next weight to the right
-//                     (3, then 0); where it has four, nth % 4 and the one after it
+//   a b . c           full: two stay, and one becomes an entry, or two where there are four weights:
+//                     those whose columns, modulo 8, have fewest such entries so far, of equals the
+//                     left one. Groups come in the order of lanes; lanes with an even t and with an
+//                     odd one have places of their own
 //
-// L lines need not hold all words: those of a lane that come later become entries, too. An entry
-// costs more than a weight of a word, a line costs 128 bytes even for one lane that wants it, and so
+// L lines need not hold all words: those of a bank that come later become entries, too. An entry
+// costs more than a weight of a word, a line costs 128 bytes even for one bank that wants it, and so
 // do chunks that fill more than 4096 bytes before their far steps, whose rings leave no room for wide
-// blocks; of the number of the longest lane's words and the 13 below it, L is the one of least cost.
+// blocks; of the number of the longest bank's words and the 13 below it, L is the one of least cost.
 //
 //   step              eight entries. An entry's place is its column modulo 8; places take turns
 //                     while they last, so that the columns of a step meet few banks of B twice.
@@ -35,10 +40,10 @@
 //        512  present u32 [32]           of a lane: bit `order` where that group has a word
 //        640  lines_at u16, steps u16
 //        644  far_at u32                 from the start of `data`, in 16 bytes; 0 without far steps
-//        648  8 bytes of zeros
-//        656  near steps                 value u16 [8] | row u16 [8], a bit: 1 << row of the
-//                                        strip | column u16 [8], of the chunk. Not in use: 0, 0,
-//                                        the column of the step's first entry
+//        648  banks u8 [32]              of a lane: where its words of step 1 stand
+//        680  near steps                 four pairs of entries: value u16 [2], row u16 [2], a bit:
+//                                        1 << row of the strip; column u8 [8], of the chunk. Not in
+//                                        use: 0, 0, the column of the step's first entry
 //   lines_at  lines, then far steps; near and far steps end with zeros up to whole 128 bytes
 //
 // So a chunk is a multiple of 128 bytes, and begins at one.
@@ -48,10 +53,10 @@
 namespace lscd::lane_24 {
 
 constexpr i64 ROWS = 16, COLS = 256, STRIPS = 4;  // the last: of 64 rows
-constexpr i64 LANES = 32, ORDERS = 32, GROUP = 4, PLACES = 8;
+constexpr i64 LANES = 32, ORDERS = 32, ORDERS_OF_STEP = 16, GROUP = 4, PLACES = 8;
 constexpr i64 UNIT = 16, LINE = 128;
-constexpr i64 PRESENT = 512, LINES_AT = 640, FAR_AT = 644, ZEROS = 648, NEAR = 656;  // offsets
-constexpr i64 STEP_BYTES = 48, NEAR_STEPS = 7, FEWER_LINES = 13;
+constexpr i64 PRESENT = 512, LINES_AT = 640, FAR_AT = 644, BANKS = 648, NEAR = 680;  // offsets
+constexpr i64 STEP_BYTES = 40, NEAR_STEPS = 7, FEWER_LINES = 13;
 // What the kernel does for a step, and for a far one beside that, in bytes loaded in the same time.
 constexpr i64 COST_OF_STEP = 256, COST_OF_FAR = 768;
 // Where no chunk has more bytes than these before its far steps, the kernel multiplies 128 columns at
@@ -77,15 +82,6 @@ constexpr i64 metadata_shift(i64 lane, i64 order) { return 16 * (order & 1) + 4 
 
 // Columns of a group are four bits. How many they are:
 constexpr i64 count(u32 columns) { return 0x4332322132212110 >> 4 * columns & 15; }
-
-// Columns of the nth full group that become entries; of a group with one or two weights none.
-inline u32 left_out(u32 columns, i64 nth) {
-    i64 n = count(columns), first = nth % 4;
-    if (n < 3) return 0;
-    if (n == 4) return 1 << first | 1 << (first + 1) % 4;
-    while (!(columns >> first & 1)) first = (first + 1) % 4;
-    return 1 << first;
-}
 
 // The two indices of one or two columns.
 inline u32 nibble_of(u32 kept) {
@@ -117,7 +113,7 @@ struct Layout {
         return bytes() + COST_OF_STEP * steps + COST_OF_FAR * far() + COST_OF_NARROW * narrow;
     }
 
-    i64 word_at(i64 lane, i64 nth) const { return lines_at() + LINE * nth + 4 * lane; }
+    i64 word_at(i64 bank, i64 line) const { return lines_at() + LINE * line + 4 * bank; }
     i64 step_at(i64 step) const {
         return step < NEAR_STEPS ? NEAR + STEP_BYTES * step
                                  : lines_end() + STEP_BYTES * (step - NEAR_STEPS);
@@ -126,11 +122,16 @@ struct Layout {
 
 // A weight that stands in no word.
 struct Entry {
-    u16 value, row, column;  // row: a bit
+    u16 value, row;  // row: a bit
+    u8 column;
 
-    // Where its parts stand: each at `at`, and 16 and 32 bytes behind it.
-    static i64 at(const Layout& layout, i64 position) {
-        return layout.step_at(position / PLACES) + 2 * (position % PLACES);
+    // Where its value stands; its row is four bytes behind it.
+    static i64 value_at(const Layout& layout, i64 position) {
+        i64 place = position % PLACES;
+        return layout.step_at(position / PLACES) + place / 2 * 8 + place % 2 * 2;
+    }
+    static i64 column_at(const Layout& layout, i64 position) {
+        return layout.step_at(position / PLACES) + 4 * PLACES + position % PLACES;
     }
 };
 

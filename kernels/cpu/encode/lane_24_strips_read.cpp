@@ -8,7 +8,7 @@ using namespace lscd::lane_24;
 
 namespace {
 
-constexpr int SIZE = 1, WORDS = 2, ENTRY = 3, INDEX = 4, OUTSIDE = 5, ZERO = 6, GARBAGE = 7;
+constexpr int SIZE = 1, BANK = 2, WORDS = 3, ENTRY = 4, INDEX = 5, OUTSIDE = 6, ZERO = 7, GARBAGE = 8;
 
 // The bytes of a chunk, wherever it stands in A. All but `size` and what is stated in its header is
 // only for those whose size is sound.
@@ -31,23 +31,33 @@ struct Bytes {
         return word;
     }
     u32 present(i64 lane) const { return load<u32>(PRESENT + 4 * lane); }
+    // How many words a lane has, and in which bank those of step 1 stand.
+    i64 words(i64 lane, i64 step) const { return __builtin_popcount(present(lane) >> 16 * step & 0xffff); }
+    i64 bank(i64 lane) const { return bytes[BANKS + lane]; }
     u32 nibble(i64 lane, i64 order) const {
         return load<u32>(4 * metadata_word(lane, order)) >> metadata_shift(lane, order) & 15;
     }
     Entry entry(i64 position) const {
-        i64 at = Entry::at(layout, position);
-        return {load<u16>(at), load<u16>(at + 2 * PLACES), load<u16>(at + 4 * PLACES)};
+        i64 at = Entry::value_at(layout, position);
+        return {load<u16>(at), load<u16>(at + 4), bytes[Entry::column_at(layout, position)]};
     }
 
     // Calls visit(lane, order, offset) for each word.
     template <class Visit>
     void for_each_word(Visit visit) const {
         for (i64 lane = 0; lane < LANES; lane++) {
-            i64 words = 0;
+            i64 line[] = {0, words(bank(lane), 0)};
             for_each_bit(present(lane), [&](i64 order) {
-                visit(lane, order, layout.word_at(lane, words++));
+                i64 step = order / ORDERS_OF_STEP;
+                visit(lane, order, layout.word_at(step ? bank(lane) : lane, line[step]++));
             });
         }
+    }
+    // Calls visit(bank, words in it).
+    template <class Visit>
+    void for_each_bank(Visit visit) const {
+        for (i64 lane = 0; lane < LANES; lane++)
+            visit(bank(lane), words(bank(lane), 0) + words(lane, 1));
     }
     // Calls visit(row of the strip, column of the chunk, value) for each non-zero.
     template <class Visit>
@@ -74,10 +84,16 @@ bool size_is_sound(const Bytes& chunk) {
            chunk.load<u32>(FAR_AT) == far_at;
 }
 
+bool banks_are_sound(const Bytes& chunk) {
+    u32 found = 0;
+    for (i64 lane = 0; lane < LANES; lane++)
+        if (chunk.bank(lane) < LANES) found |= 1u << chunk.bank(lane);
+    return found == ~0u;
+}
+
 bool words_fit(const Bytes& chunk) {
     bool fit = true;
-    for (i64 lane = 0; lane < LANES; lane++)
-        fit &= __builtin_popcount(chunk.present(lane)) <= chunk.layout.lines;
+    chunk.for_each_bank([&](i64, i64 words) { fit &= words <= chunk.layout.lines; });
     return fit;
 }
 
@@ -88,7 +104,7 @@ bool entries_are_sound(const Bytes& chunk) {
     for (i64 i = 0; i < PLACES * chunk.layout.steps; i++) {
         Entry e = chunk.entry(i);
         bool one_bit = e.row && !(e.row & (e.row - 1));
-        if (e.row) sound &= !ended && one_bit && e.value && e.column < COLS;
+        if (e.row) sound &= !ended && one_bit && e.value;
         else sound &= i > last && e.value == 0 && e.column == chunk.entry(last).column;
         ended |= e.row == 0;
     }
@@ -118,25 +134,26 @@ bool any_empty_word(const Bytes& chunk) {
     return found;
 }
 
-// In the header, behind a lane's words, or behind near or far steps.
+// Behind a bank's words, or behind near or far steps.
 bool any_garbage(const Bytes& chunk) {
     const Layout& layout = chunk.layout;
     bool found = false;
     auto check = [&](i64 from, i64 to) {
         for (i64 at = from; at < to; at += 2) found |= chunk.load<u16>(at) != 0;
     };
-    check(ZEROS, NEAR);
     check(NEAR + STEP_BYTES * layout.near(), layout.lines_at());
     check(layout.lines_end() + STEP_BYTES * layout.far(), chunk.size);
-    for (i64 lane = 0; lane < LANES; lane++)
-        for (i64 n = __builtin_popcount(chunk.present(lane)); n < layout.lines; n++)
-            found |= chunk.load<u32>(layout.word_at(lane, n)) != 0;
+    chunk.for_each_bank([&](i64 bank, i64 words) {
+        for (i64 line = words; line < layout.lines; line++)
+            found |= chunk.load<u32>(layout.word_at(bank, line)) != 0;
+    });
     return found;
 }
 
 // The first of them, 0 if there is none. rows, cols: of A, from the chunk's first on.
 int problem(const Bytes& chunk, i64 rows, i64 cols) {
     if (!size_is_sound(chunk)) return SIZE;
+    if (!banks_are_sound(chunk)) return BANK;
     if (!words_fit(chunk)) return WORDS;
     if (!entries_are_sound(chunk)) return ENTRY;
     if (!indices_are_sound(chunk)) return INDEX;
@@ -159,9 +176,9 @@ void lscd::unpack_lane_24_strips(const void* const* arrays, i64 M, i64 K, i64 ro
     for (i64 c = 0; c < A.chunks(); c++) unpack_chunk((const u8*)arrays[1], chunk_start, A, c, dense);
 }
 
-// Problem by chunk: 1 its size, 2 more words in a lane than lines, 3 an entry, 4 a group whose
-// indices do not ascend, 5 a value outside of the matrix, 6 a stored +0, 7 a non-zero that is no
-// value. The offsets are sound.
+// Problem by chunk: 1 its size, 2 banks that are not each a lane's, 3 more words in a bank than lines,
+// 4 an entry, 5 a group whose indices do not ascend, 6 a value outside of the matrix, 7 a stored +0,
+// 8 a non-zero that is no value. The offsets are sound.
 LSCD_EXPORT void lscd_lane_24_strips_check(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                            i64* found) {
     Grid A{M, K};

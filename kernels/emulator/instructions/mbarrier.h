@@ -152,6 +152,13 @@ inline void mbarrier_wait(Address address, uint32_t parity, simt::Site site = si
     simt::Block::lane->known.learn(barrier->passed_on);
 }
 
+// Never, here: phases are over as late as they can be, once a lane waits.
+inline bool mbarrier_is_over(Address address, uint32_t, simt::Site site = simt::here()) {
+    simt::mbarrier_at(address, site);
+    simt::note({simt::Op::mbarrier, site});
+    return false;
+}
+
 inline uint32_t count_shared(bool counts, Address address, uint32_t last,
                              simt::Site site = simt::here()) {
     if (!counts) return 0;

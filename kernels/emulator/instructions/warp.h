@@ -122,6 +122,10 @@ T __reduce_add_sync(unsigned mask, T value, lscd::simt::Site site = lscd::simt::
     return reduce(mask, value, [](T a, T b) { return T(a + b); }, site);
 }
 template <class T>
+T __reduce_or_sync(unsigned mask, T value, lscd::simt::Site site = lscd::simt::here()) {
+    return reduce(mask, value, [](T a, T b) { return T(a | b); }, site);
+}
+template <class T>
 T __reduce_min_sync(unsigned mask, T value, lscd::simt::Site site = lscd::simt::here()) {
     return reduce(mask, value, [](T a, T b) { return a < b ? a : b; }, site);
 }
