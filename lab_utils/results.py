@@ -44,6 +44,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "pattern", "dtype", "split_k", "time_us", "p10_us", "p90_us", "encoded_bytes",
         "byte_limit_fraction", "relative_error", "dense_us", "speedup",
     ),
+    "energy": (
+        "date", "commit", "device", "driver", "cuda", "kernel", "backend", "M", "K", "N",
+        "sparsity", "pattern", "dtype", "split_k", "encoded_bytes", "relative_error", "rested_us",
+        "time_us", "millijoules", "watts", "sm_mhz", "dense_rested_us", "dense_us",
+        "dense_millijoules",
+    ),
     "opt": (
         "date", "commit", "device", "driver", "cuda", "model", "gpus", "format", "sparsity",
         "weights", "batch", "prompt", "output", "seconds", "tokens_per_gpu_second", "peak_gb",

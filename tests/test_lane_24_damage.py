@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lane_24_slow import BANKS, STEPS, chunk_bytes, lines_and_steps, words_of_banks
+from lane_24_slow import BANKS, STEPS, lines_and_steps, words_of_banks
 
 from lab_utils.formats import Lane24Strips
 from lab_utils.patterns import random_sparse

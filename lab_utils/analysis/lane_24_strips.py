@@ -1,8 +1,9 @@
 """2:4 in strips of 16 rows, a word for each lane, in numbers: the bytes of a random mask.
 
 How many lines a chunk has depends on all of its lanes, and has no closed form: chunks are simulated
-here, group by group, and banks and lines are chosen as the encoder chooses them. (kernels/cpu/encode/
-lane_24_strips.h: the layout.) Draws are the same at all densities, so that curves are smooth.
+here, group by group, and banks and lines are chosen as the encoder chooses them.
+(kernels/cpu/encode/lane_24_strips.h: the layout.) Draws are the same at all densities, so that
+curves are smooth.
 """
 
 import functools
@@ -131,7 +132,7 @@ def _simulated(rows: int, cols: int, density: float) -> tuple[np.ndarray, np.nda
 
 
 def lines_of_words(has: np.ndarray) -> np.ndarray:
-    """Of groups with a word, [chunks, lanes, orders], the line it stands in, if there are enough."""
+    """The line of each word, [chunks, lanes, orders]; `has`: which groups have a word."""
     first, second = has[..., :ORDERS_OF_STEP], has[..., ORDERS_OF_STEP:]
     words, odd = first.sum(2), 2 * ORDERS * (np.arange(LANES) // 4 % 2)  # lanes of odd g come last
     above, below = (words + odd).argsort(1, "stable"), (odd - second.sum(2)).argsort(1, "stable")

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -111,8 +111,15 @@ def run(
     leave_out: LeaveOut,
 ) -> tuple[list[Contender], float]:
     """Check and time all contenders of a case; returns them, and the bandwidth in GB/s."""
-    ways = [*_chosen(names), *ours(formats, case.N, is_hopper(weights.device))]
+    ways = contenders(case, formats, names, weights.device)
     return run_ways(case, weights, ways, repeats, leave_out)
+
+
+def contenders(
+    case: Case, formats: Sequence[str], names: Sequence[str] | None, device: torch.device
+) -> list[Baseline]:
+    """Baselines of these names, all unless given, and our products of these formats."""
+    return [*_chosen(names), *ours(formats, case.N, is_hopper(device))]
 
 
 def run_ways(
@@ -120,12 +127,10 @@ def run_ways(
 ) -> tuple[list[Contender], float]:
     """The same for these ways to the product."""
     device = weights.device
-    stream = _stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.device(device), torch.cuda.stream(stream):
-        right = list(_checked(case, weights, ways, leave_out))
+    with on_stream(device):
+        right = list(checked(case, weights, ways, leave_out))
         pool = torch.cuda.graph_pool_handle()
-        replays = [_replays(case, one, repeats, pool) for one in right]
+        replays = [replays_of(case, one, repeats, pool) for one in right]
         memory = _memory(device, repeats, pool)
         graphs.time_in_turns([*replays, memory])
         for contender, timed in zip(right, replays, strict=True):
@@ -139,13 +144,22 @@ def _chosen(names: Sequence[str] | None) -> list[Baseline]:
     return [baselines.BASELINES[name] for name in wanted]
 
 
+@contextmanager
+def on_stream(device: torch.device) -> Iterator[None]:
+    """What is launched inside runs behind all before, where graphs can be captured."""
+    stream = _stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.device(device), torch.cuda.stream(stream):
+        yield
+
+
 @functools.cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
     """Where everything runs: graphs cannot be captured on the default stream."""
     return torch.cuda.Stream(device)
 
 
-def _checked(
+def checked(
     case: Case, weights: Weights, ways: Sequence[Baseline], leave_out: LeaveOut
 ) -> Iterator[Contender]:
     """The contenders that can run and are right in every element."""
@@ -203,7 +217,8 @@ def _contender(case: Case, weights: Weights, way: Baseline) -> Contender:
     )
 
 
-def _replays(case: Case, contender: Contender, repeats: int, pool: tuple) -> Replays:
+def replays_of(case: Case, contender: Contender, repeats: int, pool: tuple) -> Replays:
+    """Launches of a contender, captured where it can be."""
     launches = graphs.launches_per_replay(contender.about_us)
     count = graphs.replays_within_budget(contender.about_us, repeats)
     if not contender.way.capturable:

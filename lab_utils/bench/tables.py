@@ -16,7 +16,7 @@ def times(rows: pd.DataFrame) -> dict[str, pd.Series]:
 def text_table(rows: pd.DataFrame, columns: Mapping[str, pd.Series], note: str = "") -> str:
     """`columns` behind shape and sparsity of each row, under a line that says where from.
 
-    A line below warns where the times of most rows vary a lot.
+    A line below warns where the times of most rows vary a lot, if rows have a spread.
     """
     what = f"{rows.device.iloc[0]}, {rows.dtype.iloc[0]}, {rows.pattern.iloc[0]} zeros"
     shape = rows.M.astype(str) + "x" + rows.K.astype(str)
@@ -26,6 +26,8 @@ def text_table(rows: pd.DataFrame, columns: Mapping[str, pd.Series], note: str =
 
 
 def _warning(rows: pd.DataFrame) -> str:
+    if "p90_us" not in rows:
+        return ""
     spread = ((rows.p90_us - rows.p10_us) / rows.time_us).median()
     if spread <= UNSTEADY:
         return ""

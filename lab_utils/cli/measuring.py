@@ -1,4 +1,4 @@
-"""The commands that measure: `lab bench`, `anatomy`, `shares`, `ladder` and `counts`."""
+"""The commands that measure: `lab bench`, `energy`, `anatomy`, `shares`, `ladder` and `counts`."""
 
 import sys
 from collections import Counter
@@ -149,6 +149,31 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
         return _sweep("encode", encode_summary, cases, formats, run=run, **where)
     where |= {"isas": isas, "baselines": baselines or None}
     _sweep("spmm", spmm_summary, bench.grid(found, **grid), formats, **where)
+
+
+@main.command()
+@_cases("36864x9216", N="8,64", sparsity="0.5,0.8", dtype="fp16")
+@many("--format", "formats", str, "NAMES",
+      "Formats of A.  [default: all that the GPU multiplies]")  # fmt: skip
+@many("--baseline", "baselines", str, "NAMES",
+      f"What to measure beside ours: {', '.join(BASELINES)}.", default=["cublas_linear"],
+      show_default=True)  # fmt: skip
+@click.option("--seconds", default=1.0, show_default=True, help="How long each kernel runs.")
+def energy(shapes: list[str], formats: list[str], baselines: list[str], seconds: float,
+           save: bool, output: Path | None, **grid: Any) -> None:  # fmt: skip
+    """Measure what products cost a GPU in joules.
+
+    Each kernel is checked, then runs alone and without a pause: a GPU at its limit of power lowers
+    its clocks, which what `lab bench` times is too short for.
+    """
+    from lab_utils import bench
+    from lab_utils.bench.energy import check, energy_summary, measure_energy
+
+    formats = formats or bench.default_formats("cuda")
+    check(formats, baselines=baselines, seconds=seconds)
+    cases = bench.grid(bench.shapes(shapes), **grid)
+    _sweep("energy", energy_summary, cases, formats, save, output, run=measure_energy,
+           device="cuda", baselines=baselines, seconds=seconds)  # fmt: skip
 
 
 @main.command()

@@ -34,9 +34,9 @@ class Lane24Strips(Chunks):
 
         line    a word in each of 32 banks: a lane finds its next word a line below
                 bank  0   1   2       31
-                    | a | d | f |   |   |      words of lanes 0, 1, 2, ..., of the first half of groups
-                    | b | X | g |...|   |      X Y, Z: words of two lanes, of the other half: who has
-                    | c | Y | Z |   |   |      many stands below who has few
+                    | a | d | f |   |   |      a b c, d, f g: of lanes 0, 1, 2, the first half
+                    | b | X | g |...|   |      of their groups; X Y, Z: of two lanes, the other
+                    | c | Y | Z |   |   |      half: who has many stands below who has few
                                                a chunk has as many lines as cost least: a bank's
                                                words beyond them are entries, too
         entry   a value, a row and a column: added to what tensor cores give, eight a step
