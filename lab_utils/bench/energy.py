@@ -5,10 +5,12 @@ reaches its limit of power, and lowers its clocks until it keeps it. Here every 
 alone, without a pause, while the GPU's own meters are read.
 """
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import pandas as pd
 import torch
@@ -25,7 +27,31 @@ from lab_utils.results import rounded
 
 REST_S, WARM_S = 0.5, 0.4  # before a GPU counts as rested, and as warm
 RESTED_REPLAYS = 3
-BURST_US = 20_000.0  # between two looks at the meters
+BURST_US = 10_000.0  # between two looks at the meters
+
+
+class Look(NamedTuple):
+    """What the meters said at one time."""
+
+    seconds: float
+    joules: float
+    sm_mhz: float
+
+    @classmethod
+    def at(cls, meter: PowerMeter) -> Self:
+        return cls(time.perf_counter(), meter.joules(), meter.sm_mhz())
+
+
+def watts_of(looks: Sequence[Look]) -> float:
+    """Mean power between the first and the last time that the meter of energy went on.
+
+    It does so ten to fifty times a second: between others, the time would not belong to the energy.
+    Raises RuntimeError where it did not go on twice.
+    """
+    steps = [b for a, b in itertools.pairwise(looks) if b.joules != a.joules]
+    if len(steps) < 2:
+        raise RuntimeError("the GPU's meter of energy hardly moved; measure for more seconds")
+    return (steps[-1].joules - steps[0].joules) / (steps[-1].seconds - steps[0].seconds)
 
 
 @dataclass(frozen=True)
@@ -52,14 +78,14 @@ class Load:
     def sustained(self, meter: PowerMeter, seconds: float) -> dict[str, float]:
         """Time, energy and clock of a launch once the GPU is warm."""
         self.run(WARM_S)
-        before, clocks = meter.joules(), []
-        launches, elapsed = self.run(seconds, lambda: clocks.append(meter.sm_mhz()))
-        joules = meter.joules() - before
+        looks: list[Look] = []
+        launches, elapsed = self.run(seconds, lambda: looks.append(Look.at(meter)))
+        time_us, watts = 1e6 * elapsed / launches, watts_of(looks)
         return {
-            "time_us": 1e6 * elapsed / launches,
-            "millijoules": 1e3 * joules / launches,
-            "watts": joules / elapsed,
-            "sm_mhz": statistics.mean(clocks),
+            "time_us": time_us,
+            "millijoules": watts * time_us / 1e3,
+            "watts": watts,
+            "sm_mhz": statistics.mean(look.sm_mhz for look in looks),
         }
 
     def rested_us(self) -> float:

@@ -21,13 +21,13 @@ NUMBERS = {"rested_us": 9.0, "time_us": 10.0, "millijoules": 6.5, "watts": 650.0
 
 
 class Meter:
-    """Of something that takes 100 W, at 1200 and 1000 MHz in turns."""
+    """Of something that takes 100 W, told in steps of 2 J; at 1200 and 1000 MHz in turns."""
 
     def __init__(self) -> None:
         self.start, self.looks = time.perf_counter(), 0
 
     def joules(self) -> float:
-        return 100 * (time.perf_counter() - self.start)
+        return 100 * (time.perf_counter() - self.start) // 2 * 2
 
     def sm_mhz(self) -> float:
         self.looks += 1
@@ -49,7 +49,7 @@ def load(seconds: float, launches: int = 4) -> tuple[energy.Load, list[str]]:
 def test_a_load_counts_what_it_launched() -> None:
     one, called = load(0.005)
     launches, elapsed = one.run(0.1, lambda: called.append("look"))
-    assert called[:6] == ["replay"] * 4 + ["look", "wait"]  # bursts of 20 ms
+    assert called[:4] == ["replay"] * 2 + ["look", "wait"]  # bursts of 10 ms
     assert launches == 4 * called.count("replay") and elapsed >= 0.1
     assert launches / elapsed == pytest.approx(4 / 0.005, rel=0.3)
 
@@ -62,10 +62,18 @@ def test_a_slow_launch_runs_at_least_once() -> None:
 def test_energy_is_that_of_a_launch(monkeypatch) -> None:
     monkeypatch.setattr(energy, "WARM_S", 0.01)
     one, _ = load(0.002)
-    found = one.sustained(Meter(), 0.1)
-    assert found["watts"] == pytest.approx(100, rel=0.05)
-    assert found["millijoules"] == pytest.approx(found["time_us"] * 0.1, rel=0.05)  # 100 W
+    found = one.sustained(Meter(), 0.5)
+    assert found["watts"] == pytest.approx(100, rel=0.15)
+    assert found["millijoules"] == pytest.approx(found["time_us"] * found["watts"] / 1e3)
     assert 1000 <= found["sm_mhz"] <= 1200
+
+
+def test_power_is_that_between_steps_of_the_meter() -> None:
+    joules = [0, 0, 5, 5, 5, 25, 25, 35, 35, 35]  # 10 ms each
+    looks = [energy.Look(i / 100, j, 1000) for i, j in enumerate(joules)]
+    assert energy.watts_of(looks) == pytest.approx(30 / 0.05)
+    with pytest.raises(RuntimeError, match="measure for more seconds"):
+        energy.watts_of(looks[:5])
 
 
 def test_rows_stand_beside_the_best_dense_product(monkeypatch) -> None:
