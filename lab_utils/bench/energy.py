@@ -56,24 +56,28 @@ def watts_of(looks: Sequence[Look]) -> float:
 
 @dataclass(frozen=True)
 class Load:
-    """Replays of `launches` launches, about `time_us` each, for as long as one wants."""
+    """Replays of `launches` launches, about `time_us` each, for as long as one wants.
+
+    `mark()` returns what waits until all replays before it are done.
+    """
 
     replay: Callable[[], object]
     launches: int
     time_us: float
-    wait: Callable[[], object]  # until all are done
+    mark: Callable[[], Callable[[], object]]
 
     def run(self, seconds: float, look: Callable[[], object] = lambda: None) -> tuple[int, float]:
         """Launches and seconds of replays without a pause; `look()` is called while they run."""
         burst = max(1, round(BURST_US / (self.launches * self.time_us)))
-        start, done = time.perf_counter(), 0
-        while (elapsed := time.perf_counter() - start) < seconds or not done:
+        start, done, wait = time.perf_counter(), 0, self.mark()
+        while time.perf_counter() - start < seconds or not done:
             for _ in range(burst):
                 self.replay()
             look()
-            self.wait()
-            done += burst * self.launches
-        return done, elapsed
+            wait()  # for the burst before, so that the GPU never waits for Python
+            wait, done = self.mark(), done + burst * self.launches
+        wait()
+        return done, time.perf_counter() - start
 
     def sustained(self, meter: PowerMeter, seconds: float) -> dict[str, float]:
         """Time, energy and clock of a launch once the GPU is warm."""
@@ -129,10 +133,16 @@ def measure_energy(
         ways = cuda.contenders(case, formats, baselines, device)
         for one in cuda.checked(case, weights, ways, leave_out):
             replays = cuda.replays_of(case, one, 1, pool)
-            wait = torch.cuda.current_stream().synchronize
-            load = Load(replays.replay, replays.launches, one.about_us, wait)
+            load = Load(replays.replay, replays.launches, one.about_us, _mark)
             found.append((one, {"rested_us": load.rested_us()} | load.sustained(meter, seconds)))
     return _rows(case, device, found)
+
+
+def _mark() -> Callable[[], object]:
+    """Waits for all that torch's current stream has been given so far."""
+    event = torch.cuda.Event()
+    event.record()
+    return event.synchronize
 
 
 def check(

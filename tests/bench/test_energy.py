@@ -42,21 +42,26 @@ def load(seconds: float, launches: int = 4) -> tuple[energy.Load, list[str]]:
         called.append("replay")
         time.sleep(seconds)
 
-    time_us = 1e6 * seconds / launches
-    return energy.Load(replay, launches, time_us, lambda: called.append("wait")), called
+    def mark():
+        number = called.count("replay")
+        return lambda: called.append(f"wait for {number}")
+
+    return energy.Load(replay, launches, 1e6 * seconds / launches, mark), called
 
 
 def test_a_load_counts_what_it_launched() -> None:
     one, called = load(0.005)
     launches, elapsed = one.run(0.1, lambda: called.append("look"))
-    assert called[:4] == ["replay"] * 2 + ["look", "wait"]  # bursts of 10 ms
+    burst = ["replay", "replay", "look"]  # of 10 ms
+    assert called[:8] == [*burst, "wait for 0", *burst, "wait for 2"]
+    assert called[-1] == f"wait for {called.count('replay')}"
     assert launches == 4 * called.count("replay") and elapsed >= 0.1
     assert launches / elapsed == pytest.approx(4 / 0.005, rel=0.3)
 
 
 def test_a_slow_launch_runs_at_least_once() -> None:
     one, called = load(0.03, launches=1)
-    assert one.run(0.001)[0] == 1 and called == ["replay", "wait"]
+    assert one.run(0.001)[0] == 1 and called == ["replay", "wait for 0", "wait for 1"]
 
 
 def test_energy_is_that_of_a_launch(monkeypatch) -> None:
