@@ -60,9 +60,9 @@ COSTS = {
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
     "zero_row_24": Cost(0.98, 0.00, 0.83, 10.3),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
-    "lane_24_strips": Cost(
-        0.78, 0.04, 0.075, 8.2, side_by_side=True, entries=0.34, decoding=0.95, far=13.0, near=0.56,
-        beyond=0.125,
+    "lane_24_strips": Cost(  # far and near of a run without rows, .5 to .7
+        0.45, 0.116, 0.062, 9.9, side_by_side=True, entries=0.51, decoding=0.95, far=10.3,
+        near=0.484, beyond=0.16,
     ),
 }  # fmt: skip
 
@@ -77,7 +77,7 @@ class TilesCost(NamedTuple):
 
 TILES_COSTS = {
     "tca_bme": TilesCost(0.67),
-    "lane_24_strips": TilesCost(0.74, far=19.0, near=0.5),
+    "lane_24_strips": TilesCost(0.73, far=19.0, near=0.484),
 }
 
 

@@ -25,6 +25,7 @@ from lab_utils.plots.compression import (
     tile_overheads,
 )
 from lab_utils.plots.end_to_end import generation_throughput, time_breakdown
+from lab_utils.plots.energy import energies, rested_and_warm
 from lab_utils.plots.hopper import (
     encoded_bytes,
     gather_wavefronts,
@@ -61,6 +62,7 @@ __all__ = [
     "device_roofs",
     "encoded_against_formula",
     "encoded_bytes",
+    "energies",
     "formats_under_roof",
     "fractions_of_byte_limit",
     "fragment_layout",
@@ -74,6 +76,7 @@ __all__ = [
     "peak_memory",
     "pipeline_timeline",
     "pipeline_turns",
+    "rested_and_warm",
     "skinny_roofline",
     "speedup_bounds",
     "speedup_heatmap",
