@@ -74,7 +74,7 @@ test: build  ## run the tests, notebooks and JupyterLab in a browser included
 sanitize: build  ## run the GPU kernels under compute-sanitizer's four tools
 	@command -v $(SANITIZER) >/dev/null || { echo "$$NO_SANITIZER" >&2; exit 1; }
 	@for tool in $(SANITIZER_TOOLS); do echo "$$tool"; PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
-		$(SANITIZER) --tool $$tool --num-cuda-barriers 128 --error-exitcode 1 $(ARGS) $(PY) tests/sanitize.py $(LIBRARIES); \
+		$(SANITIZER) --tool $$tool --num-cuda-barriers 8192 --error-exitcode 1 $(ARGS) $(PY) tests/sanitize.py $(LIBRARIES); \
 	done
 
 lab: build  ## open JupyterLab on the notebooks
