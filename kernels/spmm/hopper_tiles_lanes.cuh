@@ -68,12 +68,15 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
     // Steps of wgmma.sp, whose groups a lane stores one after the other: every second row begins with the
     // second one, so that what half a warp stores at once lies in different banks.
     int swapped = lane / 4 % 2;
-    Address place;  // of the lane's first group in a quarter's strip; others, two bits of a swizzle apart
+    Address place = place_of(lane);
 
     __device__ LaneDecoder(const WgmmaProblem& p, Address memory)
-        : Base(p, memory), ring(memory + Has::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {
-        int g = lane / 4, t = lane % 4;
-        place = g * 128 + ((4 * swapped + t / 2) ^ g) * 16 + t % 2 * 8;
+        : Base(p, memory), ring(memory + Has::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {}
+
+    // Of a lane's first group in a quarter's strip; others, two bits of a swizzle apart.
+    __device__ static Address place_of(uint32_t lane) {
+        uint32_t g = lane / 4, t = lane % 4;
+        return g * 128 + ((4 * (g % 2) + t / 2) ^ g) * 16 + t % 2 * 8;
     }
 
     __device__ int first_of_four() const { return lane & ~3 ^ 2 * swapped; }
@@ -163,9 +166,10 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
         }
     }
     __device__ __forceinline__ void put_groups(const uint2 (&groups)[GROUPS], int step, Address to) const {
+        Address first = Has::WIDE ? place_of(anew(lane)) : place;  // again, where registers are few
 #pragma unroll
         for (int i = 0; i < GROUPS; i++)
-            st_shared_v2((to + place ^ (2 * step + i / 2) * 32) + i % 2 * 1024, groups[i]);
+            st_shared_v2((to + first ^ (2 * step + i / 2) * 32) + i % 2 * 1024, groups[i]);
     }
     __device__ __forceinline__ void put_entries(const Chunk& c, Address chunk, int quarter, Address to) const {
 #pragma unroll
