@@ -3,11 +3,12 @@
 // its rows. Warps have nothing to do with each other; many are on an SM, and hide what one waits for.
 //
 // What a chunk costs an SM of an H200 that moves 18.5 B a clock, issues four instructions, and serves
-// one wavefront or shuffle (SASS read; the emulator's count of 256 x 2560 weights at random):
+// one wavefront or shuffle (instructions and wavefronts of version 2 of the format, which had no banks:
+// SASS read; the emulator's count of 256 x 2560 weights at random):
 //
 //   sparsity   bytes read, written   in clocks   instructions, a quarter   wavefronts, shuffles
-//     .5           7134, 8192           828                255                     312
-//     .8           3840, 8192           650                217                     264
+//     .5           6700, 8192           805                255                     312
+//     .8           3486, 8192           631                217                     264
 #include "lane_24_strips.cuh"
 
 namespace lscd {

@@ -30,6 +30,10 @@ RESTED_REPLAYS = 3
 BURST_US = 10_000.0  # between two looks at the meters
 
 
+class StillMeterError(RuntimeError):
+    """A meter told too little in the time that it had."""
+
+
 class Look(NamedTuple):
     """What the meters said at one time."""
 
@@ -46,11 +50,11 @@ def watts_of(looks: Sequence[Look]) -> float:
     """Mean power between the first and the last time that the meter of energy went on.
 
     It does so ten to fifty times a second: between others, the time would not belong to the energy.
-    Raises RuntimeError where it did not go on twice.
+    Raises StillMeterError where it did not go on twice.
     """
     steps = [b for a, b in itertools.pairwise(looks) if b.joules != a.joules]
     if len(steps) < 2:
-        raise RuntimeError("the GPU's meter of energy hardly moved; measure for more seconds")
+        raise StillMeterError("the GPU's meter of energy hardly moved; measure for more seconds")
     return (steps[-1].joules - steps[0].joules) / (steps[-1].seconds - steps[0].seconds)
 
 
@@ -134,7 +138,11 @@ def measure_energy(
         for one in cuda.checked(case, weights, ways, leave_out):
             replays = cuda.replays_of(case, one, 1, pool)
             load = Load(replays.replay, replays.launches, one.about_us, _mark)
-            found.append((one, {"rested_us": load.rested_us()} | load.sustained(meter, seconds)))
+            rested_us = load.rested_us()
+            try:
+                found.append((one, {"rested_us": rested_us} | load.sustained(meter, seconds)))
+            except StillMeterError as error:
+                leave_out(case, one.kernel, error)
     return _rows(case, device, found)
 
 
@@ -154,8 +162,8 @@ def check(
     """Raise ValueError, or RuntimeError, unless this can be measured here."""
     if torch.device(device).type != "cuda":
         raise ValueError(f"device={str(device)!r}; allowed: cuda, since only GPUs have meters")
-    if not 0.1 <= seconds <= 60:
-        raise ValueError(f"seconds={seconds!r}; allowed: 0.1 to 60, of each kernel")
+    if not 0.5 <= seconds <= 60:
+        raise ValueError(f"seconds={seconds!r}; allowed: 0.5 to 60, of each kernel")
     cuda.check(formats, baselines, ())
     checked_device(device)
 

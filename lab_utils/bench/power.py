@@ -10,11 +10,10 @@ import torch
 
 @dataclass(frozen=True)
 class PowerMeter:
-    """The meters of one GPU, and its limit of power in watts."""
+    """The meters of one GPU."""
 
     nvml: ModuleType
     gpu: Any  # NVML's handle
-    limit_watts: float
 
     @classmethod
     def of(cls, device: torch.device | str) -> Self:
@@ -28,8 +27,7 @@ class PowerMeter:
         uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
         try:
             nvml.nvmlInit()
-            gpu = nvml.nvmlDeviceGetHandleByUUID(uuid)
-            meter = cls(nvml, gpu, nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1e3)
+            meter = cls(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid))
             meter.joules(), meter.sm_mhz()
         except nvml.NVMLError as error:
             raise RuntimeError(f"{device}: this GPU does not tell its energy: {error}") from error

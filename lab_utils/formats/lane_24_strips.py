@@ -1,4 +1,4 @@
-"""2:4 in strips of 16 rows, for wgmma.sp: whatever a lane multiplies stands in its own column."""
+"""2:4 in strips of 16 rows, for wgmma.sp: lanes load their words without meeting in a bank."""
 
 from typing import ClassVar, NamedTuple, Self
 

@@ -16,7 +16,8 @@
 //                     for its own, no two meet in a bank. Who has most words in step 1 stands below who
 //                     has fewest in step 0, and so on; of equals the lower lane comes first. So banks
 //                     have nearly as many words each, and lines few holes. Lanes with an even g have
-//                     banks with an even g, so that one half may read step 0 while the other reads step 1
+//                     banks with an even g, so that one half may read step 0 while the other reads step 1;
+//                     whoever reads a chunk takes any other permutation as well
 //   . . . .           no word; nibble of indices 0 and 1
 //   . a . .           a with its index, +0 with index 3. A weight in column 3: +0 with 2, then it
 //   a . b .           both
