@@ -62,6 +62,7 @@ struct DenseRing {
     }
 
     __device__ void wait() const { mbarrier_wait(memory + 8 * slot, parity); }
+    // Asked ahead of time, since the answer takes some.
     __device__ bool is_there() const { return mbarrier_is_over(memory + 8 * slot, parity); }
     // A name of its own, since results do not depend on it: the test that takes waits away leaves it.
     __device__ void until_first_is_there() const { wait(); }
