@@ -17,7 +17,7 @@ from lab_utils.backends import Plan, cuda
 from lab_utils.baselines import bandwidth
 from lab_utils.bench import graphs
 from lab_utils.bench.cases import Case
-from lab_utils.bench.cuda import Encoded, Ours
+from lab_utils.bench.cuda import Encoded, Ours, on_stream
 from lab_utils.bench.operands import Weights, cold_buffer
 from lab_utils.bench.rows import LeaveOut, spread
 from lab_utils.formats import SparseMatrix
@@ -77,10 +77,8 @@ def timed_in_turns(
 
     Each is the columns that tell its row apart, and the launches of it.
     """
-    stream = torch.cuda.Stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
     found: list[tuple[dict, Way]] = []
-    with torch.cuda.device(device), torch.cuda.stream(stream):
+    with on_stream(device):
         pool = torch.cuda.graph_pool_handle()
         for format in dict.fromkeys(formats):
             try:
