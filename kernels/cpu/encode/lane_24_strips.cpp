@@ -96,9 +96,8 @@ class Entries {
     i64 count_[PLACES] = {}, total_ = 0;
 
     static void put(u8* chunk, const Layout& layout, i64 position, const Entry& entry) {
-        i64 at = Entry::value_at(layout, position);
-        memcpy(chunk + at, &entry.value, 2);
-        memcpy(chunk + at + 4, &entry.row, 2);
+        memcpy(chunk + Entry::value_at(layout, position), &entry.value, 2);
+        memcpy(chunk + Entry::row_at(layout, position), &entry.row, 2);
         chunk[Entry::column_at(layout, position)] = entry.column;
     }
 

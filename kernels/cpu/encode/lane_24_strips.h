@@ -126,11 +126,12 @@ struct Entry {
     u16 value, row;  // row: a bit
     u8 column;
 
-    // Where its value stands; its row is four bytes behind it.
+    // Where its parts stand: in pairs of places, two values before their two rows; columns last.
     static i64 value_at(const Layout& layout, i64 position) {
         i64 place = position % PLACES;
         return layout.step_at(position / PLACES) + place / 2 * 8 + place % 2 * 2;
     }
+    static i64 row_at(const Layout& layout, i64 position) { return value_at(layout, position) + 4; }
     static i64 column_at(const Layout& layout, i64 position) {
         return layout.step_at(position / PLACES) + 4 * PLACES + position % PLACES;
     }

@@ -38,8 +38,8 @@ struct Bytes {
         return load<u32>(4 * metadata_word(lane, order)) >> metadata_shift(lane, order) & 15;
     }
     Entry entry(i64 position) const {
-        i64 at = Entry::value_at(layout, position);
-        return {load<u16>(at), load<u16>(at + 4), bytes[Entry::column_at(layout, position)]};
+        return {load<u16>(Entry::value_at(layout, position)), load<u16>(Entry::row_at(layout, position)),
+                bytes[Entry::column_at(layout, position)]};
     }
 
     // Calls visit(lane, order, offset) for each word.
