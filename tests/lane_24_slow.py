@@ -1,5 +1,6 @@
-"""2:4 in strips, a word for each lane, read and written slowly, by the rules of its drawing."""
+"""2:4 in strips, words for each lane, read and written slowly, by the rules of its drawing."""
 
+from dataclasses import dataclass, field
 from itertools import product, zip_longest
 
 import numpy as np
@@ -7,7 +8,9 @@ import torch
 
 from lab_utils.formats import Lane24Strips
 
-METADATA, PRESENT, HEADER, BANKS, STEPS = 0, 512, 640, 648, 680
+HALVES, HEADER, BANKS, STEPS = 512, 768, 776, 808
+# Nibbles of a lone weight in a word's first half and in its second one, by its column.
+LONE = (0b0000, 0b0101, 0b1010, 0b0011), (0b0001, 0b0110, 0b1011, 0b1111)
 
 
 def bits_of(dense: torch.Tensor) -> np.ndarray:
@@ -25,12 +28,19 @@ def lines_and_steps(A: Lane24Strips, chunk: int) -> tuple[int, int]:
     return (data.size - lines_at) // 128 - -(-40 * max(steps - 7, 0) // 128), steps
 
 
+def halves_of(halves: np.ndarray, lane: int, order: int) -> list[int]:
+    """Halves of a word that a group has, 0 and 1; `halves`: u32 [64] of a chunk."""
+    step, high, r = order // 16, order // 2 % 8, order % 2
+    stored = int(halves[32 * step + lane])
+    return [h for h in (0, 1) if stored >> (8 * (2 * r + h) + 7 - high) & 1]
+
+
 def words_of_banks(A: Lane24Strips, chunk: int) -> dict[int, int]:
     data = chunk_bytes(A, chunk)
-    present = [int(bits) for bits in data[PRESENT:HEADER].view(np.uint32)]
-    words = [(bits & 0xFFFF).bit_count() for bits in present]
+    halves = data[HALVES:HEADER].view(np.uint32)
+    begun = [[0 in halves_of(halves, lane, i) for i in range(32)] for lane in range(32)]
     banks = data[BANKS : BANKS + 32].tolist()
-    return {bank: words[bank] + (present[i] >> 16).bit_count() for i, bank in enumerate(banks)}
+    return {bank: sum(begun[bank][:16]) + sum(begun[i][16:]) for i, bank in enumerate(banks)}
 
 
 # --- an element, read where the drawing puts it
@@ -57,33 +67,35 @@ class SlowReading:
 
     def read_chunk(self, begin: int, end: int) -> None:
         words = self.data[begin:end].view(np.uint32)
-        lines_at, steps = int(words[160]) & 0xFFFF, int(words[160]) >> 16
+        lines_at, steps = int(words[192]) & 0xFFFF, int(words[192]) >> 16
         assert begin % 128 == end % 128 == lines_at % 128 == 0
         lines, banks = [0] * 32, self.data[begin + BANKS : begin + BANKS + 32].tolist()
         assert sorted(banks) == list(range(32))
         for lane, order in [*product(range(32), range(16)), *product(range(32), range(16, 32))]:
-            if int(words[128 + lane]) >> order & 1:
-                bank = banks[lane] if order >= 16 else lane
-                word = int(words[(lines_at + 128 * lines[bank]) // 4 + bank])
-                self.read_word(words, lane, order, word)
-                lines[bank] += 1
+            has = halves_of(words[128:192], lane, order)
+            bank = banks[lane] if order >= 16 else lane
+            lines[bank] += 0 in has
+            at = 2 * ((lines_at + 128 * (lines[bank] - 1)) // 4 + bank)
+            halves = {h: int(words.view(np.uint16)[at + h]) for h in has}
+            self.read_group(words, lane, order, halves)
         for step in range(steps):
             at = begin + STEPS + 40 * step
             if step >= 7:
-                at = 16 * int(words[161]) + 40 * (step - 7)
+                at = 16 * int(words[193]) + 40 * (step - 7)
             pairs = self.data[at : at + 32].view(np.uint16).reshape(4, 2, 2)
             values, rows = pairs.transpose(1, 0, 2).reshape(2, 8).tolist()
             self.read_step(values + rows + self.data[at + 32 : at + 40].tolist())
 
-    def read_word(self, words: np.ndarray, lane: int, order: int, word: int) -> None:
+    def read_group(self, words: np.ndarray, lane: int, order: int, halves: dict[int, int]) -> None:
         g, t = divmod(lane, 4)
         step, tile, half, r = order // 16, order // 4 % 4, order // 2 % 2, order % 2
         metadata = int(words[4 * (4 * g + 2 * step + half) + tile])
         nibble = metadata >> (16 * r + 4 * t) & 15
         group = (2 * tile + step) * 8 + 4 * half + t
-        for index, value in ((nibble & 3, word & 0xFFFF), (nibble >> 2, word >> 16)):
-            if value:
-                self.put(g + 8 * r, 4 * group + index, value)
+        for h, value in halves.items():
+            self.put(g + 8 * r, 4 * group + (nibble >> 2 * h & 3), value)
+            assert len(halves) == 2 or nibble in LONE[h]
+        assert halves or nibble == 2
 
     def read_step(self, halves: list[int]) -> None:
         for value, row, column in zip(halves[:8], halves[8:16], halves[16:], strict=True):
@@ -109,6 +121,28 @@ def split(group: list[int], entries: list[int]) -> tuple[list[int], list[int]]:
     return [c for c in columns if c not in left], sorted(left)
 
 
+@dataclass
+class SlowWord:
+    """A word of a lane: its halves, and the groups that have them."""
+
+    lane: int
+    values: list[int] = field(default_factory=list)
+    groups: list[tuple[int, list[int], int]] = field(default_factory=list)  # order, halves, nibble
+    weights: list[tuple] = field(default_factory=list)  # what entries would be
+
+    def take(self, order: int, row: int, columns: dict[int, int]) -> None:
+        """`columns`: of the chunk, and what stands there."""
+        halves = [len(self.values) + i for i in range(len(columns))]
+        nibble = 0
+        for h, (column, value) in zip(halves, columns.items(), strict=True):
+            nibble |= column % 4 << 2 * h
+            self.values.append(value)
+            self.weights.append((self.lane, order, column, value, row))
+        if len(columns) == 1:
+            nibble = LONE[halves[0]][next(iter(columns)) % 4]
+        self.groups.append((order, halves, nibble))
+
+
 class SlowChunk:
     """A chunk of `weights` [16, 256] (bits): what stands in words, what may, and its bytes."""
 
@@ -122,13 +156,11 @@ class SlowChunk:
                 group = weights[row, first : first + 4].tolist()
                 kept, left = split(group, entries[lane % 2])
                 self.left += [(lane, order, first + c, group[c], row) for c in left]
+                here = words[lane][order // 16]
                 if kept:
-                    indices = kept
-                    if len(kept) == 1:
-                        indices = [kept[0], 3] if kept[0] < 3 else [2, 3]
-                    lost = [(lane, order, first + c, group[c], row) for c in kept]
-                    values = [group[i] for i in indices]
-                    words[lane][order // 16].append((lane, order, values, indices, lost))
+                    if len(kept) == 2 or not here or len(here[-1].values) == 2:
+                        here.append(SlowWord(lane))
+                    here[-1].take(order, row, {first + c: group[c] for c in kept})
         above = sorted(range(32), key=lambda lane: (lane // 4 % 2, len(words[lane][0])))
         below = sorted(range(32), key=lambda lane: (lane // 4 % 2, -len(words[lane][1])))
         self.bank = dict(zip(below, above, strict=True))  # of a lane's words of step 1
@@ -143,14 +175,14 @@ class SlowChunk:
         return lane // 4 + 8 * r, 4 * ((2 * tile + step) * 8 + 4 * half + lane % 4)
 
     def entries(self, lines: int) -> list[tuple]:
-        late = [entry for words in self.words for word in words[lines:] for entry in word[4]]
+        late = [entry for words in self.words for word in words[lines:] for entry in word.weights]
         return sorted(self.left + late)
 
     def sizes(self, lines: int) -> tuple[int, int, int, int]:
         """Steps, far ones, where lines stand, bytes."""
         steps = -(-len(self.entries(lines)) // 8)
         near = min(steps, 7)
-        lines_at = 640 + 128 * -(-(40 + 40 * near) // 128)
+        lines_at = 768 + 128 * -(-(40 + 40 * near) // 128)
         nbytes = lines_at + 128 * lines + 128 * -(-40 * (steps - near) // 128)
         return steps, steps - near, lines_at, nbytes
 
@@ -170,15 +202,15 @@ class SlowChunk:
         steps, far, lines_at, nbytes = self.sizes(lines)
         data = np.zeros(nbytes, np.uint8)
         words, halves = data.view(np.uint32), data.view(np.uint16)
-        words[:128] = 0x44444444
+        words[:128] = 0x22222222
         for bank, there in enumerate(self.words):
-            for line, (lane, order, values, indices, _) in enumerate(there[:lines]):
-                halves[(lines_at + 128 * line) // 2 + 2 * bank :][:2] = values
-                words[PRESENT // 4 + lane] |= 1 << order
-                self.put_nibble(words, lane, order, indices)
-        words[160] = lines_at | steps << 16
+            for line, word in enumerate(there[:lines]):
+                at = (lines_at + 128 * line) // 2 + 2 * bank
+                halves[at : at + len(word.values)] = word.values
+                self.put_groups(words, word)
+        words[192] = lines_at | steps << 16
         far_at = lines_at + 128 * lines
-        words[161] = (begin + far_at) // 16 if far else 0
+        words[193] = (begin + far_at) // 16 if far else 0
         data[BANKS : BANKS + 32] = [self.bank[lane] for lane in range(32)]
         for step, entries in enumerate(self.steps(lines)):
             at = STEPS + 40 * step if step < 7 else far_at + 40 * (step - 7)
@@ -189,11 +221,13 @@ class SlowChunk:
         return data
 
     @staticmethod
-    def put_nibble(words: np.ndarray, lane: int, order: int, indices: list[int]) -> None:
-        step, tile, half, r = order // 16, order // 4 % 4, order // 2 % 2, order % 2
-        at, shift = 4 * (lane // 4 * 4 + 2 * step + half) + tile, 16 * r + 4 * (lane % 4)
-        words[at] &= ~(15 << shift) & 0xFFFFFFFF
-        words[at] |= (indices[0] | indices[1] << 2) << shift
+    def put_groups(words: np.ndarray, word: SlowWord) -> None:
+        for order, halves, nibble in word.groups:
+            step, tile, half, r = order // 16, order // 4 % 4, order // 2 % 2, order % 2
+            t, at = word.lane % 4, 4 * (word.lane // 4 * 4 + 2 * step + half) + tile
+            words[at] ^= (nibble ^ 2) << (16 * r + 4 * t)
+            for h in halves:
+                words[128 + 32 * step + word.lane] |= 1 << 8 * (2 * r + h) + 7 - (2 * tile + half)
 
     def steps(self, lines: int) -> list[list[tuple[int, int, int]]]:
         """Entries (value, bit of the row, column) of steps, all places in use."""

@@ -193,15 +193,17 @@ def test_lanes_of_several_chunks(on_gpu):
 
 # Offset in the first chunk, what is written there, and the number of what a check says of it.
 LANES_DAMAGE = [
-    (642, [200], 1),  # steps
-    (644, [0, 0, 0, 0], 1),  # where far steps begin
-    (648, [32], 2),  # banks
-    (648, [0, 0], 2),
-    (512, [255, 255, 255, 255], 3),  # groups of lane 0 that have a word
-    (760, [0, 0], 4),  # value and row of an entry in the third step
-    (760 + 4, [3], 4),
-    (0, [0], 5),  # metadata
-    (1023, [1], 8),  # behind near steps
+    (770, [200], 1),  # steps
+    (772, [0, 0, 0, 0], 1),  # where far steps begin
+    (776, [32], 2),  # banks
+    (776, [0, 0], 2),
+    (512, [0, 1, 0, 0], 3),  # halves of lane 0's groups of step 0: one that no group has begun
+    (640, [0, 128, 0, 0], 3),  # and of step 1, though step 0 may end with a first half
+    (512, [255, 255, 255, 255], 4),
+    (888, [0, 0], 5),  # value and row of an entry in the third step
+    (888 + 4, [3], 5),
+    (0, [0x27], 6),  # metadata
+    (1151, [1], 9),  # behind near steps
 ]
 
 
@@ -221,19 +223,19 @@ def test_lanes_values_without_a_place_are_found(on_gpu):
     for shape in ((63, 64), (64, 63)):
         A = encode(torch.zeros(shape, dtype=torch.float16), LANES)
         said = on_gpu(outcome, A, whole.arrays)
-        assert whole.PROBLEMS[6] in said and said == outcome(A, whole.arrays)
+        assert whole.PROBLEMS[7] in said and said == outcome(A, whole.arrays)
 
 
 def test_lanes_words_of_nothing_are_found(on_gpu):
     A = encode(random_sparse(64, 256, 0.8), LANES)
     data = A.arrays["data"]
-    lines_at = int(data[640:642].view(torch.int16))
+    lines_at = int(data[768:770].view(torch.int16))
     words = words_of_banks(A, 0)
     shortest = min(words, key=words.get)
-    for line, problem in ((words[shortest] - 1, 7), (words[shortest], 8)):
+    for line, problem in ((words[shortest] - 1, 8), (words[shortest], 9)):
         at = lines_at + 128 * line + 4 * shortest
         damaged = data.clone()
-        damaged[at : at + 4] = int(problem == 8)
+        damaged[at : at + 4] = int(problem == 9)
         arrays = {**A.arrays, "data": damaged}
         said = on_gpu(outcome, A, arrays)
         assert f"chunk 0 {A.PROBLEMS[problem]}" in said and said == outcome(A, arrays)

@@ -1,4 +1,4 @@
-"""2:4 in strips, a word for each lane: its bytes, against slow ones; its size; its use."""
+"""2:4 in strips, words for each lane: its bytes, against slow ones; its size; its use."""
 
 import numpy as np
 import pytest
@@ -71,13 +71,46 @@ def test_lines_are_those_that_cost_least():
 
 def test_no_more_than_thirteen_lines_are_saved():
     dense = torch.zeros(64, 256, dtype=torch.float16)
-    dense[0] = torch.tensor([1, 0, 0, 0]).repeat(64)  # row 0: 16 words in each of lanes 0 to 3
-    dense[:16, ::16] = 1  # 32 in lanes with t = 0, in two banks
+    dense[0] = torch.tensor([1, 0, 0, 1]).repeat(64)  # row 0: 16 words in each of lanes 0 to 3
+    dense[:16, ::16] = dense[:16, 3::16] = 1  # 32 in lanes with t = 0, in two banks
     A = assert_written(dense)
     assert lines_and_steps(A, 0) == (16, 0)
     dense[:] = 0
-    dense[0, ::16] = dense[8, ::16] = 1  # 32 words, all in lane 0: no line at all would cost least
-    assert lines_and_steps(assert_written(dense), 0) == (4, 3)
+    dense[1, :7] = 1  # three entries of others
+    for column in range(0, 256, 64):  # lane 0 has groups with one and with two weights, in turns,
+        for half in (0, 16):  # 16 words in one bank: no line at all would cost least
+            dense[0, column + half] = dense[8, column + half] = dense[8, column + half + 1] = 1
+    assert lines_and_steps(assert_written(dense), 0) == (3, 3)
+
+
+def words_of(dense: torch.Tensor, lane: int) -> list[list[int]]:
+    """Halves of the first words in a lane's bank."""
+    A = assert_written(dense)
+    data, lines = chunk_bytes(A, 0), lines_and_steps(A, 0)[0]
+    at = int(data[HEADER : HEADER + 2].view(np.uint16)[0]) + 4 * lane
+    words = [data[at + 128 * i : at + 128 * i + 4].view(np.uint16).tolist() for i in range(lines)]
+    return words[:3]
+
+
+def test_lone_weights_share_words_with_their_neighbours():
+    dense = torch.zeros(64, 256, dtype=torch.float16)
+    a, b, c, d, e = range(1, 6)
+    groups = dense.view(torch.int16)[:, :224:16]  # lane 0's: rows 0 and 8, in turns
+    dense[:] = torch.tensor([1, 0, 0, 1]).repeat(64)  # of others, so that every line pays
+    dense[0] = dense[8] = 0
+    groups[0, 0] = a
+    assert words_of(dense, 0)[:1] == [[a, 0]]
+    groups[8, 4] = b  # eleven groups later
+    assert words_of(dense, 0)[:1] == [[a, b]]
+    groups[8, 0] = c
+    assert words_of(dense, 0)[:2] == [[a, c], [b, 0]]
+    dense.view(torch.int16)[8, 3] = d  # two weights: a has none to share with
+    assert words_of(dense, 0) == [[a, 0], [c, d], [b, 0]]
+    groups[0, 12] = e  # order 12 of step 0
+    assert words_of(dense, 0) == [[a, 0], [c, d], [b, e]]
+    groups[0, 12] = 0
+    dense.view(torch.int16)[0, 32] = e  # order 0 of step 1, which begins words of its own
+    assert words_of(dense, 0) == [[a, 0], [c, d], [b, 0]]
 
 
 def test_who_has_many_words_stands_below_who_has_few():
@@ -131,7 +164,7 @@ def test_expected_lines_and_steps_are_chosen_as_the_encoder_does():
     held = np.zeros((len(slow), 32), np.int64)
     for chunk, words in enumerate(one.words for one in slow):
         for line, word in (word for bank in words for word in enumerate(bank)):
-            held[chunk, line] += len(word[4])
+            held[chunk, line] += len(word.weights)
     chosen = lane_24_strips.choose(held, np.array([len(one.left) for one in slow]))
     assert chosen.lines.tolist() == [one.lines() for one in slow]
     sizes = [one.sizes(one.lines()) for one in slow]
@@ -142,14 +175,14 @@ def test_expected_lines_and_steps_are_chosen_as_the_encoder_does():
 def test_a_dense_chunk_is_the_largest_and_has_far_steps():
     dense = torch.ones(64, 512, dtype=torch.float16)
     A = assert_written(dense)
-    most = 1024 + 32 * 128 + 9984  # header, lines, 249 far steps in whole 128 bytes
-    assert A.largest_chunk == most == 15104
-    assert A.largest_copy == 1024 + 32 * 128 and A.constants == (A.largest_copy,)
+    most = 1152 + 32 * 128 + 9984  # header, lines, 249 far steps in whole 128 bytes
+    assert A.largest_chunk == most == 15232
+    assert A.largest_copy == 1152 + 32 * 128 and A.constants == (A.largest_copy,)
     assert A.nbytes == 8 * most + 4 * 9 + 4
     for chunk in range(8):
         assert lines_and_steps(A, chunk) == (32, 256)
-        far_at = chunk_bytes(A, chunk)[644:648].view(np.uint32)
-        assert 16 * int(far_at[0]) == most * chunk + 1024 + 32 * 128
+        far_at = chunk_bytes(A, chunk)[HEADER + 4 : HEADER + 8].view(np.uint32)
+        assert 16 * int(far_at[0]) == most * chunk + 1152 + 32 * 128
 
 
 def test_seven_steps_are_near():
@@ -158,13 +191,13 @@ def test_seven_steps_are_near():
         dense[0, : 4 * full] = 1  # two entries of each
         dense[1:] = torch.tensor([1, 0, 0, 1]).repeat(64)  # so that every line pays
         A = assert_written(dense)
-        far_at = int(chunk_bytes(A, 0)[644:648].view(np.uint32)[0])
+        far_at = int(chunk_bytes(A, 0)[HEADER + 4 : HEADER + 8].view(np.uint32)[0])
         assert lines_and_steps(A, 0)[1] == steps and bool(far_at) == far
 
 
 def test_a_chunk_without_weights_is_a_header():
     A = Lane24Strips.encode(torch.zeros(64, 256, dtype=torch.float16))
-    assert A.nbytes == 4 * 768 + 4 * 5 + 4
+    assert A.nbytes == 4 * 896 + 4 * 5 + 4
     assert lines_and_steps(A, 0) == (0, 0)
 
 

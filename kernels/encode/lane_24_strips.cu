@@ -49,14 +49,21 @@ class Chunk {
         nibbles |= __shfl_xor_sync(ALL_LANES, nibbles, 2);
         if (lane_id() % 4 == order / 2 % 4) words().store(metadata_word(order), nibbles);
     }
-    __device__ void put_present(uint32_t present) const {
-        words().store(PRESENT / 4 + lane_id(), present);
+    __device__ void put_halves(const Halves& halves) const {
+        uint32_t of_step[2] = {};
+        for (int order = 0; order < GROUPS; order++) {
+            uint32_t has = halves.of_group(order);
+            of_step[order / GROUPS_OF_STEP] |= (has & 1 | has >> 1 << 8) << first_half_shift(order);
+        }
+        for (int step = 0; step < 2; step++)
+            words().store((HALVES + LaneChunk::HALVES_OF_STEP * step) / 4 + lane_id(), of_step[step]);
     }
     __device__ void put_bank(int bank) const {
         near_.as<uint8_t>().store(BANKS + lane_id(), uint8_t(bank));
     }
-    __device__ void put_word(int bank, int line, uint32_t word) const {
-        words().store((sizes_.lines_at() + LINE * line) / 4 + bank, word);
+    __device__ void put_half(int bank, int line, int half, uint32_t value) const {
+        int word = (sizes_.lines_at() + LINE * line) / 4 + bank;
+        near_.as<uint16_t>().store(2 * word + half, uint16_t(value));
     }
     __device__ void put_entries(const Tile& tile, const Slots& slots, int entries) const {
         Numbers numbers(tile, slots);
@@ -86,24 +93,27 @@ class Chunk {
 // Stores the words of the lane's groups, and all nibbles.
 class Words {
     const Tile& tile_;
+    const Halves& halves_;
     const Slots& slots_;
     const Chunk& chunk_;
-    int bank_ = lane_id(), line_ = 0;
+    int bank_ = lane_id(), line_ = -1;  // of the last word
 
     // Returns its nibble.
     __device__ uint32_t put(int order) {
-        if (!slots_.has_word(order)) return NO_WORD;
+        uint32_t has = halves_.of_group(order);
+        if (!has) return NO_WORD;
+        line_ += has & 1;
         uint2 group = tile_.group(order);
-        uint32_t mask = mask_of(group), two = mask & ~slots_.left(order, mask);
-        if (__popc(two) == 1) two |= two == 8 ? 4 : 8;  // a zero beside a lone weight
-        int first = two & 1 ? 0 : two & 2 ? 1 : 2, second = two & 8 ? 3 : two & 4 ? 2 : 1;
-        chunk_.put_word(bank_, line_++, weight(group, first) | weight(group, second) << 16);
-        return uint32_t(first | second << 2);
+        uint32_t mask = mask_of(group), kept = mask & ~slots_.left(order, mask);
+        int first = __popc((kept & -kept) - 1), second = kept & 8 ? 3 : kept & 4 ? 2 : kept & 2 ? 1 : 0;
+        if (has & 1) chunk_.put_half(bank_, line_, 0, weight(group, first));
+        if (has & 2) chunk_.put_half(bank_, line_, 1, weight(group, second));
+        return nibble_of(first, second, has);
     }
 
   public:
-    __device__ Words(const Tile& tile, const Slots& slots, const Chunk& chunk)
-        : tile_(tile), slots_(slots), chunk_(chunk) {}
+    __device__ Words(const Tile& tile, const Halves& halves, const Slots& slots, const Chunk& chunk)
+        : tile_(tile), halves_(halves), slots_(slots), chunk_(chunk) {}
     __device__ void put(const Banks& banks) {
         for (int order = 0; order < GROUPS; order += 2) {
             if (order == GROUPS_OF_STEP) {
@@ -122,7 +132,8 @@ __global__ void __launch_bounds__(LANES)
     Tile tile(memory);
     tile.load(dense, Place(A, blockIdx.x));
     Contents has(tile);
-    Plan plan(has, Banks(has));
+    Halves halves(has);
+    Plan plan(has, halves, Banks(halves));
     if (lane_id() == 0) st_global(sizes + blockIdx.x, plan.sizes.bytes() / UNIT);
 }
 
@@ -133,14 +144,15 @@ __global__ void __launch_bounds__(LANES)
     Tile tile(memory);
     tile.load(dense, Place(A, blockIdx.x));
     Contents has(tile);
-    Banks banks(has);
-    Plan plan(has, banks);
+    Halves halves(has);
+    Banks banks(halves);
+    Plan plan(has, halves, banks);
     Slots slots(has, plan, tile);
     Chunk chunk(plan.sizes, Shared<uint4>(memory) + Tile::BYTES / UNIT, data,
                 ld_global(chunk_start + blockIdx.x));
-    chunk.put_present(plan.present);
+    chunk.put_halves(plan.halves);
     chunk.put_bank(banks.second);
-    Words(tile, slots, chunk).put(banks);
+    Words(tile, plan.halves, slots, chunk).put(banks);
     chunk.put_entries(tile, slots, plan.entries);
     chunk.store();
 }

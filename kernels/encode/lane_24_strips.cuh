@@ -13,11 +13,12 @@ namespace {  // other formats have a Grid and a Tile of their own
 constexpr int ROWS = 16, COLS = 256, GROUPS = 32;  // of a chunk; of a lane
 constexpr int64_t STRIPS = 4;                      // of 64 rows
 constexpr int UNIT = 16;                           // bytes, of chunk_start
-constexpr int PRESENT = LaneChunk::PRESENT, HEADER = LaneChunk::HEADER, STEPS = LaneChunk::ENTRIES;
+constexpr int HALVES = LaneChunk::HALVES, HEADER = LaneChunk::HEADER, STEPS = LaneChunk::ENTRIES;
 constexpr int BANKS = LaneChunk::BANKS, GROUPS_OF_STEP = 16;
 constexpr int STEP = LaneChunk::STEP_BYTES, PLACES = 8, NEAR = LaneChunk::NEAR_STEPS;
-constexpr int LINE = 1 << LaneChunk::LINE_SHIFT, MOST_LINES = 32;
-constexpr uint32_t NO_WORD = 4;  // nibble of a group without one
+constexpr int LINE = LaneChunk::LINE_BYTES, MOST_LINES = 32;
+constexpr uint32_t NO_WORD = 2;  // nibble of a group without one
+constexpr uint32_t FIRST_HALVES = 0x00ff00ff;  // bits of the 16 groups of a step
 
 __host__ __device__ constexpr int whole_lines(int bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
@@ -57,6 +58,17 @@ __device__ inline int metadata_word(int order) {
     return (lane_id() / 4 * 4 + q) * 4 + tile;
 }
 __device__ inline int nibble_shift() { return lane_id() % 4 * 4; }
+
+// Where the bit of its first half of a word stands among those of a step; the second one's is eight above.
+__device__ inline int first_half_shift(int order) { return first_half_bit(order % GROUPS_OF_STEP); }
+
+// The nibble of two columns that have a word, or of one, given twice, that has one half of it. Bit 0 of `has`:
+// the first half, bit 1: the second.
+__device__ inline uint32_t nibble_of(uint32_t first, uint32_t second, uint32_t has) {
+    if (has == 3) return first | second << 2;
+    if (has == 1) return first == 3 ? 3 | 0 << 2 : first | first << 2;
+    return second == 3 ? 3 | 3 << 2 : (second + 1) | second << 2;
+}
 
 // A [M, K], cut into chunks.
 struct Grid {

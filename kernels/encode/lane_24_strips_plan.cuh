@@ -44,10 +44,33 @@ __device__ inline int cost(const Sizes& sizes) {
     return sizes.bytes() + STEP_COST * sizes.steps + FAR_COST * sizes.far() + NARROW_COST * narrow;
 }
 
+// Halves of words that the lane's groups have, bit `order` where a group has the first one, and where it has
+// the second. A word begins with a first half.
+struct Halves {
+    uint32_t first = 0, second = 0;
+
+    Halves() = default;
+    __device__ explicit Halves(const Contents& has) : first(has.at_least(2)), second(first) {
+        uint32_t alone = 0;  // the group before, if its word has room
+        for (uint32_t some = has.at_least(1); some; some &= some - 1) {
+            uint32_t group = some & -some;
+            bool two = has.at_least(2) & group, same_step = alone >> GROUPS_OF_STEP || group < 0x10000;
+            bool shares = alone && same_step && !two;
+            if (shares) second |= group;
+            else first |= group;
+            alone = two || shares ? 0 : group;
+        }
+    }
+    __device__ uint32_t any() const { return first | second; }
+    __device__ uint32_t of_group(int order) const {
+        return (first >> order & 1) | (second >> order & 1) << 1;
+    }
+};
+
 // Where the words of lanes stand: those of step 0 in bank `lane`, those of step 1 in bank `second`, whose
 // lane has few words in step 0 if this one has many in step 1.
 class Banks {
-    int first_;  // of whose words of step 1 stand in bank `lane`
+    int first_ = 0;  // of whose words of step 1 stand in bank `lane`
 
     // How many keys are below the lane's own, of two keys of 16 bits each.
     static __device__ uint32_t ranks(uint32_t keys) {
@@ -59,12 +82,15 @@ class Banks {
         }
         return found;
     }
+    static __device__ uint32_t exchanged(uint32_t groups, int lane) {
+        return (groups & 0xffff) | (__shfl_sync(ALL_LANES, groups, lane) & 0xffff0000);
+    }
 
   public:
     int second = 0;
 
-    __device__ explicit Banks(const Contents& has) : first_(0) {
-        uint32_t words = has.at_least(1), above = __popc(words & 0xffff), fewer = 16 - __popc(words >> 16);
+    __device__ explicit Banks(const Halves& halves) {
+        uint32_t above = __popc(halves.first & 0xffff), fewer = 16 - __popc(halves.first >> 16);
         uint32_t last = LANES * LANES * (lane_id() / 4 % 2) + lane_id();  // lanes with an even g come first
         uint32_t mine = ranks((above | fewer << 16) * LANES + last * 0x10001u);
         for (int i = 0; i < LANES; i++) {
@@ -73,12 +99,16 @@ class Banks {
             if (half_of(other, 1) == half_of(mine, 0)) first_ = i;
         }
     }
-    // Bits of the lane's groups become bits of those whose words its bank has, and the other way round.
-    __device__ uint32_t of_bank(uint32_t groups) const {
-        return (groups & 0xffff) | (__shfl_sync(ALL_LANES, groups, first_) & 0xffff0000);
+    // Halves of the lane's groups become those of the groups whose words its bank has, and the other way round.
+    __device__ Halves of_bank(const Halves& halves) const {
+        Halves found;
+        found.first = exchanged(halves.first, first_), found.second = exchanged(halves.second, first_);
+        return found;
     }
-    __device__ uint32_t of_lane(uint32_t groups) const {
-        return (groups & 0xffff) | (__shfl_sync(ALL_LANES, groups, second) & 0xffff0000);
+    __device__ Halves of_lane(const Halves& halves) const {
+        Halves found;
+        found.first = exchanged(halves.first, second), found.second = exchanged(halves.second, second);
+        return found;
     }
 };
 
@@ -86,25 +116,25 @@ class Banks {
 // the last words of some banks become entries.
 struct Plan {
     Sizes sizes{0, 0};
-    int entries = 0;        // of the chunk
-    uint32_t present = 0;   // of the lane's groups, those with a word
+    int entries = 0;  // of the chunk
+    Halves halves;    // of the lane's groups, those that stay
 
-    __device__ Plan(const Contents& has, const Banks& banks) {
-        uint32_t fits = banks.of_bank(has.at_least(1)), two = banks.of_bank(has.at_least(2));
+    __device__ Plan(const Contents& has, const Halves& all_halves, const Banks& banks) {
+        Halves fits = banks.of_bank(all_halves);
         int mine = __popc(has.at_least(3)) + __popc(has.at_least(4));
-        int most = -__reduce_min_sync(ALL_LANES, -__popc(fits)), least = 0;
+        int most = -__reduce_min_sync(ALL_LANES, -__popc(fits.first)), least = 0;
         for (int lines = most; lines >= max(0, most - CANDIDATES + 1); lines--) {
-            if (__popc(fits) > lines) {
-                uint32_t last = highest_bit(fits);
-                fits ^= last;
-                mine += 1 + ((two & last) != 0);
+            if (__popc(fits.first) > lines) {
+                uint32_t last = highest_bit(fits.first), second = fits.second & -last;
+                fits.first ^= last, fits.second ^= second;
+                mine += 1 + __popc(second);
             }
             int all = __reduce_add_sync(ALL_LANES, mine);
             Sizes these(lines, (all + PLACES - 1) / PLACES);
             if (lines < most && cost(these) >= least) continue;
-            least = cost(these), sizes = these, entries = all, present = fits;
+            least = cost(these), sizes = these, entries = all, halves = fits;
         }
-        present = banks.of_lane(present);
+        halves = banks.of_lane(halves);
     }
 };
 
@@ -144,7 +174,7 @@ class Slots {
 
   public:
     // Lanes choose one after the other, those with an even t and those with an odd one side by side.
-    __device__ Slots(const Contents& has, const Plan& plan, const Tile& tile) : present_(plan.present) {
+    __device__ Slots(const Contents& has, const Plan& plan, const Tile& tile) : present_(plan.halves.any()) {
         uint64_t counts = 0;
         for (int turn = 0; turn < LANES / 2; turn++) {
             if (lane_id() / 2 == turn)

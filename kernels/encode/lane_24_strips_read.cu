@@ -8,7 +8,8 @@ namespace {
 
 using namespace lane_24;
 
-constexpr int SIZE = 1, BANK = 2, WORDS = 3, ENTRY = 4, INDEX = 5, OUTSIDE = 6, ZERO = 7, GARBAGE = 8;
+constexpr int SIZE = 1, BANK = 2, HALF = 3, WORDS = 4, ENTRY = 5, INDEX = 6;
+constexpr int OUTSIDE = 7, ZERO = 8, GARBAGE = 9;
 constexpr int NONE = 16;
 constexpr int MOST_BYTES = Sizes(MOST_LINES, 0xffff).bytes();
 
@@ -44,7 +45,10 @@ class Bytes {
     }
     __device__ uint32_t byte(int at) const { return ld_global(bytes_ + at); }
     // Of the lane.
-    __device__ uint32_t present() const { return word(PRESENT + 4 * lane_id()); }
+    __device__ uint32_t halves(int step) const {
+        return word(HALVES + LaneChunk::HALVES_OF_STEP * step + 4 * lane_id());
+    }
+    __device__ int words(int step) const { return __popc(halves(step) & FIRST_HALVES); }
     __device__ uint32_t bank() const { return byte(BANKS + lane_id()); }
     __device__ uint32_t line(int i, int bank) const {
         return word(sizes.lines_at() + LINE * i + 4 * bank);
@@ -77,11 +81,8 @@ class Bytes {
 // Words of step 0 in the lane's bank of step 1, and all words in that bank.
 struct Banked {
     int above, words;
-    __device__ explicit Banked(const Bytes& chunk) {
-        uint32_t present = chunk.present();
-        above = __shfl_sync(ALL_LANES, __popc(present & 0xffff), int(chunk.bank()));
-        words = above + __popc(present >> 16);
-    }
+    __device__ explicit Banked(const Bytes& chunk)
+        : above(__shfl_sync(ALL_LANES, chunk.words(0), int(chunk.bank()))), words(above + chunk.words(1)) {}
 };
 
 __device__ bool banks_are_sound(const Bytes& chunk) {
@@ -101,27 +102,53 @@ __device__ bool entries_are_sound(const Bytes& chunk) {
     return sound;
 }
 
-// Of one group, which has the word if it is present.
-__device__ int group_problem(const Bytes& chunk, int order, bool present, uint32_t word, int64_t rows,
+// Halves of words that the lane's groups have, one after the other: bit 0 the first, bit 1 the second one.
+class HalvesInTurn {
+    uint32_t of_step_[2];
+
+  public:
+    __device__ explicit HalvesInTurn(const Bytes& chunk) : of_step_{chunk.halves(0), chunk.halves(1)} {}
+    __device__ uint32_t of_group(int order) const {
+        uint32_t bits = of_step_[order / GROUPS_OF_STEP] >> first_half_shift(order);
+        return bits & 1 | bits >> 7 & 2;
+    }
+};
+
+// A second half belongs to a word that its group has begun, or the one before of those that have any.
+__device__ bool halves_are_sound(const Bytes& chunk) {
+    HalvesInTurn halves(chunk);
+    bool sound = true;
+    uint32_t before = 0;
+    for (int order = 0; order < GROUPS; order++) {
+        uint32_t has = halves.of_group(order);
+        if (order == GROUPS_OF_STEP) before = 0;
+        sound &= has != 2 || before == 1;
+        if (has) before = has;
+    }
+    return sound;
+}
+
+// Of one group, and the word of which it has some halves, or none.
+__device__ int group_problem(const Bytes& chunk, int order, uint32_t has, uint32_t word, int64_t rows,
                              int64_t cols) {
     uint32_t nibble = chunk.nibble(order), first = nibble & 3, second = nibble >> 2;
-    if (!present) return nibble == NO_WORD ? NONE : INDEX;
-    if (first >= second) return INDEX;
-    uint32_t last = word >> 16 ? second : first;  // column of the last weight
-    bool outside = row_of(order) >= rows || 4 * group_of(order) + last >= cols;
-    return !word ? ZERO : outside ? OUTSIDE : NONE;
+    if (!has) return nibble == NO_WORD ? NONE : INDEX;
+    if (has != 3) first = second = has == 1 ? first : second;
+    if (nibble != nibble_of(first, second, has) || (has == 3 && first >= second)) return INDEX;
+    bool outside = row_of(order) >= rows || 4 * group_of(order) + second >= cols;
+    return outside ? OUTSIDE : has & ~nonzero_mask(word) ? ZERO : NONE;
 }
 
 // rows, cols: of A, from the chunk's first on.
 __device__ int values_problem(const Bytes& chunk, int64_t rows, int64_t cols) {
-    int problem = NONE, line = 0, bank = lane_id(), above = Banked(chunk).above;
-    uint32_t present = chunk.present();
+    HalvesInTurn halves(chunk);
+    int problem = NONE, line = -1, bank = lane_id(), above = Banked(chunk).above;
     for (int order = 0; order < GROUPS; order++) {
-        if (order == GROUPS_OF_STEP) bank = int(chunk.bank()), line = above;
-        bool has_word = present >> order & 1;
-        uint32_t word = has_word ? chunk.line(line, bank) : 0;
-        problem = min(problem, group_problem(chunk, order, has_word, word, rows, cols));
-        line += has_word;
+        if (order == GROUPS_OF_STEP) bank = int(chunk.bank()), line = above - 1;
+        uint32_t has = halves.of_group(order);
+        line += has & 1;
+        uint32_t word = has ? chunk.line(line, bank) : 0;
+        problem = min(problem, group_problem(chunk, order, has, word, rows, cols));
     }
     for (int i = lane_id(); i < chunk.entries(); i += LANES) {
         Entry entry = chunk.entry(i);
@@ -131,14 +158,20 @@ __device__ int values_problem(const Bytes& chunk, int64_t rows, int64_t cols) {
     return problem;
 }
 
-// Behind a bank's words, or behind near or far steps.
+// Non-zeros of the lane's bank.
+__device__ int nonzeros_of_bank(const Bytes& chunk) {
+    int found = 0;
+    for (int i = 0; i < chunk.sizes.lines; i++) found += __popc(nonzero_mask(chunk.line(i, lane_id())));
+    return found;
+}
+
+// In lines, which have as many non-zeros as groups have halves of words, or behind near or far steps.
 __device__ bool any_garbage(const Bytes& chunk) {
     const Sizes& sizes = chunk.sizes;
-    bool found = chunk.any(near_at(sizes.near()), sizes.lines_at()) ||
-                 chunk.any(sizes.far_from() + STEP * sizes.far(), chunk.size);
-    int bank = int(chunk.bank());
-    for (int i = Banked(chunk).words; i < sizes.lines; i++) found |= chunk.line(i, bank) != 0;
-    return found;
+    int unused = nonzeros_of_bank(chunk) - __popc(chunk.halves(0)) - __popc(chunk.halves(1));
+    return __reduce_add_sync(ALL_LANES, unused) != 0 ||
+           chunk.any(near_at(sizes.near()), sizes.lines_at()) ||
+           chunk.any(sizes.far_from() + STEP * sizes.far(), chunk.size);
 }
 
 __global__ void __launch_bounds__(LANES)
@@ -148,6 +181,7 @@ __global__ void __launch_bounds__(LANES)
     Place place(A, blockIdx.x);
     int problem = chunk.size_is_sound() ? NONE : SIZE;
     if (problem == NONE && !banks_are_sound(chunk)) problem = BANK;
+    if (problem == NONE && __any_sync(ALL_LANES, !halves_are_sound(chunk))) problem = HALF;
     if (problem == NONE && __any_sync(ALL_LANES, Banked(chunk).words > chunk.sizes.lines))
         problem = WORDS;
     if (problem == NONE) {
@@ -162,8 +196,7 @@ __global__ void __launch_bounds__(LANES)
 __global__ void __launch_bounds__(LANES)
     count(const uint8_t* data, const int* chunk_start, int* nnz) {
     Bytes chunk(data, chunk_start);
-    int found = 0;
-    for (int i = 0; i < chunk.sizes.lines; i++) found += __popc(nonzero_mask(chunk.line(i, lane_id())));
+    int found = nonzeros_of_bank(chunk);
     for (int i = lane_id(); i < chunk.entries(); i += LANES) found += chunk.entry(i).used();
     found = __reduce_add_sync(ALL_LANES, found);
     if (lane_id() == 0) st_global(nnz + blockIdx.x, found);

@@ -63,17 +63,19 @@ class Chunk {
     // is looked up by its nibble in the registers of other lanes.
     __device__ void put_groups(const Tile& tile) const {
         constexpr int QUARTER = GROUPS / 4;
-        uint32_t table = group_selectors(lane_id() % 16), present = word(PRESENT / 4 + lane_id());
-        int line = int(word(HEADER / 4) & 0xffff) / 4 + lane_id();
+        uint32_t table = group_selectors(lane_id() % 16);
+        int line = int(word(HEADER / 4) & 0xffff) / 4 - LINE / 4 + lane_id();  // above the first one
         int bank = near_.as<uint8_t>().load(BANKS + lane_id());
 #pragma unroll
         for (int first = 0; first < GROUPS; first += QUARTER) {
             uint32_t words[QUARTER];
+            int step = first / GROUPS_OF_STEP;
+            uint32_t halves = word((HALVES + LaneChunk::HALVES_OF_STEP * step) / 4 + lane_id());
             if (first == GROUPS_OF_STEP) line = __shfl_sync(ALL_LANES, line, bank);
 #pragma unroll
             for (int i = 0; i < QUARTER; i++) {
-                words[i] = 0;
-                if (present >> (first + i) & 1) words[i] = word(line), line += LINE / 4;
+                if (halves >> first_half_shift(first + i) & 1) line += LINE / 4;
+                words[i] = word(line);
             }
             put_quarter(tile, first, words, table);
         }

@@ -3,7 +3,7 @@
 //
 //   ld_sparse   a ring of chunks, refilled by bulk copies
 //   extract     groups of four columns of a quarter: a lane has eight, four of either step of wgmma.sp
-//               a word, and where its two weights stand -> two registers, by a table of selectors
+//               a word, and which weights stand where -> two registers, by a table of selectors
 //   entries     of the quarter: each lane has two of the near ones in registers, others are read again
 #pragma once
 #include "../common/lane_24.cuh"
@@ -39,7 +39,7 @@ struct LoneWeight {
 template <bool SHARED>
 struct Nibbles {
     static constexpr int HELD = SHARED ? 1 : 4;
-    uint4 of[HELD] = {};
+    uint4 of[HELD];
 
     __device__ void load(Address metadata, int lane, int first) {
 #pragma unroll
@@ -61,7 +61,7 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
     static constexpr int PLACES = 8, NEAR_OF_LANE = 2;  // entries of a step; near ones that a lane has
     static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32 && CHUNKS_UNDER_WAY == 2);
     static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
-    static constexpr uint32_t NO_ROUND = 0, NO_CHUNK = 1, A_CHUNK = 2;  // on its way to a place of the ring
+    static constexpr uint32_t FIRST_HALVES = 0x00ff00ff;  // of 16 groups; a quarter has two bits a byte
 
     Address ring;
     uint32_t selectors = group_selectors(uint32_t(lane % 16));
@@ -90,44 +90,39 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
 
     // --- ld_sparse ---
 
-    // The last row block may be without this strip.
-    __device__ bool exists(const Rounds& at) const {
-        return at.row_block * PAIR_STRIPS + this->strip() < p.strips;
-    }
-    // The next round's chunk to this place of the ring, all but far steps.
-    __device__ uint32_t fetch(Rounds& next, uint32_t place) const {
-        if (!next.more()) return NO_ROUND;
-        bool exists = this->exists(next);
-        if (exists) {
-            int64_t strip = int64_t(next.row_block) * PAIR_STRIPS + this->strip();
-            const int32_t* start = p.chunk_start() + strip * p.rounds + next.round;
-            int first = __ldg(start), bytes = min((__ldg(start + 1) - first) * 16, p.stage_bytes);
-            warp_bulk_copy(ring + place * p.stage_bytes, p.data() + int64_t(first) * 16, bytes,
-                           is_there(place), evict_first());
-        }
+    // The next round's chunk, if there is one, to this place of the ring, all but far steps. The last row block
+    // may be without this strip: then another one's, whose rows nobody stores.
+    __device__ bool fetch(Rounds& next, uint32_t place) const {
+        if (!next.more()) return false;
+        int strip = min(next.row_block * PAIR_STRIPS + this->strip(), p.strips - 1);
+        const int32_t* start = p.chunk_start() + int64_t(strip) * p.rounds + next.round;
+        int first = __ldg(start), bytes = min((__ldg(start + 1) - first) * 16, p.stage_bytes);
+        warp_bulk_copy(ring + place * p.stage_bytes, p.data() + int64_t(first) * 16, bytes,
+                       is_there(place), evict_first());
         next.next();
-        return exists ? A_CHUNK : NO_CHUNK;
+        return true;
     }
 
     // --- a chunk ---
 
     struct Chunk {
-        // In the lane's order of steps: 16 bits each; its first words.
-        uint32_t present = 0;
-        Address words[2] = {};
+        // In the lane's order of steps: halves of words that its groups have; a line above its first words.
+        uint32_t halves[2];
+        Address words[2];
         Nibbles<Has::WIDE> nibbles;
-        bool far = false;  // whether it has more entries than rings hold
+        bool far;  // whether it has more entries than rings hold
         LoneWeight near[NEAR_OF_LANE];
     };
     __device__ Chunk open(Address at) const {
         Chunk c;
         uint32_t stated = ld_shared(at + HEADER), steps = stated >> 16;
-        uint32_t present = ld_shared(at + PRESENT + lane * 4);
-        c.present = swapped ? present >> 16 | present << 16 : present;
-        Address words = at + (stated & 0xffff) + lane * 4;
-        Address end = words + (__popc(present & 0xffff) << LINE_SHIFT);
-        Address second = __shfl_sync(~0u, end, ld_shared_u8(at + BANKS + lane));
-        c.words[0] = swapped ? second : words, c.words[1] = swapped ? words : second;
+        Address halves = at + HALVES + lane * 4;
+        uint32_t first = ld_shared(halves), second = ld_shared(halves + HALVES_OF_STEP);
+        c.halves[0] = swapped ? second : first, c.halves[1] = swapped ? first : second;
+        Address words = at + (stated & 0xffff) - LINE_BYTES + lane * 4;
+        Address below = words + __popc(first & FIRST_HALVES) * LINE_BYTES;
+        below = __shfl_sync(~0u, below, ld_shared_u8(at + BANKS + lane));
+        c.words[0] = swapped ? below : words, c.words[1] = swapped ? words : below;
         c.far = steps > NEAR_STEPS;
         c.nibbles.load(at, lane, first_of_four());
 #pragma unroll
@@ -145,15 +140,15 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
     // extract: of a quarter the lane's groups of a step, by halves of columns and halves of rows.
     template <int QUARTER>
     __device__ __forceinline__ void extract(const Chunk& c, int step, uint2 (&groups)[GROUPS]) const {
-        int first = 16 * step + 4 * QUARTER;
-        uint32_t before = c.present & ((1u << 4 * QUARTER) - 1) << 16 * step;
-        Address next = c.words[step] + (__popc(before) << LINE_SHIFT);
+        constexpr uint32_t BEFORE = (0xff00ff00 >> 2 * QUARTER) & FIRST_HALVES;
+        Address word = c.words[step] + __popc(c.halves[step] & BEFORE) * LINE_BYTES;
         uint32_t words[GROUPS], of_lanes = 0;
 #pragma unroll
         for (int i = 0; i < GROUPS; i++) {
-            uint32_t own = one_bit(c.present, first + i);
-            words[i] = ld_shared_if(own, next);
-            next = add_bit<LINE_SHIFT>(next, own, first + i);
+            constexpr int LINE_SHIFT = 7;
+            int bit = first_half_bit(GROUPS * QUARTER + i);
+            word = add_bit<LINE_SHIFT>(word, one_bit(c.halves[step], bit), bit);
+            words[i] = ld_shared(word);
         }
 #pragma unroll
         for (int i = 0; i < GROUPS; i++) {
@@ -212,15 +207,13 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
 
     __device__ void run() const {
         Rounds next(p);
-        uint32_t now = fetch(next, 0), later = fetch(next, 1), place = 0, parity = 0;
+        bool now = fetch(next, 0), later = fetch(next, 1);
+        uint32_t place = 0, parity = 0;
 #pragma unroll 1
-        for (uint32_t round = 0; now != NO_ROUND; round++) {
-            Chunk c;
-            if (now == A_CHUNK) {
-                mbarrier_wait(is_there(place), parity >> place & 1);
-                c = open(ring + place * p.stage_bytes);
-                parity ^= 1 << place;
-            }
+        for (uint32_t round = 0; now; round++) {
+            mbarrier_wait(is_there(place), parity >> place & 1);
+            Chunk c = open(ring + place * p.stage_bytes);
+            parity ^= 1 << place;
             decode<0>(c, place, round), decode<1>(c, place, round);
             decode<2>(c, place, round), decode<3>(c, place, round);
             now = later;

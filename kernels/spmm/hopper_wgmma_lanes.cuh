@@ -5,7 +5,8 @@
 //   bank l        lane l's words of step 0, and below them some lane's words of step 1: loads never
 //                 conflict, whichever lanes have a word
 //
-// A group without a word is zeros in A, not in B': there are no rows of zeros, and weights may be infinite.
+// Two groups with one weight each may share a word. What a group has not is zeros in A, not in B': there are no
+// rows of zeros, and weights may be infinite.
 #pragma once
 #include "../common/lane_24.cuh"
 #include "../common/stages.cuh"
@@ -30,19 +31,21 @@ struct LaneStrips : LaneChunk {
     __device__ static uint32_t far_steps(uint32_t steps) { return max(int(steps) - NEAR_STEPS, 0); }
 
     struct Header {
-        uint32_t present;  // bit 16 step + i: whether the lane has a word for A register i of a step
-        uint32_t steps;    // of entries
-        uint32_t bank;     // of the lane's words of step 1
-        Address next;      // of the lane's words
+        uint32_t halves[2];  // of words, that the lane's groups of a step have
+        uint32_t steps;      // of entries
+        uint32_t bank;       // of the lane's words of step 1
+        Address word;        // a line above the lane's next one
     };
 
     __device__ __forceinline__ static Header header(Address at, int lane, const uint32_t (&)[TILES]) {
         Header h;
-        h.present = ld_shared(at + PRESENT + lane * 4);
+#pragma unroll
+        for (int step = 0; step < 2; step++)
+            h.halves[step] = ld_shared(at + HALVES + step * HALVES_OF_STEP + lane * 4);
         uint32_t stated = ld_shared(at + HEADER);
         h.steps = __shfl_sync(~0u, stated >> 16, 0);
         h.bank = ld_shared_u8(at + BANKS + lane);
-        h.next = at + lane * 4 + (stated & 0xffff);
+        h.word = at + (stated & 0xffff) - LINE_BYTES + lane * 4;
         return h;
     }
 
@@ -52,17 +55,17 @@ struct LaneStrips : LaneChunk {
 
         __device__ explicit Values(int) {}
         __device__ const uint32_t (&a(int step, int tile) const)[4] { return of_step[step][tile]; }
-        // extract: an address is the one before plus the bit that says whether that was a word, shifted to
-        // where a line is added. It takes a register of its own, since a load reads its address late.
+        // extract: all lanes load, those without a weight too: they read the word of the group before again,
+        // or what stands above the first line, and have no half of it.
         __device__ __forceinline__ void prepare(Header& h, int step) {
 #pragma unroll
             for (int i = 0; i < 4 * TILES; i++) {
-                uint32_t own = one_bit(h.present, 16 * step + i);
-                uint32_t& word = of_step[step][i / 4][i % 4];
-                word = left_out(Stage::extract) ? wgmma_operand(own) : ld_shared_if(own, h.next);
-                h.next = add_bit<LINE_SHIFT>(h.next, own, 16 * step + i);
+                uint32_t own = own_halves(h.halves[step], i);
+                h.word = next_word(h.word, own);
+                of_step[step][i / 4][i % 4] =
+                    left_out(Stage::extract) ? wgmma_operand(own) : ld_shared(h.word) & own;
             }
-            if (step == 0) h.next = __shfl_sync(~0u, h.next, h.bank);  // behind the words that are there
+            if (step == 0) h.word = __shfl_sync(~0u, h.word, h.bank);  // behind the words that are there
         }
         // Nothing is left to load; the products of the other step have been waited for.
         __device__ __forceinline__ void finish(const Header&, int step) const { used(1 - step); }

@@ -1,4 +1,4 @@
-// What zero-row 2:4 needs of wgmma.sp, as hopper_select.cu tries it of mma.sp; and that products narrower
+// All codes of metadata, as hopper_select.cu tries them of mma.sp; and that products narrower
 // than the swizzle of B' read it where it lies. A warpgroup makes up operands, and each of its warps
 // counts the elements of C that are not what selection gives.
 #include "hopper_probe.cuh"

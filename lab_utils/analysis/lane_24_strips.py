@@ -1,4 +1,4 @@
-"""2:4 in strips of 16 rows, a word for each lane, in numbers: the bytes of a random mask.
+"""2:4 in strips of 16 rows, words for each lane, in numbers: the bytes of a random mask.
 
 How many lines a chunk has depends on all of its lanes, and has no closed form: chunks are simulated
 here, group by group, and banks and lines are chosen as the encoder chooses them.
@@ -19,7 +19,7 @@ from lab_utils.analysis.zero_row_24_strips import strips
 COLS = 256  # of a chunk: 64 groups of four in a row
 LANES, ORDERS, GROUP, PLACES = 32, 32, 4, 8  # ORDERS: groups of a lane; PLACES: entries of a step
 ORDERS_OF_STEP = 16  # of wgmma.sp
-METADATA_BYTES, PRESENT_BYTES, HEADER_BYTES, GEOMETRY_BYTES = 512, 128, 40, 4
+METADATA_BYTES, HALVES_BYTES, HEADER_BYTES, GEOMETRY_BYTES = 512, 256, 40, 4
 LINE_BYTES, STEP_BYTES, NEAR_STEPS, FEWER_LINES = 128, 40, 7, 13
 COST_OF_STEP, COST_OF_FAR = 256, 768  # in the encoder's choice, beside bytes
 WIDE_BYTES, COST_OF_NARROW = 4096, 2048  # of a chunk with more before its far steps
@@ -47,7 +47,7 @@ class Choice:
         """Bytes before far steps."""
         near = np.minimum(self.steps, NEAR_STEPS)
         front = _whole_lines(HEADER_BYTES + STEP_BYTES * near) + LINE_BYTES * self.lines
-        return METADATA_BYTES + PRESENT_BYTES + front
+        return METADATA_BYTES + HALVES_BYTES + front
 
     @property
     def far(self) -> np.ndarray:
@@ -79,7 +79,7 @@ def choose(held: np.ndarray, left: np.ndarray) -> Choice:
 def parts(M: int, K: int, density: np.ndarray) -> dict[str, np.ndarray]:
     """Expected bytes of the encoding, by purpose.
 
-    "values": lines, and values of entries; "indices": metadata, which groups have words, and all
+    "values": lines, and values of entries; "indices": metadata, which halves groups have, and all
     else of entries, with paddings; "offsets": headers and tables.
     """
     densities = np.ravel(density)
@@ -123,17 +123,31 @@ def _simulated(rows: int, cols: int, density: float) -> tuple[np.ndarray, np.nda
     below = _binomial_cdfs(density)[_widths(rows, cols)]  # [lanes, orders, 4]
     weights = sum((_draws() >= below[..., n]).view(np.uint8) for n in range(GROUP))
     kept = np.minimum(weights, 2)
-    lines = lines_of_words(kept > 0)
-    samples = np.arange(SAMPLES)[:, None, None]
     has = kept > 0
+    lines = lines_of_words(begins_word(kept))
+    samples = np.arange(SAMPLES)[:, None, None]
     held = np.bincount((ORDERS * samples + lines)[has], kept[has], SAMPLES * ORDERS)
     left = (weights - kept).sum((1, 2), dtype=np.int64)
     return held.astype(np.int64).reshape(SAMPLES, ORDERS), left
 
 
-def lines_of_words(has: np.ndarray) -> np.ndarray:
-    """The line of each word, [chunks, lanes, orders]; `has`: which groups have a word."""
-    first, second = has[..., :ORDERS_OF_STEP], has[..., ORDERS_OF_STEP:]
+def begins_word(kept: np.ndarray) -> np.ndarray:
+    """Which groups have the first half of a word, [chunks, lanes, orders].
+
+    `kept`: weights of a group that have a slot. Every second of neighbours with one shares a word.
+    """
+    begins, open_ = kept > 0, np.zeros(kept.shape[:2], bool)  # open_: a word has room
+    for order in range(ORDERS):
+        alone = kept[..., order] == 1
+        open_ &= order != ORDERS_OF_STEP
+        begins[..., order] &= ~(alone & open_)
+        open_ = np.where(kept[..., order] == 0, open_, alone & ~open_)
+    return begins
+
+
+def lines_of_words(begins: np.ndarray) -> np.ndarray:
+    """The line of each group's word, [chunks, lanes, orders]; `begins`: groups that begin one."""
+    first, second = begins[..., :ORDERS_OF_STEP], begins[..., ORDERS_OF_STEP:]
     words, odd = first.sum(2), 2 * ORDERS * (np.arange(LANES) // 4 % 2)  # lanes of odd g come last
     above, below = (words + odd).argsort(1, "stable"), (odd - second.sum(2)).argsort(1, "stable")
     start = np.zeros_like(words)  # of a lane's words of step 1

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.lane_24_strips import (
+    HALVES_BYTES,
     LINE_BYTES,
     METADATA_BYTES,
     NEAR_STEPS,
-    PRESENT_BYTES,
     STEP_BYTES,
     rounds,
 )
@@ -18,34 +18,35 @@ from lab_utils.formats import native
 from lab_utils.formats.checks import check_dense, offsets_from_counts
 from lab_utils.formats.chunks import START_BYTES, Chunks
 
-HEADER = METADATA_BYTES + PRESENT_BYTES  # where it stands in a chunk
+HEADER = METADATA_BYTES + HALVES_BYTES  # where it stands in a chunk
 
 
 class Lane24Strips(Chunks):
-    """Groups of four columns, two of them in a word; all other weights are entries.
+    """Groups of four columns: two weights are a word, one is half of one; all others are entries.
 
     ::
 
         group       columns 0 1 2 3 of A           64 rows, all K: four strips for a warpgroup
-        | . | a | . | . |   word a 0               strip 0 | round 0 | round 1 | ...
-        | a | . | b | . |   word a b               strip 1 | chunk 16x256: 64 groups in a row,
-        | a | b | . | c |   word of two; the       strip 2 | 32 of them for each lane of a warp
-        | a | b | c | d |   rest are entries       strip 3 |
+        | . | a | . | . |   half a word; two       strip 0 | round 0 | round 1 | ...
+        | . | . | . | b |   such groups share it   strip 1 | chunk 16x256: 64 groups in a row,
+        | c | . | d | . |   a word                 strip 2 | 32 of them for each lane of a warp
+        | c | d | e | f |   a word of two; the     strip 3 |
+                            rest are entries
 
         line    a word in each of 32 banks: a lane finds its next word a line below
                 bank  0   1   2       31
-                    | a | d | f |   |   |      a b c, d, f g: of lanes 0, 1, 2, the first half
-                    | b | X | g |...|   |      of their groups; X Y, Z: of two lanes, the other
-                    | c | Y | Z |   |   |      half: who has many stands below who has few
+                    | ab| d | f |   |   |      ab c, d, f g: of lanes 0, 1, 2, the first half
+                    | c | XY| g |...|   |      of their groups; XY W, Z: of two lanes, the other
+                    | Z | W |   |   |   |      half: who has many stands below who has few
                                                a chunk has as many lines as cost least: a bank's
                                                words beyond them are entries, too
         entry   a value, a row and a column: added to what tensor cores give, eight a step
 
-        chunk   a multiple of 128 bytes, at most 15104
+        chunk   a multiple of 128 bytes, at most 15232
                 +----------------+---------------+-----------------+---------+-----------------+
-                | metadata 512 B | which groups  | 128 to 384 B:   | lines   | far steps, 40 B |
-                | the operand of | have a word:  | header, up to   | 128 B   | each, those     |
-                | wgmma.sp       | 128 B         | banks, 7 steps  | each    | from the 8th on |
+                | metadata 512 B | halves that   | 128 to 384 B:   | lines   | far steps, 40 B |
+                | the operand of | groups have:  | header, up to   | 128 B   | each, those     |
+                | wgmma.sp       | 256 B         | banks, 7 steps  | each    | from the 8th on |
                 +----------------+---------------+-----------------+---------+-----------------+
 
         data         uint8 [16 * U]               chunks of strip after strip, round after round
@@ -57,7 +58,7 @@ class Lane24Strips(Chunks):
     """
 
     name = "lane_24_strips"
-    version = 3
+    version = 4
     ARRAYS: ClassVar = {
         "data": torch.uint8,
         "chunk_start": torch.int32,
@@ -66,12 +67,13 @@ class Lane24Strips(Chunks):
     PROBLEMS: ClassVar = {
         1: "has a size that its header does not state",
         2: "has banks that are not each one lane's",
-        3: "has more words in a bank than lines",
-        4: "has an entry that is out of place",
-        5: "has a group whose two values are not in ascending order",
-        6: "has a value outside of the matrix",
-        7: "stores a +0",
-        8: "has a non-zero that is no value",
+        3: "has a second half of a word that no group has begun",
+        4: "has more words in a bank than lines",
+        5: "has an entry that is out of place",
+        6: "has a group whose indices do not say what it has",
+        7: "has a value outside of the matrix",
+        8: "stores a +0",
+        9: "has a non-zero that is no value",
     }
 
     class Geometry(NamedTuple):

@@ -1,4 +1,4 @@
-// 2:4 in strips, a word for each lane, in two passes (layout: lane_24_strips.h).
+// 2:4 in strips, words for each lane, in two passes (layout: lane_24_strips.h).
 #include <algorithm>
 
 #include "lane_24_strips.h"
@@ -32,52 +32,79 @@ struct Weights {
     }
 };
 
-// Where the words of lanes stand.
-class Banks {
-    i64 first_[LANES] = {};  // words of step 0, of a lane
-    u8 bank_[LANES];         // of the words of step 1
+// Halves of words that a lane's groups have: bit `order` where the group has the first one, and where
+// it has the second. A word begins with a first half.
+struct Halves {
+    u32 first = 0, second = 0;
 
-    // Lanes with an even g, then others, each by their words of a step, the fewest first; of equals the lower.
-    static void sort(u8 (&lanes)[LANES], const i64 (&words)[LANES]) {
+    // some, two: groups that have a weight or more, two or more.
+    static Halves of(u32 some, u32 two) {
+        Halves found{two, two};
+        bool open = false;  // whether the word of the group before has room
+        i64 step = 0;
+        for_each_bit(some, [&](i64 order) {
+            u32 group = 1u << order;
+            open &= order / ORDERS_OF_STEP == step && !(two & group);
+            if (open) found.second |= group;
+            else found.first |= group;
+            open = !open && !(two & group), step = order / ORDERS_OF_STEP;
+        });
+        return found;
+    }
+    u32 of_group(i64 order) const { return (first >> order & 1) | (second >> order & 1) << 1; }
+    i64 words(i64 step) const { return __builtin_popcount(first >> ORDERS_OF_STEP * step & 0xffff); }
+};
+
+// Which words lanes have, and where these stand.
+class Words {
+    Halves halves_[LANES];
+    u8 bank_[LANES];  // of the words of step 1
+
+    // Lanes with an even g, then others, each by a number, the least first; of equals the lower lane.
+    template <class Number>
+    static void sort(u8 (&lanes)[LANES], Number number) {
         for (i64 lane = 0; lane < LANES; lane++) lanes[lane] = u8(lane);
-        auto key = [&](u8 lane) { return LANES * (LANES * (lane / 4 % 2) + words[lane]) + lane; };
+        auto key = [&](i64 lane) { return LANES * (LANES * (lane / 4 % 2) + number(lane)) + lane; };
         std::sort(lanes, lanes + LANES, [&](u8 a, u8 b) { return key(a) < key(b); });
     }
 
   public:
-    explicit Banks(const Weights& weights) {
-        i64 fewer[LANES] = {};  // of step 1, the number of groups without a word
-        for (i64 lane = 0; lane < LANES; lane++)
+    explicit Words(const Weights& weights) {
+        for (i64 lane = 0; lane < LANES; lane++) {
+            u32 some = 0, two = 0;
             for (i64 order = 0; order < ORDERS; order++) {
-                bool has_word = weights.columns(lane, order);
-                if (order < ORDERS_OF_STEP) first_[lane] += has_word;
-                else fewer[lane] += !has_word;
+                i64 n = count(weights.columns(lane, order));
+                some |= u32(n > 0) << order, two |= u32(n > 1) << order;
             }
+            halves_[lane] = Halves::of(some, two);
+        }
         u8 above[LANES], below[LANES];
-        sort(above, first_), sort(below, fewer);
+        sort(above, [&](i64 lane) { return words(lane, 0); });
+        sort(below, [&](i64 lane) { return ORDERS_OF_STEP - words(lane, 1); });
         for (i64 i = 0; i < LANES; i++) bank_[below[i]] = above[i];
     }
+    i64 words(i64 lane, i64 step) const { return halves_[lane].words(step); }
     i64 bank(i64 lane, i64 step) const { return step ? bank_[lane] : lane; }
-    // Calls visit(lane, order, columns, bank, line) for each group with weights.
+    const u8 (&banks() const)[LANES] { return bank_; }
+    // Calls visit(lane, order, columns, halves, line) for each group with weights.
     template <class Visit>
-    void for_each_word(const Weights& weights, Visit visit) const {
+    void for_each_group(const Weights& weights, Visit visit) const {
         for (i64 lane = 0; lane < LANES; lane++) {
-            i64 line = 0;
+            i64 next = 0;
             for (i64 order = 0; order < ORDERS; order++) {
-                i64 step = order / ORDERS_OF_STEP;
-                if (order == ORDERS_OF_STEP) line = first_[bank_[lane]];
-                if (u32 columns = weights.columns(lane, order))
-                    visit(lane, order, columns, bank(lane, step), line++);
+                if (order == ORDERS_OF_STEP) next = words(bank(lane, 1), 0);
+                u32 halves = halves_[lane].of_group(order);
+                next += halves & 1;
+                if (halves) visit(lane, order, weights.columns(lane, order), halves, next - 1);
             }
         }
     }
-    void put(u8* chunk) const { memcpy(chunk + BANKS, bank_, sizeof bank_); }
 };
 
 // As many lines as cost least; of equals the most.
-Layout choose(const Weights& weights, const Banks& banks) {
+Layout choose(const Weights& weights, const Words& words) {
     i64 values[ORDERS] = {}, entries = 0, most = 0;  // values: of the words of a line
-    banks.for_each_word(weights, [&](i64, i64, u32 columns, i64, i64 line) {
+    words.for_each_group(weights, [&](i64, i64, u32 columns, u32, i64 line) {
         i64 n = count(columns), kept = min(n, 2);
         values[line] += kept, entries += n - kept;
         most = std::max(most, line + 1);
@@ -121,19 +148,21 @@ class Entries {
     }
 };
 
-// Which groups have a word, and its indices.
+// Indices of groups, and which halves of words they have.
 struct Metadata {
-    u32 indices[4 * LANES], present[LANES] = {};
+    u32 indices[4 * LANES], halves[STEPS][LANES] = {};
 
     Metadata() { memset(indices, ABSENT | ABSENT << 4, sizeof indices); }
-    void set(i64 lane, i64 order, u32 nibble) {
+    void set(i64 lane, i64 order, u32 columns, u32 own) {
         u32& word = indices[metadata_word(lane, order)];
-        word ^= (nibble ^ ABSENT) << metadata_shift(lane, order);
-        present[lane] |= 1u << order;
+        word ^= (nibble_of(columns, own) ^ ABSENT) << metadata_shift(lane, order);
+        for_each_bit(own, [&](i64 h) {
+            halves[order / ORDERS_OF_STEP][lane] |= 1u << half_shift(order, h);
+        });
     }
     void put(u8* chunk) const {
         memcpy(chunk, indices, sizeof indices);
-        memcpy(chunk + PRESENT, present, sizeof present);
+        memcpy(chunk + HALVES, halves, sizeof halves);
     }
 };
 
@@ -158,18 +187,18 @@ class Leftovers {
 };
 
 // Lines; what they cannot hold goes to entries.
-void put_words(u8* chunk, const Weights& weights, const Banks& banks, const Layout& layout,
+void put_words(u8* chunk, const Weights& weights, const Words& words, const Layout& layout,
                Metadata& metadata, Entries& entries) {
     Leftovers leftovers;
-    banks.for_each_word(weights, [&](i64 lane, i64 order, u32 columns, i64 bank, i64 line) {
+    words.for_each_group(weights, [&](i64 lane, i64 order, u32 columns, u32 halves, i64 line) {
         const u16* group = weights.group(lane, order);
         u32 left = leftovers.of_next(lane, columns);
         if (line >= layout.lines) left = columns;
         if (u32 kept = columns & ~left) {
-            u32 nibble = nibble_of(kept);
-            u16 word[] = {group[nibble & 3], group[nibble >> 2]};
-            memcpy(chunk + layout.word_at(bank, line), word, sizeof word);
-            metadata.set(lane, order, nibble);
+            u8* word = chunk + layout.word_at(words.bank(lane, order / ORDERS_OF_STEP), line);
+            i64 half = halves == 2;
+            for_each_bit(kept, [&](i64 i) { memcpy(word + 2 * half++, group + i, 2); });
+            metadata.set(lane, order, kept, halves);
         }
         for_each_bit(left, [&](i64 i) {
             entries.add(group[i], row_of(lane, order), column_of(lane, order) + i);
@@ -179,8 +208,8 @@ void put_words(u8* chunk, const Weights& weights, const Banks& banks, const Layo
 
 // begin: of the chunk, from the start of data.
 void put_chunk(u8* data, i64 begin, const Weights& weights) {
-    Banks banks(weights);
-    Layout layout = choose(weights, banks);
+    Words words(weights);
+    Layout layout = choose(weights, words);
     u8* chunk = data + begin;
     u32 stated = u32(layout.lines_at() | layout.steps << 16);
     u32 far_at = layout.far() ? u32((begin + layout.lines_end()) / UNIT) : 0;
@@ -189,9 +218,9 @@ void put_chunk(u8* data, i64 begin, const Weights& weights) {
     memcpy(chunk + FAR_AT, &far_at, 4);
     Metadata metadata;
     Entries entries;
-    put_words(chunk, weights, banks, layout, metadata, entries);
-    metadata.put(chunk), banks.put(chunk);
-    entries.put(chunk, layout);
+    memcpy(chunk + BANKS, words.banks(), LANES);
+    put_words(chunk, weights, words, layout, metadata, entries);
+    metadata.put(chunk), entries.put(chunk, layout);
 }
 
 }  // namespace
@@ -202,7 +231,7 @@ LSCD_EXPORT void lscd_lane_24_strips_size(const u16* dense, i64 M, i64 K, i32* s
 #pragma omp parallel for schedule(dynamic, 8) if (large(M * K))
     for (i64 c = 0; c < A.chunks(); c++) {
         Weights weights(dense, A, c);
-        sizes[c] = i32(choose(weights, Banks(weights)).bytes() / UNIT);
+        sizes[c] = i32(choose(weights, Words(weights)).bytes() / UNIT);
     }
 }
 

@@ -6,9 +6,21 @@
 //
 // Lane 4 g + t of the warp has 32 groups of a chunk. Its group `order` 16 step + 4 tile + 2 half +
 // r stands in row g + 8 r, and is number 8 (2 tile + step) + 4 half + t there. wgmma.sp multiplies
-// two values of a group, chosen by two 2-bit indices that ascend (a nibble: index of slot 0 | index
-// of slot 1 << 2). Such a *word* is all that the lane loads for a group, and only where it has
-// weights:
+// two values of a group, chosen by two 2-bit indices (a nibble: index of slot 0 | index of slot 1
+// << 2). A lane loads them as a *word*, of which a group has both halves or one:
+//
+//   a . b .           a b, indices 0 and 2
+//   . a . .           a in the first half of a word, or in the second: lone weights share words in pairs,
+//                     each with the next of the lane's groups that has weights, if that has one as well
+//                     and is of the same step; else the second half is +0. Since a slot that is not in
+//                     use may choose any row of B', nibbles say which half it is:
+//                     first, by column:   0 | 0 << 2   1 | 1 << 2   2 | 2 << 2   3 | 0 << 2
+//                     second, by column:  1 | 0 << 2   2 | 1 << 2   3 | 2 << 2   3 | 3 << 2
+//   . . . .           neither half: 2 | 0 << 2
+//   a b . c           full: two stay, and one becomes an entry, or two where there are four weights:
+//                     those whose columns, modulo 8, have fewest such entries so far, of equals the
+//                     left one. Groups come in the order of lanes; lanes with an even t and with an
+//                     odd one have places of their own
 //
 //   line              128 bytes, a word in each of 32 banks. Words of a lane's first 16 groups, those of
 //                     step 0, stand in bank `lane`, in line 0, line 1, ...; those of the others in a
@@ -18,15 +30,8 @@
 //                     have nearly as many words each, and lines few holes. Lanes with an even g have
 //                     banks with an even g, so that one half may read step 0 while the other reads step 1;
 //                     whoever reads a chunk takes any other permutation as well
-//   . . . .           no word; nibble of indices 0 and 1
-//   . a . .           a with its index, +0 with index 3. A weight in column 3: +0 with 2, then it
-//   a . b .           both
-//   a b . c           full: two stay, and one becomes an entry, or two where there are four weights:
-//                     those whose columns, modulo 8, have fewest such entries so far, of equals the
-//                     left one. Groups come in the order of lanes; lanes with an even t and with an
-//                     odd one have places of their own
 //
-// L lines need not hold all words: those of a bank that come later become entries, too. An entry
+// L lines need not hold all words: weights of those that come later become entries, too. An entry
 // costs more than a weight of a word, a line costs 128 bytes even for one bank that wants it, and so
 // do chunks that fill more than 4096 bytes before their far steps, whose rings leave no room for wide
 // blocks; of the number of the longest bank's words and the 13 below it, L is the one of least cost.
@@ -38,11 +43,12 @@
 //
 //   byte 0    metadata u32 [32][tile]    lane 4 g + 2 step + half: low 16 bits row g, high 16 row
 //                                        g + 8; nibble t of either
-//        512  present u32 [32]           of a lane: bit `order` where that group has a word
-//        640  lines_at u16, steps u16
-//        644  far_at u32                 from the start of `data`, in 16 bytes; 0 without far steps
-//        648  banks u8 [32]              of a lane: where its words of step 1 stand
-//        680  near steps                 four pairs of entries: value u16 [2], row u16 [2], a bit:
+//        512  halves u32 [2][32]         of a step, of a lane: byte 2 r + h has a bit 7 - (2 tile + half)
+//                                        where that group has half h of a word
+//        768  lines_at u16, steps u16
+//        772  far_at u32                 from the start of `data`, in 16 bytes; 0 without far steps
+//        776  banks u8 [32]              of a lane: where its words of step 1 stand
+//        808  near steps                 four pairs of entries: value u16 [2], row u16 [2], a bit:
 //                                        1 << row of the strip; column u8 [8], of the chunk. Not in
 //                                        use: 0, 0, the column of the step's first entry
 //   lines_at  lines, then far steps; near and far steps end with zeros up to whole 128 bytes
@@ -54,16 +60,16 @@
 namespace lscd::lane_24 {
 
 constexpr i64 ROWS = 16, COLS = 256, STRIPS = 4;  // the last: of 64 rows
-constexpr i64 LANES = 32, ORDERS = 32, ORDERS_OF_STEP = 16, GROUP = 4, PLACES = 8;
+constexpr i64 LANES = 32, STEPS = 2, ORDERS = 32, ORDERS_OF_STEP = 16, GROUP = 4, PLACES = 8;
 constexpr i64 UNIT = 16, LINE = 128;
-constexpr i64 PRESENT = 512, LINES_AT = 640, FAR_AT = 644, BANKS = 648, NEAR = 680;  // offsets
+constexpr i64 HALVES = 512, LINES_AT = 768, FAR_AT = 772, BANKS = 776, NEAR = 808;  // offsets
 constexpr i64 STEP_BYTES = 40, NEAR_STEPS = 7, FEWER_LINES = 13;
 // What the kernel does for a step, and for a far one beside that, in bytes loaded in the same time.
 constexpr i64 COST_OF_STEP = 256, COST_OF_FAR = 768;
 // Where no chunk has more bytes than these before its far steps, the kernel multiplies 128 columns at
 // once. What that is worth for one chunk.
 constexpr i64 WIDE_BYTES = 4096, COST_OF_NARROW = 2048;
-constexpr u32 ABSENT = 0 | 1 << 2;  // nibble of a group without a word
+constexpr u32 ABSENT = 2 | 0 << 2;  // nibble of a group without a word
 
 constexpr i64 whole_lines(i64 bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
@@ -84,11 +90,16 @@ constexpr i64 metadata_shift(i64 lane, i64 order) { return 16 * (order & 1) + 4 
 // Columns of a group are four bits. How many they are:
 constexpr i64 count(u32 columns) { return 0x4332322132212110 >> 4 * columns & 15; }
 
-// The two indices of one or two columns.
-inline u32 nibble_of(u32 kept) {
-    u32 first = __builtin_ctz(kept), last = 31 - __builtin_clz(kept);
-    if (first < last) return first | last << 2;
-    return first < 3 ? first | 3 << 2 : 2 | 3 << 2;
+// Where the bit for its half h of a word, 0 or 1, stands among those of a step; bits of all first halves.
+constexpr i64 half_shift(i64 order, i64 h) { return 16 * (order & 1) + 8 * h + 7 - (order >> 1 & 7); }
+constexpr u32 FIRST_HALVES = 0x00ff00ff;
+
+// The nibble of one or two columns that have these halves of a word: bit 0 the first, bit 1 the second.
+inline u32 nibble_of(u32 columns, u32 halves) {
+    u32 first = __builtin_ctz(columns), last = 31 - __builtin_clz(columns);
+    if (halves == 3) return first | last << 2;
+    if (halves == 1) return first == 3 ? 3 | 0 << 2 : first | first << 2;
+    return first == 3 ? 3 | 3 << 2 : (first + 1) | first << 2;
 }
 
 // A [M, K], cut into chunks.

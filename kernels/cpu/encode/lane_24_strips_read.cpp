@@ -1,4 +1,4 @@
-// 2:4 in strips, a word for each lane, the way back: decoding, counting, and what can be wrong with
+// 2:4 in strips, words for each lane, the way back: decoding, counting, and what can be wrong with
 // a chunk (layout: lane_24_strips.h).
 #include "lane_24_strips.h"
 #include "unpack.h"
@@ -8,7 +8,8 @@ using namespace lscd::lane_24;
 
 namespace {
 
-constexpr int SIZE = 1, BANK = 2, WORDS = 3, ENTRY = 4, INDEX = 5, OUTSIDE = 6, ZERO = 7, GARBAGE = 8;
+constexpr int SIZE = 1, BANK = 2, HALF = 3, WORDS = 4, ENTRY = 5, INDEX = 6;
+constexpr int OUTSIDE = 7, ZERO = 8, GARBAGE = 9;
 
 // The bytes of a chunk, wherever it stands in A. All but `size` and what is stated in its header is
 // only for those whose size is sound.
@@ -30,10 +31,16 @@ struct Bytes {
         memcpy(&word, bytes + at, sizeof word);
         return word;
     }
-    u32 present(i64 lane) const { return load<u32>(PRESENT + 4 * lane); }
-    // How many words a lane has, and in which bank those of step 1 stand.
-    i64 words(i64 lane, i64 step) const { return __builtin_popcount(present(lane) >> 16 * step & 0xffff); }
-    i64 bank(i64 lane) const { return bytes[BANKS + lane]; }
+    u32 halves(i64 lane, i64 step) const { return load<u32>(HALVES + 4 * (LANES * step + lane)); }
+    // Bit 0: whether the group has the first half of a word; bit 1: the second one.
+    u32 halves_of(i64 lane, i64 order) const {
+        u32 stored = halves(lane, order / ORDERS_OF_STEP);
+        return (stored >> half_shift(order, 0) & 1) | (stored >> half_shift(order, 1) & 1) << 1;
+    }
+    i64 words(i64 lane, i64 step) const { return __builtin_popcount(halves(lane, step) & FIRST_HALVES); }
+    i64 bank(i64 lane, i64 step) const { return step ? bytes[BANKS + lane] : lane; }
+    // Words in a bank, above those that `lane` has of a step.
+    i64 above(i64 lane, i64 step) const { return step ? words(bank(lane, 1), 0) : 0; }
     u32 nibble(i64 lane, i64 order) const {
         return load<u32>(4 * metadata_word(lane, order)) >> metadata_shift(lane, order) & 15;
     }
@@ -42,33 +49,29 @@ struct Bytes {
                 bytes[Entry::column_at(layout, position)]};
     }
 
-    // Calls visit(lane, order, offset) for each word.
+    // Calls visit(lane, order, halves, offset of its word) for each group that has some.
     template <class Visit>
-    void for_each_word(Visit visit) const {
+    void for_each_group(Visit visit) const {
         for (i64 lane = 0; lane < LANES; lane++) {
-            i64 line[] = {0, words(bank(lane), 0)};
-            for_each_bit(present(lane), [&](i64 order) {
+            i64 next = 0;
+            for (i64 order = 0; order < ORDERS; order++) {
                 i64 step = order / ORDERS_OF_STEP;
-                visit(lane, order, layout.word_at(step ? bank(lane) : lane, line[step]++));
-            });
+                if (order % ORDERS_OF_STEP == 0) next = above(lane, step);
+                u32 has = halves_of(lane, order);
+                next += has & 1;
+                if (has) visit(lane, order, has, layout.word_at(bank(lane, step), next - 1));
+            }
         }
     }
-    // Calls visit(bank, words in it).
-    template <class Visit>
-    void for_each_bank(Visit visit) const {
-        for (i64 lane = 0; lane < LANES; lane++)
-            visit(bank(lane), words(bank(lane), 0) + words(lane, 1));
-    }
-    // Calls visit(row of the strip, column of the chunk, value) for each non-zero.
+    // Calls visit(row of the strip, column of the chunk, value) for each half of a word, then for each entry.
     template <class Visit>
     void for_each_value(Visit visit) const {
-        for_each_word([&](i64 lane, i64 order, i64 at) {
+        for_each_group([&](i64 lane, i64 order, u32 has, i64 at) {
             u32 indices = nibble(lane, order);
-            for (i64 slot = 0; slot < 2; slot++) {
-                i64 index = indices >> 2 * slot & 3;
-                if (u16 value = load<u16>(at + 2 * slot))
-                    visit(row_of(lane, order), column_of(lane, order) + index, value);
-            }
+            for_each_bit(has, [&](i64 h) {
+                i64 index = indices >> 2 * h & 3;
+                visit(row_of(lane, order), column_of(lane, order) + index, load<u16>(at + 2 * h));
+            });
         });
         for (i64 i = 0; i < PLACES * layout.steps; i++)
             if (Entry e = entry(i); e.row) visit(i64(__builtin_ctz(e.row)), i64(e.column), e.value);
@@ -87,13 +90,29 @@ bool size_is_sound(const Bytes& chunk) {
 bool banks_are_sound(const Bytes& chunk) {
     u32 found = 0;
     for (i64 lane = 0; lane < LANES; lane++)
-        if (chunk.bank(lane) < LANES) found |= 1u << chunk.bank(lane);
+        if (chunk.bank(lane, 1) < LANES) found |= 1u << chunk.bank(lane, 1);
     return found == ~0u;
+}
+
+// A second half belongs to a word that its group has begun, or the one before of those that have any.
+bool halves_are_sound(const Bytes& chunk) {
+    bool sound = true;
+    for (i64 lane = 0; lane < LANES; lane++) {
+        u32 before = 0;
+        for (i64 order = 0; order < ORDERS; order++) {
+            u32 has = chunk.halves_of(lane, order);
+            if (order == ORDERS_OF_STEP) before = 0;
+            sound &= has != 2 || before == 1;
+            if (has) before = has;
+        }
+    }
+    return sound;
 }
 
 bool words_fit(const Bytes& chunk) {
     bool fit = true;
-    chunk.for_each_bank([&](i64, i64 words) { fit &= words <= chunk.layout.lines; });
+    for (i64 lane = 0; lane < LANES; lane++)
+        fit &= chunk.above(lane, 1) + chunk.words(lane, 1) <= chunk.layout.lines;
     return fit;
 }
 
@@ -111,13 +130,16 @@ bool entries_are_sound(const Bytes& chunk) {
     return sound;
 }
 
+// Two indices ascend; what one column has for its half is nibble_of; of none, ABSENT.
 bool indices_are_sound(const Bytes& chunk) {
     bool sound = true;
     for (i64 lane = 0; lane < LANES; lane++)
         for (i64 order = 0; order < ORDERS; order++) {
-            u32 nibble = chunk.nibble(lane, order);
-            bool absent = !(chunk.present(lane) >> order & 1);
-            sound &= absent ? nibble == ABSENT : (nibble & 3) < nibble >> 2;
+            u32 has = chunk.halves_of(lane, order), nibble = chunk.nibble(lane, order);
+            u32 first = nibble & 3, second = nibble >> 2;
+            if (has == 0) sound &= nibble == ABSENT;
+            else if (has == 3) sound &= first < second;
+            else sound &= nibble == nibble_of(1u << (has == 1 ? first : second), has);
         }
     return sound;
 }
@@ -128,37 +150,38 @@ bool any_outside(const Bytes& chunk, i64 rows, i64 cols) {
     return found;
 }
 
-bool any_empty_word(const Bytes& chunk) {
+// A half that a group has, and that is +0.
+bool any_stored_zero(const Bytes& chunk) {
     bool found = false;
-    chunk.for_each_word([&](i64, i64, i64 at) { found |= chunk.load<u32>(at) == 0; });
+    chunk.for_each_value([&](i64, i64, u16 value) { found |= value == 0; });
     return found;
 }
 
-// Behind a bank's words, or behind near or far steps.
+// In lines, which have as many non-zeros as groups have halves of words, or behind near or far steps.
 bool any_garbage(const Bytes& chunk) {
     const Layout& layout = chunk.layout;
-    bool found = false;
-    auto check = [&](i64 from, i64 to) {
-        for (i64 at = from; at < to; at += 2) found |= chunk.load<u16>(at) != 0;
+    i64 unused = 0;
+    for (i64 lane = 0; lane < LANES; lane++)
+        for (i64 step = 0; step < STEPS; step++) unused -= __builtin_popcount(chunk.halves(lane, step));
+    auto count = [&](i64 from, i64 to) {
+        for (i64 at = from; at < to; at += 2) unused += chunk.load<u16>(at) != 0;
     };
-    check(NEAR + STEP_BYTES * layout.near(), layout.lines_at());
-    check(layout.lines_end() + STEP_BYTES * layout.far(), chunk.size);
-    chunk.for_each_bank([&](i64 bank, i64 words) {
-        for (i64 line = words; line < layout.lines; line++)
-            found |= chunk.load<u32>(layout.word_at(bank, line)) != 0;
-    });
-    return found;
+    count(layout.lines_at(), layout.lines_end());
+    count(NEAR + STEP_BYTES * layout.near(), layout.lines_at());
+    count(layout.lines_end() + STEP_BYTES * layout.far(), chunk.size);
+    return unused;
 }
 
 // The first of them, 0 if there is none. rows, cols: of A, from the chunk's first on.
 int problem(const Bytes& chunk, i64 rows, i64 cols) {
     if (!size_is_sound(chunk)) return SIZE;
     if (!banks_are_sound(chunk)) return BANK;
+    if (!halves_are_sound(chunk)) return HALF;
     if (!words_fit(chunk)) return WORDS;
     if (!entries_are_sound(chunk)) return ENTRY;
     if (!indices_are_sound(chunk)) return INDEX;
     if (any_outside(chunk, rows, cols)) return OUTSIDE;
-    return any_empty_word(chunk) ? ZERO : any_garbage(chunk) ? GARBAGE : 0;
+    return any_stored_zero(chunk) ? ZERO : any_garbage(chunk) ? GARBAGE : 0;
 }
 
 void unpack_chunk(const u8* data, const i32* chunk_start, const Grid& A, i64 c, u16* dense) {
@@ -176,9 +199,9 @@ void lscd::unpack_lane_24_strips(const void* const* arrays, i64 M, i64 K, i64 ro
     for (i64 c = 0; c < A.chunks(); c++) unpack_chunk((const u8*)arrays[1], chunk_start, A, c, dense);
 }
 
-// Problem by chunk: 1 its size, 2 banks that are not each a lane's, 3 more words in a bank than lines,
-// 4 an entry, 5 a group whose indices do not ascend, 6 a value outside of the matrix, 7 a stored +0,
-// 8 a non-zero that is no value. The offsets are sound.
+// Problem by chunk: 1 its size, 2 banks that are not each a lane's, 3 a second half of a word that was
+// not begun, 4 more words in a bank than lines, 5 an entry, 6 indices of a group, 7 a value outside of
+// the matrix, 8 a stored +0, 9 a non-zero that is no value. The offsets are sound.
 LSCD_EXPORT void lscd_lane_24_strips_check(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                            i64* found) {
     Grid A{M, K};

@@ -80,6 +80,10 @@ inline uint32_t __dp4a(uint32_t a, uint32_t b, uint32_t c) {
     for (int shift = 0; shift < 32; shift += 8) c += (a >> shift & 255) * (b >> shift & 255);
     return c;
 }
+inline int __dp4a(int a, int b, int c) {
+    for (int shift = 0; shift < 32; shift += 8) c += int8_t(a >> shift) * int8_t(b >> shift);
+    return c;
+}
 inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, int by) {
     return uint32_t((uint64_t(high) << 32 | low) << by % 32 >> 32);
 }
