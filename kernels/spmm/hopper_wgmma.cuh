@@ -29,7 +29,7 @@ struct __align__(16) Segment {
 // thread block, and the first of them.
 struct __align__(128) WarpStart {
     int32_t starts[MOST_STAGES], ends[MOST_STAGES], chunks[3], start, end, tile[3], next_tile[3];
-    int32_t segment, end_segment, row_block, rounds, slot, unused[6];
+    int32_t segment, end_segment, row_block, rounds, slot, unused[10];
 
     // Places of these numbers.
     static constexpr int STARTS = 0, ENDS = STARTS + MOST_STAGES, CHUNKS = ENDS + MOST_STAGES;

@@ -26,7 +26,9 @@ SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
 # columns of that.
 SUMS_BYTES = {8: 7 * 1024, 16: 7 * 1024}
 MOST_COLUMNS = 4 * 65535  # of C: add_segments has a row of its grid for each four
-MOST_STAGES = 5  # copies under way in a ring
+# Copies under way in a ring. More of them keep memory no busier, and are in the way of what is
+# needed first.
+MOST_STAGES = 3
 MERGES, MERGE_PITCH = 16, 68  # columns and fp32 of a column, if warps add sums in shared memory
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
 SELECTION = Selection("mma.sp", "lscd_cuda_select", PROBES, documented=True)

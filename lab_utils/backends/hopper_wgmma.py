@@ -33,9 +33,10 @@ NARROW = 16  # columns, which hopper.py's kernel multiplies faster
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of a tile of B'
-MOST_TILES, ENOUGH_STAGES = 6, 2
+MOST_TILES = 6
+STAGES = 2  # copies under way in a ring, where they have room beside two tiles of B'
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
-# All codes of metadata, for zero_row_24_strips, and products narrower than a swizzle.
+# All codes of metadata, and products narrower than a swizzle.
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 
 
@@ -92,14 +93,10 @@ class Layout:
         """Bytes of each warp's ring, beside so many tiles of B'."""
         return (SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes) // self.warps
 
-    def _stages_beside(self, tiles: int) -> int:
-        return min(hopper.MOST_STAGES, self.room_beside(tiles) // self.stage_bytes)
-
     @property
     def stages(self) -> int:
-        """Copies under way in a ring: two or more, if with two tiles of B' at least."""
-        counts = (self._stages_beside(tiles) for tiles in (4, 3, 2))
-        return next((n for n in counts if n >= ENOUGH_STAGES), self._stages_beside(2))
+        """Copies under way in a ring: STAGES, one, or 0 where not even one fits."""
+        return min(STAGES, self.room_beside(2) // self.stage_bytes)
 
     @property
     def tile_slots(self) -> int:
@@ -119,10 +116,10 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
     about the same time, from memory once; what is left over stays idle, up to half of a GPU where
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
-    leaves room for rings of ENOUGH_STAGES.
+    leaves room for rings of STAGES.
     """
     layouts = [_layout(A, N, widths) for widths in (WIDTHS, WIDTHS[:-1], NARROW_WIDTHS)]
-    enough = (one for one in layouts if one.stages >= ENOUGH_STAGES)
+    enough = (one for one in layouts if one.stages == STAGES)
     layout = next(enough, layouts[-1])
     rows = row_blocks_of(A, layout.warps)
     each = multiprocessors // layout.passes
@@ -136,8 +133,8 @@ def _layout(A: Strips, N: int, widths: tuple[int, ...]) -> Layout:
     block_n = next(width for width in widths if width * passes >= N)
     layout = Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_copy))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
-    tight = layout.room_beside(2) // ENOUGH_STAGES // START_BYTES * START_BYTES
-    if layout.stages < ENOUGH_STAGES and tight >= A.largest_copy:
+    tight = layout.room_beside(2) // STAGES // START_BYTES * START_BYTES
+    if layout.stages < STAGES and tight >= A.largest_copy:
         return replace(layout, stage_bytes=tight)
     return layout
 
