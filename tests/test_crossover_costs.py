@@ -20,8 +20,9 @@ H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
 STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
-# decoded first have the same times over a wide range.
-MOST = {"tca_bme": 1.1}
+# decoded first have the same times over a wide range, and one of 220 products of lanes takes .08
+# more.
+MOST = {"tca_bme": 1.1, "lane_24_strips": 1.1}
 formats = pytest.mark.parametrize("format", cuda.formats)
 
 
@@ -29,7 +30,7 @@ def measured(kernels: list[str], format: str) -> pd.DataFrame:
     """The latest rows of an H200, of encodings that take as many bytes as they do now."""
     rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
     rows = rows[rows.kernel.isin(kernels)]
-    if format != "lane_24_strips":  # whose older rows have a tenth more, or a sixth
+    if format != "lane_24_strips":  # whose older versions had more
         return rows
     expected = [format_bytes(format, r.M, r.K, r.sparsity) for r in rows.itertuples()]
     return rows[(rows.encoded_bytes / expected).between(0.98, 1.02)]
@@ -117,12 +118,11 @@ def tiled(product: Product) -> Product:
 
 @pytest.mark.parametrize(
     ("format", "least", "most", "all_of"),
-    [("lane_24_strips", 0.85, 1.15, 240), ("tca_bme", 0.78, 1.15, 480)],
+    [("lane_24_strips", 0.85, 1.15, 160), ("tca_bme", 0.78, 1.15, 480)],
 )
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
     """TCA-BME has a few slow ones at .5, whose rings have room for three rounds."""
-    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
-    rows = rows[rows.kernel.eq(f"{format}_tiles")]
+    rows = measured([f"{format}_tiles"], format)
     if format == hopper_tiles.LANES:
         rows = rows[rows.N.ge(crossover.LEAST_TILED)]
     told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, format)]

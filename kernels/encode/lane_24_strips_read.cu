@@ -104,12 +104,13 @@ __device__ bool entries_are_sound(const Bytes& chunk) {
 
 // Halves of words that the lane's groups have, one after the other: bit 0 the first, bit 1 the second one.
 class HalvesInTurn {
-    uint32_t of_step_[2];
+    uint32_t step0_, step1_;
 
   public:
-    __device__ explicit HalvesInTurn(const Bytes& chunk) : of_step_{chunk.halves(0), chunk.halves(1)} {}
+    __device__ explicit HalvesInTurn(const Bytes& chunk)
+        : step0_(chunk.halves(0)), step1_(chunk.halves(1)) {}
     __device__ uint32_t of_group(int order) const {
-        uint32_t bits = of_step_[order / GROUPS_OF_STEP] >> first_half_shift(order);
+        uint32_t bits = (order < GROUPS_OF_STEP ? step0_ : step1_) >> first_half_shift(order);
         return bits & 1 | bits >> 7 & 2;
     }
 };

@@ -129,7 +129,7 @@ def zero_row_24_strips_bytes(
 
 
 def lane_24_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
-    """Bytes of 2:4 in strips, a word for each lane: 684·NC + 128·NL + 40·NS, and paddings.
+    """Bytes of 2:4 in strips, words for each lane: 812·NC + 128·NL + 40·NS, and paddings.
 
     NC chunks with their offsets, NL lines and NS steps of entries: the last two are the mean of a
     simulation (`lab_utils.analysis.lane_24_strips`), some milliseconds for each sparsity.
