@@ -1,4 +1,4 @@
-// 2:4 in strips of 16 rows, a word for each lane: a format of the Hopper kernel for 17 columns and
+// 2:4 in strips of 16 rows, words for each lane: a format of the Hopper kernel for 17 columns and
 // more, with four columns to a group. How its bytes lie.
 //
 //   chunk 16x256      a warp's part of wgmma.sp for 64 rows: 64 groups of four columns in a row
