@@ -34,7 +34,8 @@ __device__ uint32_t group_selectors(Int nibble) {
 }
 
 // Of a lane's 16 groups of a step: the bit of `halves` that says whether group i begins a word. The one of the
-// second half is eight above it.
+// second half is eight above it. And all bits of first halves.
+constexpr uint32_t FIRST_HALVES = 0x00ff00ff;
 __device__ constexpr int first_half_bit(int i) { return 16 * (i % 2) + 7 - i / 2; }
 
 // The halves of a word that group i has, as ones.

@@ -61,7 +61,6 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
     static constexpr int PLACES = 8, NEAR_OF_LANE = 2;  // entries of a step; near ones that a lane has
     static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32 && CHUNKS_UNDER_WAY == 2);
     static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
-    static constexpr uint32_t FIRST_HALVES = 0x00ff00ff;  // of 16 groups; a quarter has two bits a byte
 
     Address ring;
     uint32_t selectors = group_selectors(uint32_t(lane % 16));
@@ -140,6 +139,7 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
     // extract: of a quarter the lane's groups of a step, by halves of columns and halves of rows.
     template <int QUARTER>
     __device__ __forceinline__ void extract(const Chunk& c, int step, uint2 (&groups)[GROUPS]) const {
+        // Of groups before the quarter's, each of which has two bits in a byte.
         constexpr uint32_t BEFORE = (0xff00ff00 >> 2 * QUARTER) & FIRST_HALVES;
         Address word = c.words[step] + __popc(c.halves[step] & BEFORE) * LINE_BYTES;
         uint32_t words[GROUPS], of_lanes = 0;
