@@ -176,7 +176,8 @@ def test_noise_in_the_data_is_found_as_on_the_cpu(on_gpu, format):
     for seed in range(9):
         A = small(format, seed)
         data = A.arrays["data"].clone()
-        start = (0, 512, 640 if format == LANES else 576)[seed % 3]  # metadata, starts, values
+        # Metadata; starts, or halves; values, or header, banks and a step.
+        start = (0, 512, 768 if format == LANES else 576)[seed % 3]
         noise = torch.randint(256, (64,), generator=generator, dtype=torch.uint8)
         data[start : start + 64] = noise
         arrays = {**A.arrays, "data": data}

@@ -168,7 +168,7 @@ __device__ inline uint32_t left_out(uint32_t mask, uint64_t counts) {
     return left;
 }
 
-// Which weights have a slot: two of a group that has a word. Others are entries.
+// Which weights have a slot: two of a group, or one, that has a word or half of one. Others are entries.
 class Slots {
     uint32_t present_, left_[4] = {};  // bit `order` of left_[i]: column i of that group, since it is full
 

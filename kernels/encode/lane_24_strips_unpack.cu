@@ -7,8 +7,8 @@
 // SASS read; the emulator's count of 256 x 2560 weights at random):
 //
 //   sparsity   bytes read, written   in clocks   instructions, a quarter   wavefronts, shuffles
-//     .5           6700, 8192           805                255                     312
-//     .8           3486, 8192           631                217                     264
+//     .5           6631, 8192           801                255                     312
+//     .8           2975, 8192           604                217                     264
 #include "lane_24_strips.cuh"
 
 namespace lscd {
