@@ -176,8 +176,8 @@ def test_noise_in_the_data_is_found_as_on_the_cpu(on_gpu, format):
     for seed in range(9):
         A = small(format, seed)
         data = A.arrays["data"].clone()
-        # Metadata; starts, or halves; values, or header, banks and a step.
-        start = (0, 512, 768 if format == LANES else 576)[seed % 3]
+        # Metadata; starts, or halves; values, or banks and steps.
+        start = (0, 512, 776 if format == LANES else 576)[seed % 3]
         noise = torch.randint(256, (64,), generator=generator, dtype=torch.uint8)
         data[start : start + 64] = noise
         arrays = {**A.arrays, "data": data}
@@ -199,7 +199,7 @@ LANES_DAMAGE = [
     (776, [32], 2),  # banks
     (776, [0, 0], 2),
     (512, [0, 1, 0, 0], 3),  # halves of lane 0's groups of step 0: one that no group has begun
-    (640, [0, 128, 0, 0], 3),  # and of step 1, though step 0 may end with a first half
+    (640 + 4 * 7, [0, 128, 0, 0], 3),  # of lane 7's step 1, though step 0 ends with a first half
     (512, [255, 255, 255, 255], 4),
     (888, [0, 0], 5),  # value and row of an entry in the third step
     (888 + 4, [3], 5),

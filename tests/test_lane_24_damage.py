@@ -56,6 +56,8 @@ FAR = LINES + 21 * 128
         ("data", BANKS, [0, 0], BANK),
         ("data", 512, [0, 0x80, 0, 0], HALF),
         ("data", 512, [0x80, 0x40, 0x80, 0x80], HALF),  # its word is full
+        ("data", 512, [0x80, 0x40, 0, 0x80], HALF),  # two share it already
+        ("data", 640 + 4 * 8, [0, 0x80, 0, 0], HALF),  # begun in step 0
         ("data", 512, [0xFF] * 4, "chunk 0 has more words in a bank than lines"),
         ("data", 770, [13], ENTRY),  # a step more, for which there is room
         ("data", STEPS, [0, 0], ENTRY),  # a value of +0

@@ -168,13 +168,13 @@ __device__ inline uint32_t left_out(uint32_t mask, uint64_t counts) {
     return left;
 }
 
-// Which weights have a slot: two of a group, or one, that has a word or half of one. Others are entries.
+// Which weights have a half of a word: one or two of a group that stays. Others are entries.
 class Slots {
-    uint32_t present_, left_[4] = {};  // bit `order` of left_[i]: column i of that group, since it is full
+    uint32_t stays_, left_[4] = {};  // bit `order` of left_[i]: column i of that group, since it is full
 
   public:
     // Lanes choose one after the other, those with an even t and those with an odd one side by side.
-    __device__ Slots(const Contents& has, const Plan& plan, const Tile& tile) : present_(plan.halves.any()) {
+    __device__ Slots(const Contents& has, const Plan& plan, const Tile& tile) : stays_(plan.halves.any()) {
         uint64_t counts = 0;
         for (int turn = 0; turn < LANES / 2; turn++) {
             if (lane_id() / 2 == turn)
@@ -190,10 +190,10 @@ class Slots {
         }
     }
 
-    __device__ bool has_word(int order) const { return present_ >> order & 1; }
+    __device__ bool stays(int order) const { return stays_ >> order & 1; }
     // Columns of a group that become entries.
     __device__ uint32_t left(int order, uint32_t mask) const {
-        if (!has_word(order)) return mask;
+        if (!stays(order)) return mask;
         uint32_t found = 0;
 #pragma unroll
         for (int i = 0; i < 4; i++) found |= (left_[i] >> order & 1) << i;
