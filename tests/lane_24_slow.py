@@ -71,8 +71,12 @@ class SlowReading:
         assert begin % 128 == end % 128 == lines_at % 128 == 0
         lines, banks = [0] * 32, self.data[begin + BANKS : begin + BANKS + 32].tolist()
         assert sorted(banks) == list(range(32))
+        used: list[int] = []  # halves of the lane's last word in the step
         for lane, order in [*product(range(32), range(16)), *product(range(32), range(16, 32))]:
             has = halves_of(words[128:192], lane, order)
+            used = [] if order % 16 == 0 else used
+            assert has != [1] or used == [0]  # of a word that has been begun, and has room
+            used = has if 0 in has else used + has
             bank = banks[lane] if order >= 16 else lane
             lines[bank] += 0 in has
             at = 2 * ((lines_at + 128 * (lines[bank] - 1)) // 4 + bank)

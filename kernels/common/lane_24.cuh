@@ -14,10 +14,12 @@ struct LaneChunk {
     __host__ __device__ static constexpr Int value_at(Int place) {
         return place / 2 * PAIR_BYTES + place % 2 * 2;
     }
-    static constexpr int LINE_BYTES = 128;
+    static constexpr int LINE_SHIFT = 7, LINE_BYTES = 1 << LINE_SHIFT;
 };
 
-// Nibbles of metadata whose group has the first half of a word, and the second one: bit `nibble` of each.
+// Nibbles of metadata: of a group that has no half of a word; whose group has the first half, and the second
+// one, bit `nibble` of each.
+constexpr uint32_t ABSENT = 2;
 constexpr uint32_t HAVE_FIRST_HALF = 0x7739, HAVE_SECOND_HALF = 0xfb52;
 
 // Selectors of PRMT for the four columns of a group, a byte each: of its values' halves, or zeros.

@@ -101,7 +101,7 @@ class Words {
     // Returns its nibble.
     __device__ uint32_t put(int order) {
         uint32_t has = halves_.of_group(order);
-        if (!has) return NO_WORD;
+        if (!has) return ABSENT;
         line_ += has & 1;
         uint2 group = tile_.group(order);
         uint32_t mask = mask_of(group), kept = mask & ~slots_.left(order, mask);

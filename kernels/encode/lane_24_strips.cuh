@@ -17,7 +17,6 @@ constexpr int HALVES = LaneChunk::HALVES, HEADER = LaneChunk::HEADER, STEPS = La
 constexpr int BANKS = LaneChunk::BANKS, GROUPS_OF_STEP = 16;
 constexpr int STEP = LaneChunk::STEP_BYTES, PLACES = 8, NEAR = LaneChunk::NEAR_STEPS;
 constexpr int LINE = LaneChunk::LINE_BYTES, MOST_LINES = 32;
-constexpr uint32_t NO_WORD = 2;  // nibble of a group without one
 
 __host__ __device__ constexpr int whole_lines(int bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 

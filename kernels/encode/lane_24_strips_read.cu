@@ -133,7 +133,7 @@ __device__ bool halves_are_sound(const Bytes& chunk) {
 __device__ int group_problem(const Bytes& chunk, int order, uint32_t has, uint32_t word, int64_t rows,
                              int64_t cols) {
     uint32_t nibble = chunk.nibble(order), first = nibble & 3, second = nibble >> 2;
-    if (!has) return nibble == NO_WORD ? NONE : INDEX;
+    if (!has) return nibble == ABSENT ? NONE : INDEX;
     if (has != 3) first = second = has == 1 ? first : second;
     if (nibble != nibble_of(first, second, has) || (has == 3 && first >= second)) return INDEX;
     bool outside = row_of(order) >= rows || 4 * group_of(order) + second >= cols;

@@ -145,7 +145,6 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
         uint32_t words[GROUPS], of_lanes = 0;
 #pragma unroll
         for (int i = 0; i < GROUPS; i++) {
-            constexpr int LINE_SHIFT = 7;
             int bit = first_half_bit(GROUPS * QUARTER + i);
             word = add_bit<LINE_SHIFT>(word, one_bit(c.halves[step], bit), bit);
             words[i] = ld_shared(word);

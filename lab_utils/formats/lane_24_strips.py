@@ -35,9 +35,9 @@ class Lane24Strips(Chunks):
 
         line    a word in each of 32 banks: a lane finds its next word a line below
                 bank  0   1   2       31
-                    | ab| d | f |   |   |      ab c, d, f g: of lanes 0, 1, 2, the first half
-                    | c | XY| g |...|   |      of their groups; XY W, Z: of two lanes, the other
-                    | Z | W |   |   |   |      half: who has many stands below who has few
+                    | ab| d | f |   |   |      ab c, d, f g: of lanes 0, 1, 2, in step 0 of
+                    | c | XY| g |...|   |      wgmma.sp; XY W, Z: of two lanes, in step 1:
+                    | Z | W |   |   |   |      who has many stands below who has few
                                                a chunk has as many lines as cost least: a bank's
                                                words beyond them are entries, too
         entry   a value, a row and a column: added to what tensor cores give, eight a step

@@ -11,9 +11,9 @@
 //
 //   a . b .           a b, indices 0 and 2
 //   . a . .           a in the first half of a word, or in the second: lone weights share words in pairs,
-//                     each with the next of the lane's groups that has weights, if that has one as well
-//                     and is of the same step; else the second half is +0. Since a slot that is not in
-//                     use may choose any row of B', nibbles say which half it is:
+//                     a first half with the next of the lane's groups that has weights, if that has one
+//                     as well and is of the same step; else the second half is +0. Since a slot that is
+//                     not in use may choose any row of B', nibbles say which half it is:
 //                     first, by column:   0 | 0 << 2   1 | 1 << 2   2 | 2 << 2   3 | 0 << 2
 //                     second, by column:  1 | 0 << 2   2 | 1 << 2   3 | 2 << 2   3 | 3 << 2
 //   . . . .           neither half: 2 | 0 << 2
@@ -69,7 +69,7 @@ constexpr i64 COST_OF_STEP = 256, COST_OF_FAR = 768;
 // Where no chunk has more bytes than these before its far steps, the kernel multiplies 128 columns at
 // once. What that is worth for one chunk.
 constexpr i64 WIDE_BYTES = 4096, COST_OF_NARROW = 2048;
-constexpr u32 ABSENT = 2 | 0 << 2;  // nibble of a group without a word
+constexpr u32 ABSENT = 2 | 0 << 2;  // nibble of a group that has no half of a word
 
 constexpr i64 whole_lines(i64 bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
