@@ -35,8 +35,7 @@ struct __align__(64) WarpShare {
     static constexpr int FIRST = 0, LAST = 1, BLOCK = 2, SEGMENT = 3, BEGIN = 4, ENDS = 5, MERGE = 7;
     static constexpr int STARTS = 8;
 };
-// Copies of a warp under way. With 16 warps three keep memory busy; five take 4 to 10 % longer. Strips have
-// two at most (lab_utils/backends/hopper_wgmma.py).
+// Copies of a warp under way. With 16 warps three keep memory busy; five take 4 to 10 % longer.
 constexpr int MOST_STAGES = 3;
 // A bulk copy lies in its stage as far behind a multiple of LINE as in memory: lines of memory stay
 // lines of shared memory. Else copies alone take 10 to 25 % longer.

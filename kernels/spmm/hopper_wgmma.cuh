@@ -23,16 +23,19 @@ struct __align__(16) Segment {
     int32_t row_block, first, last, slot;
 };
 
+// Copies of a warp under way.
+constexpr int STRIP_STAGES = 2;
+
 // What a warp must know to begin: copies of its ring, [starts[i], ends[i]) in 16 bytes, none where both are
 // 0; the chunks behind them (Walk), of which the first is [start, end); of the first warps, the tile of B'
 // that each begins with, and what comes in its place (Walks); segments [segment, end_segment) of the
 // thread block, and the first of them.
 struct __align__(128) WarpStart {
-    int32_t starts[MOST_STAGES], ends[MOST_STAGES], chunks[3], start, end, tile[3], next_tile[3];
-    int32_t segment, end_segment, row_block, rounds, slot, unused[10];
+    int32_t starts[STRIP_STAGES], ends[STRIP_STAGES], chunks[3], start, end, tile[3], next_tile[3];
+    int32_t segment, end_segment, row_block, rounds, slot, unused[12];
 
     // Places of these numbers.
-    static constexpr int STARTS = 0, ENDS = STARTS + MOST_STAGES, CHUNKS = ENDS + MOST_STAGES;
+    static constexpr int STARTS = 0, ENDS = STARTS + STRIP_STAGES, CHUNKS = ENDS + STRIP_STAGES;
     static constexpr int START = CHUNKS + 3, END = START + 1, TILE = END + 1, NEXT_TILE = TILE + 3;
     static constexpr int SEGMENT = NEXT_TILE + 3, END_SEGMENT = SEGMENT + 1;
     static constexpr int ROW_BLOCK = END_SEGMENT + 1, ROUNDS = ROW_BLOCK + 1, SLOT = ROUNDS + 1;

@@ -11,7 +11,7 @@ namespace {
 // which tile comes next in each one's place; mbarriers of rings; what each warp keeps; tiles; rings.
 constexpr int MOST_TILES = 6, LEFT = MOST_TILES * 8, END_OF_SEGMENTS = LEFT + MOST_TILES * 4;
 constexpr int NEXT_TILES = 80, RING_BARRIERS = NEXT_TILES + MOST_TILES * 16;
-constexpr int KEPT = RING_BARRIERS + MOST_STAGES * MOST_WARPS * 8, KEPT_BYTES = 12, DENSE_TILES = 1024;
+constexpr int KEPT = RING_BARRIERS + STRIP_STAGES * MOST_WARPS * 8, KEPT_BYTES = 12, DENSE_TILES = 1024;
 static_assert(END_OF_SEGMENTS + 4 <= NEXT_TILES && KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
 
 // The tiles of B', as one warp sees them.
@@ -109,7 +109,7 @@ struct SparseRing {
     // that is read next on.
     uint32_t lines = 0;
     static constexpr int IN_LINE = 3;
-    static_assert(LINE == 16 << IN_LINE && IN_LINE * MOST_STAGES <= 32);
+    static_assert(LINE == 16 << IN_LINE && IN_LINE * STRIP_STAGES <= 32);
 
     __device__ SparseRing(const WgmmaProblem& p, Address memory, int tile_bytes, int strip, int lane)
         : p(p), strip(strip), lane(lane),
@@ -148,7 +148,7 @@ struct SparseRing {
         if (lane >= p.stages) end = start;
         if constexpr (FORMAT::WHOLE_LINES) return;
         if (has_copy()) lines = into(stage_of(lane), start, end) << IN_LINE * lane;
-        for (int other = 4; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
+        for (int other = STRIP_STAGES / 2; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
         lines = __shfl_sync(~0u, lines, 0);
     }
     __device__ void fill(int from, int to) const {

@@ -204,14 +204,13 @@ struct WgmmaKernel {
         sparse.fill(0, 1);
         wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
         dense.fill(record, 0, 1);
-        sparse.fill(1, 2);
+        sparse.fill(1, p.stages);
         int end = record[WarpStart::END_SEGMENT];
         if (threadIdx.x == 0) st_shared(dense.memory + END_OF_SEGMENTS, end);
         __syncthreads();
         if (record[WarpStart::SEGMENT] == end) return;
         dense.until_first_is_there();
         dense.fill(record, 1, p.tile_slots);
-        sparse.fill(2, p.stages);
         sparse.filled(record);
         multiply_all(record);
     }
@@ -260,7 +259,7 @@ template <class FORMAT, class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = DenseTile<BLOCK_N>;
     constexpr int WARPS = wgmma_warps(BLOCK_N);
-    bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    bool fits = p.stages >= 1 && p.stages <= STRIP_STAGES && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
     if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N>;
     int rings = WARPS * p.stages * p.stage_bytes;
