@@ -4,7 +4,8 @@ import csv
 import fcntl
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -110,21 +111,35 @@ def measured(table: str, folder: Path | None = None) -> pd.DataFrame:
 
     Raises ValueError where a file has other columns.
     """
-    columns = _columns(table)
+    files = files_of(table, folder)
+    if not files:
+        return pd.DataFrame(columns=_columns(table))
+    rows = pd.concat([of_file(file) for file in files], ignore_index=True)
+    return rows.sort_values("date", kind="stable", ignore_index=True)
+
+
+def files_of(table: str, folder: Path | None = None) -> list[Path]:
+    """The files of a table, one for each device; ValueError where one has other columns."""
     files = sorted((folder or MEASURED).glob(f"*/{table}.csv"))
     for file in files:
-        _check_file(file, columns)
-    frames = [pd.read_csv(file, dtype=dict.fromkeys(TEXT, str)) for file in files]
-    if not frames:
-        return pd.DataFrame(columns=columns)
-    rows = pd.concat(frames, ignore_index=True).fillna(dict.fromkeys(TEXT, ""))
-    return rows.sort_values("date", kind="stable", ignore_index=True)
+        _check_file(file, _columns(table))
+    return files
+
+
+def of_file(file: Path) -> pd.DataFrame:
+    """The rows of one of `files_of`, as they follow each other."""
+    rows = pd.read_csv(file, dtype=dict.fromkeys(TEXT, str))
+    return rows.fillna({name: "" for name in TEXT if name in rows})
 
 
 def latest(rows: pd.DataFrame, case: Sequence[str] = CASE) -> pd.DataFrame:
     """The last run of each case on each device, whole: rows of `spmm` share a dense baseline."""
-    run = rows.groupby(["device", *case])["date"].transform("max")
-    return rows[rows.date.eq(run)].reset_index(drop=True)
+    return rows[of_last_run(rows, case)].reset_index(drop=True)
+
+
+def of_last_run(rows: pd.DataFrame, case: Sequence[str] = CASE) -> pd.Series:
+    """Which rows `latest` keeps."""
+    return rows["date"].eq(rows.groupby(["device", *case])["date"].transform("max"))
 
 
 def rounded(numbers: dict[str, float]) -> dict[str, float]:
@@ -163,13 +178,28 @@ def _check_file(path: Path, columns: tuple[str, ...]) -> None:
 def _append(path: Path, columns: tuple[str, ...], rows: list[Mapping]) -> None:
     """One write under a lock: runs at the same time do not interleave, nor write two headers."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locked(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
         size = os.fstat(descriptor).st_size
         _write_all(descriptor, _lines(columns, rows, header=size == 0), size)
-    finally:
-        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, flags: int) -> Iterator[int]:
+    """The opened file at `path`, which nobody else appends to or replaces meanwhile."""
+    while True:
+        descriptor = os.open(path, flags, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(descriptor, path):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the opened file is still the one at `path`: it may have been replaced."""
+    return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
 
 
 def _write_all(descriptor: int, data: bytes, size: int) -> None:

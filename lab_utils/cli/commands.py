@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from tqdm import tqdm
 
-from lab_utils.console import OneMessage
+from lab_utils.console import OneMessage, many
 
 
 @click.group(cls=OneMessage, context_settings={"help_option_names": ["-h", "--help"]})
@@ -90,3 +90,19 @@ def format(notebooks: tuple[Path, ...], check: bool) -> None:
     for problem in problems:
         click.echo(problem, err=True)
     sys.exit(1 if problems else 0)
+
+
+@main.command()
+@click.option("--table", default="spmm", show_default=True, help="spmm or energy.")
+@many("--kernel", "kernels", str, "NAMES", "Of these kernels alone.  [default: of all]")
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False, exists=True),
+              help="Folder of the rows.  [default: data/measured]")  # fmt: skip
+@click.option("--drop", is_flag=True, help="Take them out, instead of counting them.")
+def superseded(table: str, kernels: list[str], output: Path | None, drop: bool) -> None:
+    """Count measured rows that a later run of their case replaces."""
+    from lab_utils.superseded import find
+
+    found = find(table, kernels, output, drop=drop)
+    for (file, kernel), count in found.items():
+        click.echo(f"{count:>6}  {kernel:<28}  {file}")
+    click.echo(f"{found.sum():>6}  rows {'taken out' if drop else 'are superseded'}")

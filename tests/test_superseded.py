@@ -1,0 +1,126 @@
+"""Rows that a later run replaces: which they are, and that nothing else goes with them."""
+
+import errno
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from test_results import row
+
+from lab_utils import results, superseded
+from lab_utils.cli import main
+
+
+def at(day: int, **changes) -> dict:
+    return row(date=f"2026-01-{day:02}T00:00:00+00:00", **changes)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Two runs of one case, the later of which lacks a kernel; and other cases."""
+    rows = [at(1), at(1, kernel="torch_mm"), at(1, N=16), at(2, time_us=8.5), at(1, dtype="fp16")]
+    results.append("spmm", [at(3, device="cpu-b")], tmp_path)
+    (file,) = results.append("spmm", rows, tmp_path)
+    return file
+
+
+def test_counts_without_writing(file: Path, tmp_path: Path) -> None:
+    before = file.read_bytes()
+    found = superseded.find("spmm", folder=tmp_path)
+    assert found.to_dict() == {(str(file), "csr_avx2"): 1}
+    assert file.read_bytes() == before
+
+
+def test_the_other_lines_stay_as_they_are(file: Path, tmp_path: Path) -> None:
+    lines, latest = file.read_bytes().splitlines(), results.latest
+    wanted = latest(results.measured("spmm", tmp_path), results.KERNEL_CASE)
+    assert superseded.find("spmm", folder=tmp_path, drop=True).sum() == 1
+    assert file.read_bytes().splitlines() == [lines[0], *lines[2:]]
+    found = results.measured("spmm", tmp_path)
+    assert found.to_dict("records") == wanted.to_dict("records")
+    assert superseded.find("spmm", folder=tmp_path, drop=True).empty
+    assert [path.name for path in file.parent.iterdir()] == ["spmm.csv"]
+
+
+def test_of_some_kernels_alone(file: Path, tmp_path: Path) -> None:
+    results.append("spmm", [at(4, kernel="torch_mm")], tmp_path)
+    assert superseded.find("spmm", ["torch_mm"], tmp_path, drop=True).sum() == 1
+    assert superseded.find("spmm", folder=tmp_path).to_dict() == {(str(file), "csr_avx2"): 1}
+
+
+def test_the_stored_tables_lose_nothing_that_is_read() -> None:
+    rows = results.measured("spmm")
+    kept = rows[~superseded.superseded(rows)]
+    assert kept.groupby(["device", "kernel"]).size().gt(0).all()
+    for case in (results.CASE, results.KERNEL_CASE):
+        assert results.latest(kept, case).equals(results.latest(rows, case))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("opt",), r"table='opt'; allowed: spmm, energy"),
+        (("spmm", ["gemm"]), r"kernel='gemm' has no rows of spmm; allowed: csr_avx2, torch_mm"),
+        (("energy", ["gemm"]), r"kernel='gemm' has no rows of energy; allowed: none"),
+    ],
+)
+def test_bad_input(file: Path, tmp_path: Path, arguments: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        superseded.find(*arguments, folder=tmp_path, drop=True)
+
+
+def test_a_value_of_several_lines_is_refused(file: Path, tmp_path: Path) -> None:
+    results.append("spmm", [at(5, pattern="a\nb")], tmp_path)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=r"7 lines for 6 rows; allowed: one each"):
+        superseded.find("spmm", folder=tmp_path, drop=True)
+    assert file.read_bytes() == before
+
+
+def test_full_disk_leaves_the_file_as_it_was(file: Path, tmp_path: Path, monkeypatch) -> None:
+    def full(path: Path, data: bytes) -> None:
+        with path.open("wb") as half:
+            half.write(data[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = file.read_bytes()
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(RuntimeError, match=r"spmm\.csv: cannot be written: No space left"):
+        superseded.find("spmm", folder=tmp_path, drop=True)
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == ["spmm.csv"]
+
+
+def _append_many(folder: Path) -> None:
+    for day in range(1, 29):
+        results.append("spmm", [at(day, N=day), at(day, kernel="torch_mm")], folder)
+
+
+def test_rows_that_are_added_meanwhile_are_not_lost(file: Path, tmp_path: Path) -> None:
+    appending = multiprocessing.get_context("fork").Process(target=_append_many, args=(tmp_path,))
+    appending.start()
+    while appending.is_alive():
+        superseded.find("spmm", folder=tmp_path, drop=True)
+    appending.join()
+    superseded.find("spmm", folder=tmp_path, drop=True)
+    rows = results.measured("spmm", tmp_path).query("device == 'cpu-a'")
+    assert appending.exitcode == 0
+    assert set(range(1, 29)) <= set(rows[rows.kernel.eq("csr_avx2")].N)
+    assert rows[rows.kernel.eq("torch_mm") & rows.N.eq(8)].date.str[:10].tolist() == ["2026-01-28"]
+
+
+def test_the_command(file: Path, tmp_path: Path) -> None:
+    def lab(*arguments: str) -> str:
+        told = CliRunner().invoke(main, ["superseded", "--output", str(tmp_path), *arguments])
+        assert told.exit_code == 0, told.output
+        return told.output
+
+    assert lab().splitlines() == [
+        f"     1  csr_avx2{' ' * 22}{file}",
+        "     1  rows are superseded",
+    ]
+    assert lab("--drop").endswith("     1  rows taken out\n")
+    assert lab() == "     0  rows are superseded\n"
+    assert os.stat(file).st_size > 0
