@@ -23,7 +23,7 @@ struct __align__(16) Segment {
     int32_t row_block, first, last, slot;
 };
 
-// Copies of a warp under way.
+// Copies of a warp under way, at most: more keep memory no busier (backends/warp_starts.py has it, too).
 constexpr int STRIP_STAGES = 2;
 
 // What a warp must know to begin: copies of its ring, [starts[i], ends[i]) in 16 bytes, none where both are

@@ -148,7 +148,8 @@ struct SparseRing {
         if (lane >= p.stages) end = start;
         if constexpr (FORMAT::WHOLE_LINES) return;
         if (has_copy()) lines = into(stage_of(lane), start, end) << IN_LINE * lane;
-        for (int other = STRIP_STAGES / 2; other; other /= 2) lines |= __shfl_xor_sync(~0u, lines, other);
+        static_assert(STRIP_STAGES == 2);
+        lines |= __shfl_xor_sync(~0u, lines, 1);
         lines = __shfl_sync(~0u, lines, 0);
     }
     __device__ void fill(int from, int to) const {

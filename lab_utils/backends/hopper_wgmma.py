@@ -16,7 +16,7 @@ from lab_utils.backends import hopper
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
 from lab_utils.backends.row_blocks import SharePlan, Strips, row_blocks_of, share_out
-from lab_utils.backends.warp_starts import MOST_STAGES, starts_of
+from lab_utils.backends.warp_starts import STRIP_STAGES, starts_of
 from lab_utils.formats import Lane24Strips, ZeroRow24Strips
 from lab_utils.formats.chunks import START_BYTES
 
@@ -94,8 +94,8 @@ class Layout:
 
     @property
     def stages(self) -> int:
-        """Copies under way in a ring: MOST_STAGES, one, or 0 where not even one fits."""
-        return min(MOST_STAGES, self.room_beside(2) // self.stage_bytes)
+        """Copies under way in a ring: STRIP_STAGES, one, or 0 where not even one fits."""
+        return min(STRIP_STAGES, self.room_beside(2) // self.stage_bytes)
 
     @property
     def tile_slots(self) -> int:
@@ -115,10 +115,10 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
     about the same time, from memory once; what is left over stays idle, up to half of a GPU where
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
-    leaves room for rings of MOST_STAGES.
+    leaves room for rings of STRIP_STAGES.
     """
     layouts = [_layout(A, N, widths) for widths in (WIDTHS, WIDTHS[:-1], NARROW_WIDTHS)]
-    enough = (one for one in layouts if one.stages == MOST_STAGES)
+    enough = (one for one in layouts if one.stages == STRIP_STAGES)
     layout = next(enough, layouts[-1])
     rows = row_blocks_of(A, layout.warps)
     each = multiprocessors // layout.passes
@@ -132,8 +132,8 @@ def _layout(A: Strips, N: int, widths: tuple[int, ...]) -> Layout:
     block_n = next(width for width in widths if width * passes >= N)
     layout = Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_copy))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
-    tight = layout.room_beside(2) // MOST_STAGES // START_BYTES * START_BYTES
-    if layout.stages < MOST_STAGES and tight >= A.largest_copy:
+    tight = layout.room_beside(2) // STRIP_STAGES // START_BYTES * START_BYTES
+    if layout.stages < STRIP_STAGES and tight >= A.largest_copy:
         return replace(layout, stage_bytes=tight)
     return layout
 

@@ -13,7 +13,7 @@ from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import Strips, share_out
 
 NUMBERS = 32  # of a record
-MOST_STAGES = 2  # copies of a warp under way
+STRIP_STAGES = 2  # copies of a warp under way, at most
 
 
 class Steps(NamedTuple):
@@ -42,7 +42,7 @@ def _starts_of(A: Strips, blocks: int, warps: int, stages: int, tiles: int) -> T
     every = torch.ones(1, len(segments), dtype=torch.bool, device=A.device)
     tile = _walk(_steps(segments, first, every, 2 * tiles))
     of_warp = torch.arange(warps, device=A.device).clamp(max=tiles - 1)  # others: nobody reads it
-    none = begins.new_zeros(blocks, warps, MOST_STAGES - stages)
+    none = begins.new_zeros(blocks, warps, STRIP_STAGES - stages)
     numbers = [
         begins[..., :stages], none, ends[..., :stages], none,
         _walk(chunks)[:, :, stages], begins[..., stages:], ends[..., stages:],
