@@ -111,24 +111,33 @@ def measured(table: str, folder: Path | None = None) -> pd.DataFrame:
 
     Raises ValueError where a file has other columns.
     """
-    files = files_of(table, folder)
-    if not files:
+    frames = []
+    for file in files_of(table, folder):
+        with locked(file, os.O_RDONLY, fcntl.LOCK_SH):
+            frames.append(of_file(file))
+    if not frames:
         return pd.DataFrame(columns=_columns(table))
-    rows = pd.concat([of_file(file) for file in files], ignore_index=True)
+    rows = pd.concat(frames, ignore_index=True)
     return rows.sort_values("date", kind="stable", ignore_index=True)
 
 
 def files_of(table: str, folder: Path | None = None) -> list[Path]:
-    """The files of a table, one for each device; ValueError where one has other columns."""
-    files = sorted((folder or MEASURED).glob(f"*/{table}.csv"))
-    for file in files:
-        _check_file(file, _columns(table))
-    return files
+    """The files of a table that have something, one for each device.
+
+    Raises ValueError where one has other columns.
+    """
+    columns, found = _columns(table), sorted((folder or MEASURED).glob(f"*/{table}.csv"))
+    for file in found:
+        _check_file(file, columns)
+    return [file for file in found if file.stat().st_size]
 
 
 def of_file(file: Path) -> pd.DataFrame:
-    """The rows of one of `files_of`, as they follow each other."""
-    rows = pd.read_csv(file, dtype=dict.fromkeys(TEXT, str))
+    """The rows of one of `files_of`, as they follow each other; ValueError where it has no rows."""
+    try:
+        rows = pd.read_csv(file, dtype=dict.fromkeys(TEXT, str))
+    except ValueError as error:
+        raise ValueError(f"{file} cannot be read as rows: {error}") from error
     return rows.fillna({name: "" for name in TEXT if name in rows})
 
 
@@ -166,13 +175,14 @@ def _check_file(path: Path, columns: tuple[str, ...]) -> None:
     if not path.exists() or path.stat().st_size == 0:
         return
     with path.open("rb") as file:  # the ends alone: a sweep adds to a long table case by case
+        fcntl.flock(file, fcntl.LOCK_SH)  # or else a line that others are writing seems to be cut
         header = tuple(next(csv.reader([file.readline().decode()]), ()))
         file.seek(-1, os.SEEK_END)
-        last = file.read()
+        last = file.read(1)
     if header != columns:
         raise ValueError(f"{path}: columns are {','.join(header)}; needs {','.join(columns)}")
     if last != b"\n":
-        raise ValueError(f"{path}: the last line is cut; restore the file before adding rows")
+        raise ValueError(f"{path}: the last line is cut; restore the file first")
 
 
 def _append(path: Path, columns: tuple[str, ...], rows: list[Mapping]) -> None:
@@ -184,12 +194,15 @@ def _append(path: Path, columns: tuple[str, ...], rows: list[Mapping]) -> None:
 
 
 @contextmanager
-def locked(path: Path, flags: int) -> Iterator[int]:
-    """The opened file at `path`, which nobody else appends to or replaces meanwhile."""
+def locked(path: Path, flags: int, how: int = fcntl.LOCK_EX) -> Iterator[int]:
+    """The opened file at `path`, which nobody else appends to or replaces meanwhile.
+
+    Nor reads, unless `how` is LOCK_SH.
+    """
     while True:
         descriptor = os.open(path, flags, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, how)
             if _is_at(descriptor, path):
                 yield descriptor
                 return

@@ -1,9 +1,10 @@
 """Rows that a later run of the same case replaces, and how to take them out of data/measured.
 
 Tables grow with every run, and no file of the repository may have more than 5 MB. Nothing that is
-drawn or tested reads other than the latest rows; git's history keeps the rest.
+drawn needs other than the latest rows; git's history keeps the rest.
 """
 
+import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,35 +31,51 @@ def find(
     """How many rows are superseded, by file and kernel; with `drop` they are taken out.
 
     `kernels`: of these alone; `folder` is data/measured unless given. Lines that stay keep their
-    bytes and order, and a file is replaced whole or not at all.
+    bytes and order, and a file is replaced whole or not at all, one after another.
     Raises ValueError for another table, for a kernel without rows, and where a file is not such a
-    table; RuntimeError where a file cannot be written.
+    table, before any is replaced; RuntimeError where one cannot be written, with those before it
+    done.
     """
     if table not in TABLES:
         raise ValueError(f"table={table!r}; allowed: {', '.join(TABLES)}")
+    if kernels:
+        _check_kernels(table, kernels, results.measured(table, folder)["kernel"].unique())
     files = results.files_of(table, folder)
-    known = results.measured(table, folder)["kernel"].unique()
-    if unknown := [name for name in kernels if name not in known]:
-        raise ValueError(f"kernel={unknown[0]!r} has no rows of {table}; allowed: {_list(known)}")
-    counts = {str(file): _of_file(file, kernels, drop) for file in files}
+    counts = {str(file): _of_file(file, kernels, drop=False) for file in files}
+    if drop:
+        counts = {str(file): _of_file(file, kernels, drop=True) for file in files}
     return pd.concat(counts, names=["file", "kernel"]) if counts else pd.Series(dtype=int)
 
 
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(sorted(names)) or "none, it has no rows"
+def _check_kernels(table: str, kernels: Sequence[str], known: Sequence[str]) -> None:
+    if unknown := [name for name in kernels if name not in known]:
+        allowed = ", ".join(sorted(map(str, known))) or "none, it has no rows"
+        raise ValueError(f"kernel={unknown[0]!r} has no rows of {table}; allowed: {allowed}")
 
 
 def _of_file(file: Path, kernels: Sequence[str], drop: bool) -> pd.Series:
     """The counts of one file, by kernel."""
+    how = (os.O_RDWR, fcntl.LOCK_EX) if drop else (os.O_RDONLY, fcntl.LOCK_SH)
     try:
-        with results.locked(file, os.O_RDWR if drop else os.O_RDONLY):
+        with results.locked(file, *how):
             rows = results.of_file(file)
+            _check_rows(file, rows)
             gone = superseded(rows) & (rows["kernel"].isin(kernels) | (not kernels))
+            kept = _kept(file, gone)
             if drop and gone.any():
-                _replace(file, _kept(file, gone))
+                _replace(file.resolve(), kept)
     except OSError as error:
-        raise RuntimeError(f"{file}: cannot be written: {error.strerror or error}") from error
+        done = "written" if drop else "read"
+        raise RuntimeError(f"{file}: cannot be {done}: {error.strerror or error}") from error
     return rows["kernel"][gone].value_counts().sort_index()
+
+
+def _check_rows(file: Path, rows: pd.DataFrame) -> None:
+    """A row that lacks what tells its run would seem to be superseded."""
+    for name in ("date", "device", *results.KERNEL_CASE):
+        if (lacks := rows[name].isna()).any():
+            line = lacks.argmax() + 2
+            raise ValueError(f"{file}: line {line} has no {name}; allowed: rows that have one")
 
 
 def _kept(file: Path, gone: pd.Series) -> bytes:

@@ -79,6 +79,50 @@ def test_a_value_of_several_lines_is_refused(file: Path, tmp_path: Path) -> None
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("<<<<<<< HEAD\n", r"line 7 has no device; allowed: rows that have one"),
+        ("," * 23 + "\n", r"line 7 has no date"),
+        ("," * 40 + "\n", r"spmm\.csv cannot be read as rows: "),
+        (None, r"line 7 has no pattern"),
+    ],
+)
+def test_lines_of_no_run_are_refused_and_kept(
+    file: Path, tmp_path: Path, line: str | None, message: str
+) -> None:
+    if line is None:  # what pandas takes for a missing value
+        results.append("spmm", [at(5, pattern="None")], tmp_path)
+    else:
+        file.write_text(file.read_text() + line)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        superseded.find("spmm", folder=tmp_path, drop=True)
+    assert file.read_bytes() == before
+
+
+def test_nothing_is_replaced_where_a_file_is_refused(file: Path, tmp_path: Path) -> None:
+    results.append("spmm", [at(1, device="z"), at(2, device="z", pattern="")], tmp_path)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=r"z/spmm\.csv: line 3 has no pattern"):
+        superseded.find("spmm", folder=tmp_path, drop=True)
+    assert file.read_bytes() == before
+
+
+def test_an_empty_file_has_no_rows(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "spmm.csv").touch()
+    assert superseded.find("spmm", folder=tmp_path, drop=True).sum() == 1
+    assert len(results.measured("spmm", tmp_path)) == 5
+
+
+def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:
+    target = file.rename(tmp_path / "elsewhere.csv")
+    file.symlink_to(target)
+    assert superseded.find("spmm", folder=tmp_path, drop=True).sum() == 1
+    assert file.is_symlink() and len(target.read_bytes().splitlines()) == 5
+
+
 def test_full_disk_leaves_the_file_as_it_was(file: Path, tmp_path: Path, monkeypatch) -> None:
     def full(path: Path, data: bytes) -> None:
         with path.open("wb") as half:
@@ -93,22 +137,25 @@ def test_full_disk_leaves_the_file_as_it_was(file: Path, tmp_path: Path, monkeyp
     assert [path.name for path in file.parent.iterdir()] == ["spmm.csv"]
 
 
-def _append_many(folder: Path) -> None:
+def _append_many(folder: Path, N: int) -> None:
     for day in range(1, 29):
-        results.append("spmm", [at(day, N=day), at(day, kernel="torch_mm")], folder)
+        results.append("spmm", [at(day, N=N, M=day), at(day, N=N, kernel="torch_mm")], folder)
 
 
 def test_rows_that_are_added_meanwhile_are_not_lost(file: Path, tmp_path: Path) -> None:
-    appending = multiprocessing.get_context("fork").Process(target=_append_many, args=(tmp_path,))
-    appending.start()
-    while appending.is_alive():
+    context = multiprocessing.get_context("fork")
+    runs = [context.Process(target=_append_many, args=(tmp_path, N)) for N in (20, 21, 22)]
+    for run in runs:
+        run.start()
+    while any(run.is_alive() for run in runs):
         superseded.find("spmm", folder=tmp_path, drop=True)
-    appending.join()
+    for run in runs:
+        run.join()
     superseded.find("spmm", folder=tmp_path, drop=True)
-    rows = results.measured("spmm", tmp_path).query("device == 'cpu-a'")
-    assert appending.exitcode == 0
-    assert set(range(1, 29)) <= set(rows[rows.kernel.eq("csr_avx2")].N)
-    assert rows[rows.kernel.eq("torch_mm") & rows.N.eq(8)].date.str[:10].tolist() == ["2026-01-28"]
+    rows = results.measured("spmm", tmp_path).query("N >= 20")
+    assert [run.exitcode for run in runs] == [0, 0, 0]
+    assert rows.kernel.value_counts().to_dict() == {"csr_avx2": 3 * 28, "torch_mm": 3}
+    assert set(rows[rows.kernel.eq("torch_mm")].date.str[:10]) == {"2026-01-28"}
 
 
 def test_the_command(file: Path, tmp_path: Path) -> None:

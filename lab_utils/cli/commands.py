@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from tqdm import tqdm
 
-from lab_utils.console import OneMessage, many
+from lab_utils.console import OneMessage, ended_in_order, many
 
 
 @click.group(cls=OneMessage, context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,7 +102,8 @@ def superseded(table: str, kernels: list[str], output: Path | None, drop: bool) 
     """Count measured rows that a later run of their case replaces."""
     from lab_utils.superseded import find
 
-    found = find(table, kernels, output, drop=drop)
+    with ended_in_order():
+        found = find(table, kernels, output, drop=drop)
     for (file, kernel), count in found.items():
         click.echo(f"{count:>6}  {kernel:<28}  {file}")
     click.echo(f"{found.sum():>6}  rows {'taken out' if drop else 'are superseded'}")
