@@ -1,5 +1,5 @@
 // The product of hopper_wgmma_product.cuh, of zero-row 2:4 in strips.
-#include "hopper_wgmma_product.cuh"
+#include "hopper_wgmma_launch.cuh"
 #include "hopper_wgmma_zero_row.cuh"
 
 namespace lscd {

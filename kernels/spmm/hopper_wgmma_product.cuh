@@ -20,105 +20,19 @@
 // FORMAT says how a chunk becomes A registers: ZeroRowStrips (hopper_wgmma_zero_row.cuh) or LaneStrips
 // (hopper_wgmma_lanes.cuh).
 #pragma once
-#include "../common/grid.cuh"
-#include "../common/stages.cuh"
-#include "hopper_wgmma_copies.cuh"
-#include "hopper_wgmma_expand.cuh"
+#include "hopper_wgmma_chunk.cuh"
 #include "hopper_wgmma_slots.cuh"
 
 namespace lscd {
 namespace {
 
 template <class FORMAT, class T, int BLOCK_N>
-struct WgmmaKernel {
-    using Tile = DenseTile<BLOCK_N>;
-    using Sums = float[BLOCK_N / 8][4];
-    using Entries = typename FORMAT::template Entries<T, BLOCK_N>;
-    static constexpr int WARPS = wgmma_warps(BLOCK_N), ROWS = row_block(BLOCK_N);
-
-    const WgmmaProblem& p;
-    int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
-    DenseRing<BLOCK_N> dense;
-    SparseRing<FORMAT, WARPS> sparse;
-    typename FORMAT::Values values;
-    Sums sum;
-
-    __device__ WgmmaKernel(const WgmmaProblem& p, Address memory)
-        : p(p), dense(p, memory, strip, lane), sparse(p, memory, Tile::BYTES, strip, lane), values(lane) {}
-
-    // --- a chunk ---
-
-    // smem2tc: a step of all tiles.
-    __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], Address rows, int step) {
-        wgmma_fence();
-#pragma unroll
-        for (int tile = 0; tile < TILES; tile++) {
-            uint64_t b = Tile::descriptor(rows, (tile * 2 + step) * 32);
-            if (left_out(Stage::smem2tc)) continue;
-            if (step == 0) wgmma_sp_m64k32<T, BLOCK_N, 0>(sum, values.a(0, tile), b, metadata[tile], 1);
-            else wgmma_sp_m64k32<T, BLOCK_N, 1>(sum, values.a(1, tile), b, metadata[tile], 1);
-        }
-        wgmma_commit();
-    }
-
-    // A chunk, whose metadata goes to `x`, in two steps: what can be prepared of a step, and entries, comes
-    // while the tensor core works on the step before, the rest when it has read its registers. If the chunk
-    // `follows` another, products of that one may still read `before`, its metadata, and its tile of B',
-    // which is left when they no longer do.
-    __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
-                                          bool follows) {
-        Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
-        uint4 metadata = ld_shared_v4(at + lane * 16);  // which all chunks begin with
-        x[0] = metadata.x, x[1] = metadata.y, x[2] = metadata.z, x[3] = metadata.w;
-        bool tile_is_there = dense.is_there();
-        auto h = FORMAT::header(at, lane, x);
-        Entries entries;  // the first ones
-        uint32_t left_before = 0;
-#pragma unroll
-        for (int step = 0; step < 2; step++) {
-            if (step && h.steps) entries.load(at + FORMAT::ENTRIES, dense.tile(), lane);
-            values.prepare(h, step);
-            wgmma_wait<0>();  // for all four warps: sums are registers again, whichever has entries
-            values.finish(h, step);
-            if (step == 0) {
-                wgmma_used(before);
-                if (follows) left_before = dense.leave(dense.slot_before());
-                if (!tile_is_there) dense.wait();
-            } else if (!left_out(Stage::smem2tc)) add_entries(entries, at, h.steps);
-            smem2tc(x, rows, step);
-            if (step == 0) dense.refill(dense.slot_before(), left_before);
-        }
-    }
-
-    // Weights without a slot; the first ones are loaded, if there are any.
-    __device__ __forceinline__ void add_entries(Entries& entries, Address chunk, uint32_t steps) {
-        Address at = chunk + FORMAT::ENTRIES;
-        uint32_t far = FORMAT::far_steps(steps);
-        steps -= far;
-        if (steps) entries.add_to(sum);
-#pragma unroll 1
-        while (steps > 1) {
-            steps--;
-            entries.load(at += FORMAT::STEP_BYTES, dense.tile(), lane);
-            entries.add_to(sum);
-        }
-        if constexpr (FORMAT::FAR)
-            if (uniform(far)) add_far_entries(entries, chunk, far);
-    }
-    __device__ void add_far_entries(Entries& entries, Address chunk, uint32_t steps) {
-        const uint8_t* at = p.data() + int64_t(ld_shared(chunk + FORMAT::FAR_AT)) * 16;
-#pragma unroll 1
-        for (; steps; steps--, at += FORMAT::STEP_BYTES) {
-            entries.load(at, dense.tile(), lane);
-            entries.add_to(sum);
-        }
-    }
-
-    // In a build without `decode`: the copies alone.
-    __device__ void only_copies(bool follows) {
-        dense.wait();
-        if (follows) dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
-    }
+struct WgmmaKernel : WgmmaChunk<FORMAT, T, BLOCK_N> {
+    using Chunk = WgmmaChunk<FORMAT, T, BLOCK_N>;
+    using Chunk::Chunk, Chunk::WARPS;
+    using Chunk::p, Chunk::strip, Chunk::lane, Chunk::dense, Chunk::sparse, Chunk::values, Chunk::sum;
+    using Chunk::chunk, Chunk::only_copies;
+    static constexpr int ROWS = row_block(BLOCK_N);
 
     // --- a segment ---
 
@@ -251,53 +165,6 @@ __global__ void __launch_bounds__(32 * wgmma_warps(BLOCK_N), 1)
 #else
     __trap();
 #endif
-}
-
-// --- launching ---
-
-template <class FORMAT, class T, int BLOCK_N>
-cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
-    using Tile = DenseTile<BLOCK_N>;
-    constexpr int WARPS = wgmma_warps(BLOCK_N);
-    bool fits = p.stages >= 1 && p.stages <= STRIP_STAGES && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
-    if (!fits) return cudaErrorInvalidValue;
-    auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N>;
-    int rings = WARPS * p.stages * p.stage_bytes;
-    int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
-    auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
-    if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
-    if (auto error = divide_as_product(expand_dense<FORMAT, BLOCK_N>)) return error;
-    if (auto error = divide_as_product(add_slots<T, BLOCK_N>)) return error;
-    using Expand = ExpandDense<FORMAT, BLOCK_N>;
-    auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
-    dim3 parts = of_all_passes(p.rounds * Expand::PARTS), grid = of_all_passes(p.blocks);
-    dim3 rows = of_all_passes(p.added_rows * (BLOCK_N / 8));
-    auto expand = expand_dense<FORMAT, BLOCK_N>;
-    auto error = launch_grid(expand, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
-    if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
-    if (error || !p.adds_slots()) return error;
-    return launch_grid(add_slots<T, BLOCK_N>, p, rows, PartialSums<BLOCK_N>::THREADS, 0, stream);
-}
-
-template <class FORMAT, class T>
-cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
-    switch (p.block_n) {
-        case 24: return launch<FORMAT, T, 24>(p, stream);
-        case 32: return launch<FORMAT, T, 32>(p, stream);
-        case 40: return launch<FORMAT, T, 40>(p, stream);
-        case 48: return launch<FORMAT, T, 48>(p, stream);
-        case 56: return launch<FORMAT, T, 56>(p, stream);
-        case 64: return launch<FORMAT, T, 64>(p, stream);
-        case 96: return launch<FORMAT, T, 96>(p, stream);
-        case 128: return launch<FORMAT, T, 128>(p, stream);
-        default: return cudaErrorInvalidValue;
-    }
-}
-
-template <class FORMAT>
-cudaError_t launch_strips(const WgmmaProblem& p, cudaStream_t stream) {
-    return p.dtype == Dtype::fp16 ? launch_width<FORMAT, __half>(p, stream)
-                                  : launch_width<FORMAT, __nv_bfloat16>(p, stream);
 }
 
 }  // namespace

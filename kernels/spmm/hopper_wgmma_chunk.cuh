@@ -1,0 +1,102 @@
+// A chunk of a strip times its tile of B', for the wgmma kernel: what is in flight at the same time, and
+// when registers may be used again.
+#pragma once
+#include "../common/stages.cuh"
+#include "hopper_wgmma_copies.cuh"
+
+namespace lscd {
+namespace {
+
+// A warp of the product: its rings, and the sums of its strip.
+template <class FORMAT, class T, int BLOCK_N>
+struct WgmmaChunk {
+    using Tile = DenseTile<BLOCK_N>;
+    using Sums = float[BLOCK_N / 8][4];
+    using Entries = typename FORMAT::template Entries<T, BLOCK_N>;
+    static constexpr int WARPS = wgmma_warps(BLOCK_N);
+
+    const WgmmaProblem& p;
+    int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
+    DenseRing<BLOCK_N> dense;
+    SparseRing<FORMAT, WARPS> sparse;
+    typename FORMAT::Values values;
+    Sums sum;
+
+    __device__ WgmmaChunk(const WgmmaProblem& p, Address memory)
+        : p(p), dense(p, memory, strip, lane), sparse(p, memory, Tile::BYTES, strip, lane), values(lane) {}
+
+    // smem2tc: a step of all tiles.
+    __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], Address rows, int step) {
+        wgmma_fence();
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++) {
+            uint64_t b = Tile::descriptor(rows, (tile * 2 + step) * 32);
+            if (left_out(Stage::smem2tc)) continue;
+            if (step == 0) wgmma_sp_m64k32<T, BLOCK_N, 0>(sum, values.a(0, tile), b, metadata[tile], 1);
+            else wgmma_sp_m64k32<T, BLOCK_N, 1>(sum, values.a(1, tile), b, metadata[tile], 1);
+        }
+        wgmma_commit();
+    }
+
+    // A chunk, whose metadata goes to `x`, in two steps: what can be prepared of a step, and entries, comes
+    // while the tensor core works on the step before, the rest when it has read its registers. If the chunk
+    // `follows` another, products of that one may still read `before`, its metadata, and its tile of B',
+    // which is left when they no longer do.
+    __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
+                                          bool follows) {
+        Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
+        uint4 metadata = ld_shared_v4(at + lane * 16);  // which all chunks begin with
+        x[0] = metadata.x, x[1] = metadata.y, x[2] = metadata.z, x[3] = metadata.w;
+        bool tile_is_there = dense.is_there();
+        auto h = FORMAT::header(at, lane, x);
+        Entries entries;  // the first ones
+        uint32_t left_before = 0;
+#pragma unroll
+        for (int step = 0; step < 2; step++) {
+            if (step && h.steps) entries.load(at + FORMAT::ENTRIES, dense.tile(), lane);
+            values.prepare(h, step);
+            wgmma_wait<0>();  // for all four warps: sums are registers again, whichever has entries
+            values.finish(h, step);
+            if (step == 0) {
+                wgmma_used(before);
+                if (follows) left_before = dense.leave(dense.slot_before());
+                if (!tile_is_there) dense.wait();
+            } else if (!left_out(Stage::smem2tc)) add_entries(entries, at, h.steps);
+            smem2tc(x, rows, step);
+            if (step == 0) dense.refill(dense.slot_before(), left_before);
+        }
+    }
+
+    // Weights without a slot; the first ones are loaded, if there are any.
+    __device__ __forceinline__ void add_entries(Entries& entries, Address chunk, uint32_t steps) {
+        Address at = chunk + FORMAT::ENTRIES;
+        uint32_t far = FORMAT::far_steps(steps);
+        steps -= far;
+        if (steps) entries.add_to(sum);
+#pragma unroll 1
+        while (steps > 1) {
+            steps--;
+            entries.load(at += FORMAT::STEP_BYTES, dense.tile(), lane);
+            entries.add_to(sum);
+        }
+        if constexpr (FORMAT::FAR)
+            if (uniform(far)) add_far_entries(entries, chunk, far);
+    }
+    __device__ void add_far_entries(Entries& entries, Address chunk, uint32_t steps) {
+        const uint8_t* at = p.data() + int64_t(ld_shared(chunk + FORMAT::FAR_AT)) * 16;
+#pragma unroll 1
+        for (; steps; steps--, at += FORMAT::STEP_BYTES) {
+            entries.load(at, dense.tile(), lane);
+            entries.add_to(sum);
+        }
+    }
+
+    // In a build without `decode`: the copies alone.
+    __device__ void only_copies(bool follows) {
+        dense.wait();
+        if (follows) dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+    }
+};
+
+}  // namespace
+}  // namespace lscd

@@ -1,0 +1,56 @@
+// Launching the product of a format in strips: the expansion of B, the product, and what adds its sums.
+#pragma once
+#include "../common/grid.cuh"
+#include "hopper_wgmma_expand.cuh"
+#include "hopper_wgmma_product.cuh"
+
+namespace lscd {
+namespace {
+
+template <class FORMAT, class T, int BLOCK_N>
+cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
+    using Tile = DenseTile<BLOCK_N>;
+    constexpr int WARPS = wgmma_warps(BLOCK_N);
+    bool fits = p.stages >= 1 && p.stages <= STRIP_STAGES && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    if (!fits) return cudaErrorInvalidValue;
+    auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N>;
+    int rings = WARPS * p.stages * p.stage_bytes;
+    int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
+    auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
+    if (auto error = divide_as_product(expand_dense<FORMAT, BLOCK_N>)) return error;
+    if (auto error = divide_as_product(add_slots<T, BLOCK_N>)) return error;
+    using Expand = ExpandDense<FORMAT, BLOCK_N>;
+    auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
+    dim3 parts = of_all_passes(p.rounds * Expand::PARTS), grid = of_all_passes(p.blocks);
+    dim3 rows = of_all_passes(p.added_rows * (BLOCK_N / 8));
+    auto expand = expand_dense<FORMAT, BLOCK_N>;
+    auto error = launch_grid(expand, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
+    if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
+    if (error || !p.adds_slots()) return error;
+    return launch_grid(add_slots<T, BLOCK_N>, p, rows, PartialSums<BLOCK_N>::THREADS, 0, stream);
+}
+
+template <class FORMAT, class T>
+cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 24: return launch<FORMAT, T, 24>(p, stream);
+        case 32: return launch<FORMAT, T, 32>(p, stream);
+        case 40: return launch<FORMAT, T, 40>(p, stream);
+        case 48: return launch<FORMAT, T, 48>(p, stream);
+        case 56: return launch<FORMAT, T, 56>(p, stream);
+        case 64: return launch<FORMAT, T, 64>(p, stream);
+        case 96: return launch<FORMAT, T, 96>(p, stream);
+        case 128: return launch<FORMAT, T, 128>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
+
+template <class FORMAT>
+cudaError_t launch_strips(const WgmmaProblem& p, cudaStream_t stream) {
+    return p.dtype == Dtype::fp16 ? launch_width<FORMAT, __half>(p, stream)
+                                  : launch_width<FORMAT, __nv_bfloat16>(p, stream);
+}
+
+}  // namespace
+}  // namespace lscd
