@@ -138,6 +138,8 @@ def of_file(file: Path) -> pd.DataFrame:
         rows = pd.read_csv(file, dtype=dict.fromkeys(TEXT, str))
     except ValueError as error:
         raise ValueError(f"{file} cannot be read as rows: {error}") from error
+    if not isinstance(rows.index, pd.RangeIndex):  # pandas would take the first column for names
+        raise ValueError(f"{file} cannot be read as rows: they have more fields than columns")
     return rows.fillna({name: "" for name in TEXT if name in rows})
 
 
@@ -172,10 +174,12 @@ def _check_row(table: str, row: Mapping) -> None:
 
 def _check_file(path: Path, columns: tuple[str, ...]) -> None:
     """A table with these columns, and whole lines: or else nothing is read or added."""
-    if not path.exists() or path.stat().st_size == 0:
+    if not path.exists():
         return
     with path.open("rb") as file:  # the ends alone: a sweep adds to a long table case by case
         fcntl.flock(file, fcntl.LOCK_SH)  # or else a line that others are writing seems to be cut
+        if not os.fstat(file.fileno()).st_size:
+            return
         header = tuple(next(csv.reader([file.readline().decode()]), ()))
         file.seek(-1, os.SEEK_END)
         last = file.read(1)
@@ -195,9 +199,9 @@ def _append(path: Path, columns: tuple[str, ...], rows: list[Mapping]) -> None:
 
 @contextmanager
 def locked(path: Path, flags: int, how: int = fcntl.LOCK_EX) -> Iterator[int]:
-    """The opened file at `path`, which nobody else appends to or replaces meanwhile.
+    """The opened file at `path`, which nobody else who asks here appends to or replaces meanwhile.
 
-    Nor reads, unless `how` is LOCK_SH.
+    Nor reads, unless `how` is LOCK_SH. Only one at a time for a file: another would wait for it.
     """
     while True:
         descriptor = os.open(path, flags, 0o644)
@@ -207,12 +211,16 @@ def locked(path: Path, flags: int, how: int = fcntl.LOCK_EX) -> Iterator[int]:
                 yield descriptor
                 return
         finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked may have it open, too
             os.close(descriptor)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
     """Whether the opened file is still the one at `path`: it may have been replaced."""
-    return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _write_all(descriptor: int, data: bytes, size: int) -> None:

@@ -33,8 +33,8 @@ def find(
     `kernels`: of these alone; `folder` is data/measured unless given. Lines that stay keep their
     bytes and order, and a file is replaced whole or not at all, one after another.
     Raises ValueError for another table, for a kernel without rows, and where a file is not such a
-    table, before any is replaced; RuntimeError where one cannot be written, with those before it
-    done.
+    table, all looked at before any is replaced; RuntimeError or OSError where one cannot be read or
+    written, with those before it done.
     """
     if table not in TABLES:
         raise ValueError(f"table={table!r}; allowed: {', '.join(TABLES)}")

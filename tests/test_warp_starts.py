@@ -40,6 +40,7 @@ def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles) -> None:
         found = records[block, warp].tolist()
         assert found[:stages] == [start for start, _ in copies[:stages]]
         assert found[2 : 2 + stages] == [stop for _, stop in copies[:stages]]
+        assert not any(found[stages:2] + found[2 + stages : 4])
         assert tuple(found[4:7]) == chunks[stages]
         assert tuple(found[7:9]) == copies[stages]
         if warp < tiles:

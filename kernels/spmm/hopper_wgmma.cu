@@ -1,4 +1,4 @@
-// The product of hopper_wgmma_product.cuh, of zero-row 2:4 in strips.
+// Launches the product of hopper_wgmma_product.cuh, of zero-row 2:4 in strips.
 #include "hopper_wgmma_launch.cuh"
 #include "hopper_wgmma_zero_row.cuh"
 

@@ -7,9 +7,9 @@
 namespace lscd {
 namespace {
 
-// A warp of the product: its rings, and the sums of its strip.
+// What a warp of the product has, its rings and the sums of its strip, and what it does with a chunk.
 template <class FORMAT, class T, int BLOCK_N>
-struct WgmmaChunk {
+struct WgmmaWarp {
     using Tile = DenseTile<BLOCK_N>;
     using Sums = float[BLOCK_N / 8][4];
     using Entries = typename FORMAT::template Entries<T, BLOCK_N>;
@@ -22,7 +22,7 @@ struct WgmmaChunk {
     typename FORMAT::Values values;
     Sums sum;
 
-    __device__ WgmmaChunk(const WgmmaProblem& p, Address memory)
+    __device__ WgmmaWarp(const WgmmaProblem& p, Address memory)
         : p(p), dense(p, memory, strip, lane), sparse(p, memory, Tile::BYTES, strip, lane), values(lane) {}
 
     // smem2tc: a step of all tiles.

@@ -141,7 +141,7 @@ struct SparseRing {
         for (int i = 0; i < p.stages; i++) mbarrier_init(barrier + 8 * i, 1);
     }
     // Every stage's first copy is a lane's: where it begins and ends, then copies `from` to `to`, then what
-    // comes behind them. Copies of whole rings at once would be in the way of what others begin with.
+    // comes behind them.
     __device__ void begin(const LaneNumbers<WarpStart>& record) {
         int mine = min(lane, p.stages - 1);
         start = record[WarpStart::STARTS + mine], end = record[WarpStart::ENDS + mine];

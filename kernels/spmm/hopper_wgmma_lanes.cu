@@ -1,4 +1,4 @@
-// The product of hopper_wgmma_product.cuh, of 2:4 with a stream of words for each lane.
+// Launches the product of hopper_wgmma_product.cuh, of 2:4 with a stream of words for each lane.
 #include "hopper_wgmma_lanes.cuh"
 #include "hopper_wgmma_launch.cuh"
 

@@ -3,6 +3,7 @@
 #include "../common/grid.cuh"
 #include "hopper_wgmma_expand.cuh"
 #include "hopper_wgmma_product.cuh"
+#include "hopper_wgmma_slots.cuh"
 
 namespace lscd {
 namespace {

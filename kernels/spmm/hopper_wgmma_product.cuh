@@ -20,6 +20,7 @@
 // FORMAT says how a chunk becomes A registers: ZeroRowStrips (hopper_wgmma_zero_row.cuh) or LaneStrips
 // (hopper_wgmma_lanes.cuh).
 #pragma once
+#include "../common/stages.cuh"
 #include "hopper_wgmma_chunk.cuh"
 #include "hopper_wgmma_slots.cuh"
 
@@ -27,11 +28,11 @@ namespace lscd {
 namespace {
 
 template <class FORMAT, class T, int BLOCK_N>
-struct WgmmaKernel : WgmmaChunk<FORMAT, T, BLOCK_N> {
-    using Chunk = WgmmaChunk<FORMAT, T, BLOCK_N>;
-    using Chunk::Chunk, Chunk::WARPS;
-    using Chunk::p, Chunk::strip, Chunk::lane, Chunk::dense, Chunk::sparse, Chunk::values, Chunk::sum;
-    using Chunk::chunk, Chunk::only_copies;
+struct WgmmaKernel : WgmmaWarp<FORMAT, T, BLOCK_N> {
+    using Warp = WgmmaWarp<FORMAT, T, BLOCK_N>;
+    using Warp::Warp, Warp::WARPS;
+    using Warp::p, Warp::strip, Warp::lane, Warp::dense, Warp::sparse, Warp::values, Warp::sum;
+    using Warp::chunk, Warp::only_copies;
     static constexpr int ROWS = row_block(BLOCK_N);
 
     // --- a segment ---
@@ -101,6 +102,8 @@ struct WgmmaKernel : WgmmaChunk<FORMAT, T, BLOCK_N> {
         for (int i = 0; i < BLOCK_N / 8; i++) to.store(sum[i]), to.next_eight();
     }
 
+    // --- a thread block ---
+
     // One lane makes its warp's; then all may use them.
     __device__ void begin_mbarriers() const {
         if (lane == 0) {
@@ -110,7 +113,7 @@ struct WgmmaKernel : WgmmaChunk<FORMAT, T, BLOCK_N> {
         __syncwarp();
     }
 
-    // In all thread blocks first what the first round needs: whole rings and all tiles would be in its way.
+    // In all thread blocks first what the first round needs, a chunk and a tile: all tiles would be in its way.
     __device__ void run() {
         LaneNumbers<WarpStart> record(p.starts + blockIdx.x * WARPS + strip, lane);
         begin_mbarriers();

@@ -15,8 +15,8 @@
 //
 //   hopper_wgmma.cuh           strips, 17 columns and more (backends/hopper_wgmma.py): what a launch is
 //                              told; who has which rounds: row_blocks.py, warp_starts.py
-//   hopper_wgmma_launch        its kernels: expand_dense, the product, add_slots
-//   ..._product, _chunk        the product: segments of a thread block; a chunk times its tile of B'
+//   hopper_wgmma_product.cuh   its three kernels in one picture; the product: a thread block's segments
+//   ..._chunk, _launch         a chunk times its tile of B'; launching all three
 //   ..._expand                 B' for all thread blocks
 //   ..._walk, _copies          what a thread block copies next; rings of chunks and tiles
 //   ..._zero_row, _lanes       a chunk of either format becomes registers of wgmma.sp

@@ -13,7 +13,7 @@ from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import Strips, share_out
 
 NUMBERS = 32  # of a record
-STRIP_STAGES = 2  # copies of a warp under way, at most
+STRIP_STAGES = 2  # copies of a warp under way, at most (hopper_wgmma.cuh has it, too)
 
 
 class Steps(NamedTuple):
