@@ -4,13 +4,13 @@ import csv
 import fcntl
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from lab_utils.catalog import DATA
+from lab_utils.files import locked, writing
 
 MEASURED = DATA / "measured"
 
@@ -79,10 +79,8 @@ def append(table: str, rows: Iterable[Mapping], folder: Path | None = None) -> l
     for path in paths:
         _check_file(path, columns)
     for path, device_rows in zip(paths, by_device.values(), strict=True):
-        try:
+        with writing(path):
             _append(path, columns, device_rows)
-        except OSError as error:
-            raise RuntimeError(f"{path}: cannot be written: {error.strerror or error}") from error
     return paths
 
 
@@ -195,32 +193,6 @@ def _append(path: Path, columns: tuple[str, ...], rows: list[Mapping]) -> None:
     with locked(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
         size = os.fstat(descriptor).st_size
         _write_all(descriptor, _lines(columns, rows, header=size == 0), size)
-
-
-@contextmanager
-def locked(path: Path, flags: int, how: int = fcntl.LOCK_EX) -> Iterator[int]:
-    """The opened file at `path`, which nobody else who asks here appends to or replaces meanwhile.
-
-    Nor reads, unless `how` is LOCK_SH. Only one at a time for a file: another would wait for it.
-    """
-    while True:
-        descriptor = os.open(path, flags, 0o644)
-        try:
-            fcntl.flock(descriptor, how)
-            if _is_at(descriptor, path):
-                yield descriptor
-                return
-        finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked may have it open, too
-            os.close(descriptor)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the opened file is still the one at `path`: it may have been replaced."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _write_all(descriptor: int, data: bytes, size: int) -> None:

@@ -6,12 +6,13 @@ drawn needs other than the latest rows; git's history keeps the rest.
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from lab_utils import results
+from lab_utils.files import locked, write_whole, writing
 
 TABLES = ("spmm", "energy")  # whose rows are of a kernel, and replace each other
 
@@ -33,64 +34,60 @@ def find(
     `kernels`: of these alone; `folder` is data/measured unless given. Lines that stay keep their
     bytes and order, and a file is replaced whole or not at all, one after another.
     Raises ValueError for another table, for a kernel without rows, and where a file is not such a
-    table, all looked at before any is replaced; RuntimeError or OSError where one cannot be read or
-    written, with those before it done.
+    table, all looked at before any is replaced; OSError where one cannot be read; RuntimeError
+    where one cannot be written, with those before it done.
     """
     if table not in TABLES:
         raise ValueError(f"table={table!r}; allowed: {', '.join(TABLES)}")
-    if kernels:
-        _check_kernels(table, kernels, results.measured(table, folder)["kernel"].unique())
     files = results.files_of(table, folder)
-    counts = {str(file): _of_file(file, kernels, drop=False) for file in files}
+    found = {file: _rows(file) for file in files}
+    _check_kernels(table, kernels, found.values())
+    counts = {file: _counts(rows, _gone(rows, kernels)) for file, rows in found.items()}
     if drop:
-        counts = {str(file): _of_file(file, kernels, drop=True) for file in files}
-    return pd.concat(counts, names=["file", "kernel"]) if counts else pd.Series(dtype=int)
+        counts = {file: _drop(file, kernels) for file in files}
+    by_name = {str(file): one for file, one in counts.items()}
+    return pd.concat(by_name, names=["file", "kernel"]) if by_name else pd.Series(dtype=int)
 
 
-def _check_kernels(table: str, kernels: Sequence[str], known: Sequence[str]) -> None:
+def _check_kernels(table: str, kernels: Sequence[str], found: Iterable[pd.DataFrame]) -> None:
+    known = sorted({str(name) for rows in found for name in rows["kernel"]})
     if unknown := [name for name in kernels if name not in known]:
-        allowed = ", ".join(sorted(map(str, known))) or "none, it has no rows"
+        allowed = ", ".join(known) or "none, it has no rows"
         raise ValueError(f"kernel={unknown[0]!r} has no rows of {table}; allowed: {allowed}")
 
 
-def _of_file(file: Path, kernels: Sequence[str], drop: bool) -> pd.Series:
-    """The counts of one file, by kernel."""
-    how = (os.O_RDWR, fcntl.LOCK_EX) if drop else (os.O_RDONLY, fcntl.LOCK_SH)
-    try:
-        with results.locked(file, *how):
-            rows = results.of_file(file)
-            _check_rows(file, rows)
-            gone = superseded(rows) & (rows["kernel"].isin(kernels) | (not kernels))
-            kept = _kept(file, gone)
-            if drop and gone.any():
-                _replace(file.resolve(), kept)
-    except OSError as error:
-        done = "written" if drop else "read"
-        raise RuntimeError(f"{file}: cannot be {done}: {error.strerror or error}") from error
-    return rows["kernel"][gone].value_counts().sort_index()
+def _rows(file: Path) -> pd.DataFrame:
+    with locked(file, os.O_RDONLY, fcntl.LOCK_SH):
+        return _read(file)[0]
 
 
-def _check_rows(file: Path, rows: pd.DataFrame) -> None:
-    """A row that lacks what tells its run would seem to be superseded."""
-    for name in ("date", "device", *results.KERNEL_CASE):
+def _read(file: Path) -> tuple[pd.DataFrame, list[bytes]]:
+    """Rows, each of which is of a run, and the lines that they are, behind the header's."""
+    rows, lines = results.of_file(file), file.read_bytes().splitlines(keepends=True)
+    for name in ("date", "device", *results.KERNEL_CASE):  # without, it would seem superseded
         if (lacks := rows[name].isna()).any():
             line = lacks.argmax() + 2
             raise ValueError(f"{file}: line {line} has no {name}; allowed: rows that have one")
+    if len(lines) != 1 + len(rows):
+        raise ValueError(f"{file}: {len(lines) - 1} lines for {len(rows)} rows; allowed: one each")
+    return rows, lines
 
 
-def _kept(file: Path, gone: pd.Series) -> bytes:
-    header, *lines = file.read_bytes().splitlines(keepends=True)
-    if len(lines) != len(gone):
-        raise ValueError(f"{file}: {len(lines)} lines for {len(gone)} rows; allowed: one each")
-    return header + b"".join(line for line, goes in zip(lines, gone, strict=True) if not goes)
+def _gone(rows: pd.DataFrame, kernels: Sequence[str]) -> pd.Series:
+    return superseded(rows) & (rows["kernel"].isin(kernels) | (not kernels))
 
 
-def _replace(file: Path, content: bytes) -> None:
-    """In one step: whoever reads meanwhile reads the file before or the one behind."""
-    beside = file.with_suffix(".csv.new")
-    try:
-        beside.write_bytes(content)
-        beside.chmod(file.stat().st_mode)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+def _counts(rows: pd.DataFrame, gone: pd.Series) -> pd.Series:
+    return rows["kernel"][gone].value_counts().sort_index()
+
+
+def _drop(file: Path, kernels: Sequence[str]) -> pd.Series:
+    """The counts of one file, which loses these rows."""
+    with writing(file), locked(file, os.O_RDWR):
+        rows, (header, *lines) = _read(file)
+        gone = _gone(rows, kernels)
+        if gone.any():
+            kept = [line for line, goes in zip(lines, gone, strict=True) if not goes]
+            content = b"".join([header, *kept])
+            write_whole(file.resolve(), content, mode=file.stat().st_mode)
+    return _counts(rows, gone)

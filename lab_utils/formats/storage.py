@@ -5,15 +5,15 @@ entry "crc32" guards that JSON. So a flipped bit anywhere in the file is found.
 """
 
 import json
-import uuid
 import zlib
-from contextlib import suppress
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
+
+from lab_utils.files import write_whole
 
 KEYS = ("format", "version", "shape", "dtype", "crc32")
 
@@ -27,16 +27,11 @@ def write(path: str | Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
     text = json.dumps(metadata)
     entries = {"lscd": text, "crc32": str(zlib.crc32(text.encode()))}
     target = _target(path)
-    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
         # Not safetensors' own save_file, which makes files that nobody else may read.
-        partial.write_bytes(save(arrays, metadata=entries))
-        partial.replace(target)
+        write_whole(target, save(arrays, metadata=entries))
     except OSError as error:
         raise RuntimeError(f"cannot write path={str(path)!r}: {error.strerror}") from error
-    finally:
-        with suppress(OSError):  # where nothing could be written, there is nothing to remove
-            partial.unlink()
 
 
 def _target(path: str | Path) -> Path:

@@ -13,8 +13,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from lab_utils.files import write_whole
 from lab_utils.run import parameters
-from lab_utils.run.outcome import write_whole
 
 MAX_LINES = 15
 OPENING = ("What you will do", "What you will learn", "What you need")

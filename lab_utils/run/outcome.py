@@ -1,11 +1,12 @@
 """What a run leaves: one Result per notebook, together a RunReport, as JSON for programs."""
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
+
+from lab_utils.files import write_whole
 
 Status = Literal["waiting", "running", "passed", "failed", "interrupted", "not run"]
 
@@ -69,10 +70,3 @@ class RunReport:
         """Write run.json, whole or not at all."""
         text = json.dumps(asdict(self), indent=2, default=str, ensure_ascii=False)
         write_whole(self.folder / "run.json", text + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a text file atomically: a reader sees the old or the new one, never half."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

@@ -18,8 +18,9 @@ from jinja2 import Environment, FileSystemLoader
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
+from lab_utils.files import write_whole
 from lab_utils.run import offline
-from lab_utils.run.outcome import Result, RunReport, write_whole
+from lab_utils.run.outcome import Result, RunReport
 
 TEMPLATES = files("lab_utils.run") / "templates"
 BANNER = "papermill-error-cell-tag"  # papermill's; our pages show the traceback themselves

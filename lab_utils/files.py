@@ -1,0 +1,60 @@
+"""Files that are written whole or not at all, and by one at a time."""
+
+import fcntl
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str | bytes, mode: int | None = None) -> None:
+    """Replace a file in one step: a reader sees the old or the new one, never half.
+
+    Text is UTF-8. `mode`: its permissions; None: those of a new file. Raises OSError, and `path` is
+    as before.
+    """
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        if mode is not None:
+            partial.chmod(mode)
+        partial.replace(path)
+    finally:
+        with suppress(OSError):  # where nothing could be written, there is nothing to remove
+            partial.unlink()
+
+
+@contextmanager
+def locked(path: Path, flags: int, how: int = fcntl.LOCK_EX) -> Iterator[int]:
+    """The opened file at `path`, which nobody else who asks here appends to or replaces meanwhile.
+
+    Nor reads, unless `how` is LOCK_SH. Only one at a time for a file: another would wait for it.
+    """
+    while True:
+        descriptor = os.open(path, flags, 0o644)
+        try:
+            fcntl.flock(descriptor, how)
+            if _is_at(descriptor, path):
+                yield descriptor
+                return
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked may have it open, too
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the opened file is still the one at `path`: it may have been replaced."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """An OSError inside becomes a RuntimeError, which names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise RuntimeError(f"{path}: cannot be written: {error.strerror or error}") from error
