@@ -56,6 +56,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "weights", "batch", "prompt", "output", "seconds", "tokens_per_gpu_second", "peak_gb",
         "matmul_s", "attention_s", "communication_s", "other_s",
     ),
+    "opt_energy": (
+        "date", "commit", "device", "driver", "cuda", "model", "gpus", "format", "sparsity",
+        "weights", "batch", "prompt", "output", "seconds", "joules", "watts", "sm_mhz",
+    ),
 }  # fmt: skip
 CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows comparable
 KERNEL_CASE = (*CASE, "kernel")  # each beside the dense baseline of its own run

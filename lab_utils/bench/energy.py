@@ -5,12 +5,10 @@ reaches its limit of power, and lowers its clocks until it keeps it. Here every 
 alone, without a pause, while the GPU's own meters are read.
 """
 
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
 
 import pandas as pd
 import torch
@@ -19,43 +17,15 @@ from lab_utils.bench import cuda
 from lab_utils.bench.cases import Case
 from lab_utils.bench.measuring import checked_device
 from lab_utils.bench.operands import Weights, weights_of
-from lab_utils.bench.power import PowerMeter
 from lab_utils.bench.rows import LeaveOut, raise_failures
 from lab_utils.bench.tables import text_table
 from lab_utils.machine import stamp
+from lab_utils.power import Look, PowerMeter, StillMeterError, check_metered, watts_of
 from lab_utils.results import rounded
 
 REST_S, WARM_S = 0.5, 0.4  # before a GPU counts as rested, and as warm
 RESTED_REPLAYS = 3
 BURST_US = 10_000.0  # between two looks at the meters
-
-
-class StillMeterError(RuntimeError):
-    """A meter told too little in the time that it had."""
-
-
-class Look(NamedTuple):
-    """What the meters said at one time."""
-
-    seconds: float
-    joules: float
-    sm_mhz: float
-
-    @classmethod
-    def at(cls, meter: PowerMeter) -> Self:
-        return cls(time.perf_counter(), meter.joules(), meter.sm_mhz())
-
-
-def watts_of(looks: Sequence[Look]) -> float:
-    """Mean power between the first and the last time that the meter of energy went on.
-
-    It does so ten to fifty times a second: between others, the time would not belong to the energy.
-    Raises StillMeterError where it did not go on twice.
-    """
-    steps = [b for a, b in itertools.pairwise(looks) if b.joules != a.joules]
-    if len(steps) < 2:
-        raise StillMeterError("the GPU's meter of energy hardly moved; measure for more seconds")
-    return (steps[-1].joules - steps[0].joules) / (steps[-1].seconds - steps[0].seconds)
 
 
 @dataclass(frozen=True)
@@ -160,8 +130,7 @@ def check(
     seconds: float = 1.0,
 ) -> None:
     """Raise ValueError, or RuntimeError, unless this can be measured here."""
-    if torch.device(device).type != "cuda":
-        raise ValueError(f"device={str(device)!r}; allowed: cuda, since only GPUs have meters")
+    check_metered(device)
     if not 0.5 <= seconds <= 60:
         raise ValueError(f"seconds={seconds!r}; allowed: 0.5 to 60, of each kernel")
     cuda.check(formats, baselines, ())

@@ -168,13 +168,19 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
 @_lengths
 @_shown("--repeats", default=1, help="Generations; the row has their median.")
 @_shown("--breakdown/--no-breakdown", default=True, help="Measure the parts, too.")
+@click.option(
+    "--energy",
+    is_flag=True,
+    help="Ask the GPUs' meters for joules, too, a row of <device>/opt_energy.csv each.",
+)
 @_shown("--save/--no-save", default=True, help="Append the rows to <device>/opt.csv.")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False),
               help="Folder for the rows.  [default: data/measured]")  # fmt: skip
 @_place
 def measure(model: str, formats: list[str], sparsity: float | None, within: str,
-            outer_fc1_dense: bool, batches: list[int], save: bool, folder: Path | None,
-            device: str | None, dtype: str | None, **options: Any) -> None:  # fmt: skip
+            outer_fc1_dense: bool, batches: list[int], energy: bool, save: bool,
+            folder: Path | None, device: str | None, dtype: str | None,
+            **options: Any) -> None:  # fmt: skip
     """Measure generations: tokens per GPU-second, peak memory, and where the time goes.
 
     Dense weights are the model's own; sparse ones are pruned by magnitude. What does not fit is
@@ -183,6 +189,7 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
     from lab_utils import machine, results
     from lab_utils.llm.checkpoint import opened
     from lab_utils.llm.measuring import Sweep
+    from lab_utils.llm.measuring.energy import energy_line
     from lab_utils.llm.measuring.generations import opt_line
     from lab_utils.llm.parallel import running
 
@@ -193,17 +200,21 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
         first = ranks.rank == 0
         if save:  # each rank asks, so that none waits for one that has failed
             name = machine.device_name(place["device"])
-            results.check_writable("opt", name, folder, "--folder")
+            for table in ("opt", "opt_energy") if energy else ("opt",):
+                results.check_writable(table, name, folder, "--folder")
         tell = partial(click.echo, err=True) if first else str
-        options |= {"tell": _after(tell), "ranks": ranks}
-        sweep = Sweep(source, recipe.target, recipe.dense, **options, **place)
+        heard: list[dict] = []  # of energy
+        options |= {"energy": heard.append if energy else None, "tell": _after(tell)}
+        sweep = Sweep(source, recipe.target, recipe.dense, ranks=ranks, **options, **place)
         measured = False
         for row in sweep.rows(formats, batches, leave_out=tell):
             measured = True
             if first:
-                click.echo(opt_line(row))
+                click.echo("\n".join([opt_line(row), *map(energy_line, heard)]))
             if first and save:
                 results.append("opt", [row], folder)
+                results.append("opt_energy", heard, folder)
+            heard.clear()
     if not measured:
         tell("nothing was measured: nothing that was asked for fits")
         sys.exit(1)

@@ -1,6 +1,5 @@
 """Rows of `energy`: what they hold, how a load runs, what is refused, and the GPU."""
 
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ from click.testing import CliRunner
 from lab_utils import bench, results
 from lab_utils.backends import cuda
 from lab_utils.bench import energy
-from lab_utils.bench.power import PowerMeter
 from lab_utils.cli import main
 
 CASE = bench.Case(M=300, K=520, N=8, sparsity=0.7, dtype="fp16")
@@ -73,14 +71,6 @@ def test_energy_is_that_of_a_launch(monkeypatch) -> None:
     assert 1000 <= found["sm_mhz"] <= 1200
 
 
-def test_power_is_that_between_steps_of_the_meter() -> None:
-    joules = [0, 0, 5, 5, 5, 25, 25, 35, 35, 35]  # 10 ms each
-    looks = [energy.Look(i / 100, j, 1000) for i, j in enumerate(joules)]
-    assert energy.watts_of(looks) == pytest.approx(30 / 0.05)
-    with pytest.raises(energy.StillMeterError, match="measure for more seconds"):
-        energy.watts_of(looks[:5])
-
-
 def test_rows_stand_beside_the_best_dense_product(monkeypatch) -> None:
     stamp = {"date": "2026-01-01T00:00:00+00:00", "commit": "1", "device": "gpu-a", "driver": "5",
              "cuda": "13"}  # fmt: skip
@@ -118,12 +108,6 @@ def test_refusals(change: dict, message: str) -> None:
     arguments = {"formats": ["tca_bme"], "device": "cuda"} | change
     with pytest.raises(ValueError, match=message):
         energy.measure_energy(CASE, **arguments)
-
-
-def test_a_missing_package_is_named(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    with pytest.raises(RuntimeError, match="pip install nvidia-ml-py"):
-        PowerMeter.of("cuda")
 
 
 @pytest.mark.skipif(cuda.problem() is None, reason="says why only where there is no GPU")

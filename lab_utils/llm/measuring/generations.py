@@ -16,6 +16,7 @@ from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring.clocks import seconds_of
 from lab_utils.llm.measuring.device_memory import out_of_memory_named, peak_bytes, reset_peak
+from lab_utils.llm.measuring.energy import Energy, Hear
 from lab_utils.llm.measuring.parts import NO_PARTS, parts
 from lab_utils.llm.measuring.products import check_products
 from lab_utils.llm.model import MATRICES, OPT
@@ -32,21 +33,24 @@ def measure(
     *,
     repeats: int = 1,
     breakdown: bool = True,
+    energy: Hear | None = None,
     tell: Callable[[str], object] = str,
 ) -> dict:
     """A row of `opt`: the median of `repeats` generations, whose graphs are captured before.
 
     Before that, every sparse product is held against a dense one. The prompts are random tokens,
     the same in each run. On several ranks each calls this and gets the same row. `breakdown` fills
-    the last four columns, for a little more time. `tell` hears what begins.
+    the last four columns, for a little more time. `energy` hears a row of `opt_energy`: what one
+    generation costs, by the GPUs' meters. `tell` hears what begins.
     Raises ValueError for lengths that the model has no positions for, RuntimeError where a product
-    is wrong, and where the memory is not enough after all.
+    is wrong, where the memory is not enough after all, and where there are no meters for `energy`.
     """
     check_count("batch", batch, 1)
     check_count("repeats", repeats, 1)
     tokens = random_tokens(model.config, batch, prompt)
     prompts = Prompts.of(tokens, model.config, output, model.device)
     case = {"batch": batch, "prompt": prompt, "output": output}
+    meters = Energy(model.device, energy, model.ranks)
     with out_of_memory_named(model.config.name, case):
         tell(f"batch {batch}: holding sparse products against dense ones")
         check_products(model, batch)
@@ -57,12 +61,15 @@ def measure(
         decoder.rehearse(prompts, output)
         tell(f"batch {batch}: timed generations{', and their parts' * breakdown}")
         run = partial(decoder.run, prompts, output)
-        seconds = seconds_of(run, model.device, repeats, model.ranks)
+        with meters.watched:
+            seconds = seconds_of(run, model.device, repeats, model.ranks)
         peaks = model.ranks.all_of(peak_bytes(model.device), model.device)
         shares = rounded(parts(decoder, prompt, output, seconds)) if breakdown else NO_PARTS
     own = {"format": format_of(model), "sparsity": sparsity_of(model),
            "weights": model.weights_origin}  # fmt: skip
-    return row(model.config, model.device, case, seconds, peaks) | own | shares
+    found = row(model.config, model.device, case, seconds, peaks) | own | shares
+    meters.told(found, tell)
+    return found
 
 
 def row(

@@ -1,5 +1,7 @@
 """An outside check of the dense baseline: transformers' own generation with its static cache."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -7,6 +9,7 @@ import torch
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.measuring.clocks import seconds_of
 from lab_utils.llm.measuring.device_memory import out_of_memory_named, peak_bytes, reset_peak
+from lab_utils.llm.measuring.energy import Energy, Hear
 from lab_utils.llm.measuring.generations import random_tokens, row
 from lab_utils.llm.measuring.parts import NO_PARTS
 from lab_utils.llm.optional import transformers
@@ -40,18 +43,32 @@ class Transformers:
                 model = library.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
         self.model = model.to(self.device).eval()
 
-    def measure(self, batch: int, prompt: int = 64, output: int = 512, repeats: int = 1) -> dict:
+    def measure(
+        self,
+        batch: int,
+        prompt: int = 64,
+        output: int = 512,
+        *,
+        repeats: int = 1,
+        energy: Hear | None = None,
+        tell: Callable[[str], object] = str,
+    ) -> dict:
         """A row of `opt` as `generations.measure` makes them, without a breakdown."""
         tokens = random_tokens(self.config, batch, prompt)
         tokens = Prompts.of(tokens, self.config, output, self.device).tokens
         case = {"batch": batch, "prompt": prompt, "output": output}
+        meters = Energy(self.device, energy)
         with out_of_memory_named(f"{FORMAT}, {self.config.name}", case):
             reset_peak(self.device)
             self.generate(tokens, output)
-            seconds = seconds_of(lambda: self.generate(tokens, output), self.device, repeats, ALONE)
+            run = partial(self.generate, tokens, output)
+            with meters.watched:
+                seconds = seconds_of(run, self.device, repeats, ALONE)
             peak = peak_bytes(self.device)
         own = {"format": FORMAT, "sparsity": 0.0, "weights": self.origin}
-        return row(self.config, self.device, case, seconds, [peak]) | own | NO_PARTS
+        found = row(self.config, self.device, case, seconds, [peak]) | own | NO_PARTS
+        meters.told(found, tell)
+        return found
 
     @torch.no_grad()  # inference mode and the library's own torch.compile are no friends
     def generate(self, tokens: torch.Tensor, output: int) -> torch.Tensor:

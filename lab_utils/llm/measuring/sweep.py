@@ -16,6 +16,7 @@ from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.checkpoint.stored import Stored
 from lab_utils.llm.checks import check_count
 from lab_utils.llm.measuring import device_memory, fits
+from lab_utils.llm.measuring.energy import Energy, Hear
 from lab_utils.llm.measuring.generations import measure, sparsity_of
 from lab_utils.llm.measuring.outside import FORMAT as TRANSFORMERS
 from lab_utils.llm.measuring.outside import Transformers
@@ -40,8 +41,8 @@ class Sweep:
     """What the measured models share; `rows` measures them.
 
     Sparse formats are pruned to `target` by magnitude, but for matrices of which `dense` is true; a
-    stored model is pruned already, and `target` None. `repeats` and `breakdown` are those of
-    `generations.measure`. On several `ranks` each does the same. `tell` hears what begins.
+    stored model is pruned already, and `target` None. `repeats`, `breakdown` and `energy` are those
+    of `generations.measure`. On several `ranks` each does the same. `tell` hears what begins.
     """
 
     source: Source | Stored
@@ -51,6 +52,7 @@ class Sweep:
     output: int = 512
     repeats: int = 1
     breakdown: bool = True
+    energy: Hear | None = None
     ranks: Ranks = ALONE
     device: torch.device | str = "cpu"
     dtype: torch.dtype = torch.float16
@@ -80,6 +82,7 @@ class Sweep:
         if not formats:
             raise ValueError(f"formats={list(formats)}; allowed: one or more")
         check_count("repeats", self.repeats, 1)
+        Energy(here, self.energy)  # asks for meters, before anything is loaded
         has = min(self.ranks.all_of(device_memory.capacity(here), here))
         fitting = partial(_fitting, wanted=batches, has=has, leave_out=leave_out)
         for format, work in [(format, self._planned(format)) for format in formats]:
@@ -144,10 +147,10 @@ class Sweep:
 
     def _row(self, model: OPT | Transformers, batch: int) -> dict:
         lengths = (batch, self.prompt, self.output)
+        how = {"repeats": self.repeats, "energy": self.energy, "tell": self.tell}
         if isinstance(model, Transformers):
-            return model.measure(*lengths, repeats=self.repeats)
-        how = {"repeats": self.repeats, "breakdown": self.breakdown, "tell": self.tell}
-        return measure(model, *lengths, **how)
+            return model.measure(*lengths, **how)
+        return measure(model, *lengths, breakdown=self.breakdown, **how)
 
 
 def _fitting(
