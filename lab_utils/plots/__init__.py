@@ -42,6 +42,7 @@ from lab_utils.plots.pipeline import pipeline_timeline, pipeline_turns, step_clo
 from lab_utils.plots.renderer import use
 from lab_utils.plots.roofline import device_roofs, formats_under_roof, skinny_roofline
 from lab_utils.plots.throughputs import average_speedups, throughputs
+from lab_utils.plots.token_energy import token_energy
 from lab_utils.plots.zero_row_24 import bmma_addresses, zero_row_groups, zero_row_lane
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "tile_overheads",
     "time_bars",
     "time_breakdown",
+    "token_energy",
     "trial_and_peers",
     "unit_use",
     "use",

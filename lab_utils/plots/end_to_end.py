@@ -9,11 +9,10 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lab_utils.plots.looks import FORMATS, Look
+from lab_utils.plots.generations import LOOKS, TRANSFORMERS, names_of, on_cpu, origin_of
+from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.style import INK, MUTED, below, titled
 
-TRANSFORMERS = "transformers"
-LOOKS = FORMATS | {TRANSFORMERS: Look("transformers", "#0e8fa3", "circle")}
 PUBLISHED = {  # how a system is drawn: symbol, colour
     "Flash-LLM": ("circle", FORMATS["tiled_csl"].colour),
     "FasterTransformer": ("square", "#111827"),
@@ -61,7 +60,7 @@ def generation_throughput(
     return titled(
         fig,
         _title(model, "tokens", 0),
-        f"{_origin(rows, model)}; open: as published, A100",
+        f"{origin_of(rows, model)}; open: as published, A100",
         height=560,
         margin={"t": 110, "b": 190},
         legend=below(60, 260),
@@ -80,7 +79,7 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
         raise ValueError(f"model={model!r}: no row with a breakdown")
     rows = rows.sort_values(["batch", "sparsity", "format", "gpus"])
     names = [f"{name}, batch {row.batch}" for row, name in
-             zip(rows.itertuples(), _names(rows), strict=True)]  # fmt: skip
+             zip(rows.itertuples(), names_of(rows), strict=True)]  # fmt: skip
     fig = go.Figure()
     for column, (label, colour) in PARTS.items():
         seconds = rows.gpus * rows[column]
@@ -92,13 +91,13 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
         fig.add_annotation(x=end, y=name, text=f"<b>{seconds:#.3g} s</b>")
     fig.update_annotations(showarrow=False, xanchor="left", xshift=6)
     lowest = (rows.gpus * rows[list(PARTS)].clip(upper=0).sum(axis=1)).min()
-    unit = "seconds" if _on_cpu(rows) else "GPU-seconds"
+    unit = "seconds" if on_cpu(rows) else "GPU-seconds"
     fig.update_xaxes(title=unit, range=[min(0, 1.15 * float(lowest)), 1.15 * float(ends.max())])
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
     return titled(
         fig,
         _title(model, "time by part", 1),
-        _origin(rows, model) + ("" if _on_cpu(rows) else "; seconds of all GPUs added"),
+        origin_of(rows, model) + ("" if on_cpu(rows) else "; seconds of all GPUs added"),
         barmode="relative",
         height=190 + 34 * len(rows),
         margin={"t": 125},
@@ -114,24 +113,9 @@ def _title(model: str, what: str, which: int) -> str:
     return f"{model}: {what}{figure}"
 
 
-def _names(rows: pd.DataFrame) -> list[str]:
-    """Format, sparsity and GPUs of each row, as "TCA-BME 80 %, 1 GPU"."""
-    names = []
-    for row in rows.itertuples():
-        zeros = f" {100 * row.sparsity:.0f} %" if row.sparsity else ""
-        gpus = "" if _on_cpu(rows) else f", {row.gpus} GPU" + "s" * (row.gpus > 1)
-        formats = " + ".join(LOOKS[format].label for format in row.format.split("+"))
-        names.append(formats + zeros + gpus)
-    return names
-
-
-def _on_cpu(rows: pd.DataFrame) -> bool:
-    return bool(rows.device.str.startswith("cpu").all())
-
-
 def _series(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The rows of each line, by its name, in order of batch."""
-    rows = rows.assign(series=_names(rows)).sort_values(["sparsity", "gpus", "batch"])
+    rows = rows.assign(series=names_of(rows)).sort_values(["sparsity", "gpus", "batch"])
     return list(rows.groupby("series", sort=False))
 
 
@@ -206,17 +190,3 @@ def _batch_axes(fig: go.Figure) -> None:
         fig.layout.annotations[-1].update(xanchor="right", showarrow=False, font_color=MUTED)
         fig.update_yaxes(showticklabels=False, col=1)
     fig.update_annotations(font={"size": 13, "color": INK})
-
-
-def _origin(rows: pd.DataFrame, model: str) -> str:
-    """Device, date and kind of weights; or that there are no rows, and the command for them."""
-    if rows.empty:
-        return f"no rows yet: python -m lab_utils.llm measure --sparsity 0.8 --model {model}"
-    if rows.device.nunique() != 1:
-        raise ValueError(f"rows of the devices {sorted(rows.device.unique())}; allowed: one device")
-    days = sorted({str(date)[:10] for date in rows.date})
-    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    weights = " and ".join(sorted(rows.weights.unique()))
-    lengths = rows[["prompt", "output"]].drop_duplicates().itertuples(index=False)
-    tokens = ", ".join(f"{one.prompt} + {one.output} tokens" for one in lengths)
-    return f"{rows.device.iloc[0]}, {when}, {weights} weights, {tokens}"

@@ -1,0 +1,37 @@
+"""What figures of whole generations share: the names of rows of `opt` and `opt_energy`."""
+
+import pandas as pd
+
+from lab_utils.plots.looks import FORMATS, Look
+
+TRANSFORMERS = "transformers"
+LOOKS = FORMATS | {TRANSFORMERS: Look("transformers", "#0e8fa3", "circle")}
+
+
+def names_of(rows: pd.DataFrame) -> list[str]:
+    """Format, sparsity and GPUs of each row, as "TCA-BME 80 %, 1 GPU"."""
+    names = []
+    for row in rows.itertuples():
+        zeros = f" {100 * row.sparsity:.0f} %" if row.sparsity else ""
+        gpus = "" if on_cpu(rows) else f", {row.gpus} GPU" + "s" * (row.gpus > 1)
+        formats = " + ".join(LOOKS[format].label for format in row.format.split("+"))
+        names.append(formats + zeros + gpus)
+    return names
+
+
+def on_cpu(rows: pd.DataFrame) -> bool:
+    return bool(rows.device.str.startswith("cpu").all())
+
+
+def origin_of(rows: pd.DataFrame, model: str) -> str:
+    """Device, date and kind of weights; or that there are no rows, and the command for them."""
+    if rows.empty:
+        return f"no rows yet: python -m lab_utils.llm measure --sparsity 0.8 --model {model}"
+    if rows.device.nunique() != 1:
+        raise ValueError(f"rows of the devices {sorted(rows.device.unique())}; allowed: one device")
+    days = sorted({str(date)[:10] for date in rows.date})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    weights = " and ".join(sorted(rows.weights.unique()))
+    lengths = rows[["prompt", "output"]].drop_duplicates().itertuples(index=False)
+    tokens = ", ".join(f"{one.prompt} + {one.output} tokens" for one in lengths)
+    return f"{rows.device.iloc[0]}, {when}, {weights} weights, {tokens}"
