@@ -1,0 +1,64 @@
+"""Hashes of encodings and products on this GPU: who runs it on two machines can compare them.
+
+    python tests/same_bits.py > tests/same_bits_h200.txt
+
+wrote what test_same_bits.py expects of any H200: kernels add in an order that the number of
+multiprocessors decides, and nothing else. Each product runs three times here, each with the same
+bits. Operands are integers in steps of 2^-8, which every machine draws alike.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from lab_utils import encode, spmm
+from lab_utils.formats import SparseMatrix
+
+# Where several thread blocks share each row block: the order of their sums is part of the bits.
+SHAPES = ((7168, 7168), (9216, 5120))
+SPARSITIES = (0.5, 0.8)
+FORMATS = ("tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_strips", "lane_24_strips")
+COLUMNS = (1, 8, 16, 24, 32, 64, 128, 512)
+TIMES = 3
+
+
+def lines() -> Iterator[str]:
+    """A line for each matrix and format: the hash of the encoding, and those of its products."""
+    for (M, K), sparsity in itertools.product(SHAPES, SPARSITIES):
+        generator = torch.Generator().manual_seed(M)
+        zeros = torch.randint(1000, (M, K), generator=generator) < 1000 * sparsity
+        weights = drawn(M, K, generator).masked_fill(zeros, 0)
+        B = drawn(max(COLUMNS), K, generator).cuda()
+        for format in FORMATS:
+            A = encode(weights.cuda(), format)
+            bits = [hash_of(*A.arrays.values()), *(product(A, B[:N].T) for N in COLUMNS)]
+            yield " ".join([f"{M}x{K}", f"{sparsity:.0%}", format, *bits])
+
+
+def drawn(rows: int, cols: int, generator: torch.Generator) -> Tensor:
+    """fp16 [rows, cols] from -8 to 8."""
+    return torch.randint(-2048, 2049, (rows, cols), generator=generator).div(256).half()
+
+
+def product(A: SparseMatrix, B: Tensor) -> str:
+    """The hash of A · B, the same each time."""
+    found = {hash_of(spmm(A, B)) for _ in range(TIMES)}
+    assert len(found) == 1, f"{A.name}, N = {B.shape[1]}: {TIMES} products differ"
+    return found.pop()
+
+
+def hash_of(*tensors: Tensor) -> str:
+    """Of the bytes of tensors, whose memory may be in any order."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    print(f"{'':24}encoding, N =", *COLUMNS, flush=True)
+    for line in lines():
+        print(line, flush=True)
