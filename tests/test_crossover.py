@@ -72,6 +72,7 @@ def test_explain_says_which_way_and_why(h200, format: str) -> None:
     assert few.kernel in (f"{format}_mma", f"{format}_wgmma") and "blocks" in few.choices
     assert few.choices["decoded"].startswith("in the kernel: ") and "1 pass of" in str(few)
     assert many.kernel == f"{format}_decoded" and many.split_k == 1
+    assert "copies" in few.choices and "copies" not in many.choices  # B is in rows
     assert many.choices["pieces"].startswith("1 of at most 2048 rows, decoded into 8.4 MB")
     assert many.choices["decoded"].startswith("first: ") and "passes of" in str(many)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab_utils.backends.launch import ALIGN, aligned_columns
+from lab_utils.backends.launch import ALIGN, aligned_columns, copies
 
 WIDE = torch.arange(64 * 40).half().view(40, 64).T  # columns one behind the other, as activations
 
@@ -37,3 +37,17 @@ def test_the_pitch_of_a_single_column_is_its_own() -> None:
     """Whatever the stride of a dimension of one element says."""
     B = torch.arange(64).half().as_strided((64, 1), (1, 3))
     assert aligned_columns(B).stride() == (64, 1) and aligned_columns(B).data_ptr() == B.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("B", "said"),
+    [
+        (WIDE, None),
+        (WIDE[:, :1], None),
+        (WIDE[1:], "B before the kernel: its columns are not contiguous on 16 bytes"),
+        (WIDE.contiguous(), "B before the kernel, and C behind it: its columns are not"),
+    ],
+)
+def test_a_plan_tells_what_is_copied(B: Tensor, said: str | None) -> None:
+    found = copies(B)
+    assert found == {} if said is None else found["copies"].startswith(said)

@@ -25,7 +25,7 @@ from lab_utils.backends.kernels import (
     name_of,
     ways_of,
 )
-from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call
+from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call, copies
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.published import HOPPER, is_hopper
 from lab_utils.backends.ways import DECODED, FUSED, TILES, WAYS, forced, forced_way
@@ -82,7 +82,7 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
         pieces = decoded.choices(A, N, _multiprocessors(A.device))
         return Plan(name, name_of(A.name, way), pieces | {"decoded": f"first: {why}"})
     kernel = kernel_of(A.name, way)
-    choices = kernel.choices(A, N, layout) | {"decoded": f"in the kernel: {why}"}
+    choices = kernel.choices(A, N, layout) | copies(B) | {"decoded": f"in the kernel: {why}"}
     return Plan(name, name_of(A.name, way), choices, kernel.split_k_of(A, layout))
 
 

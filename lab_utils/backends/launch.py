@@ -69,20 +69,34 @@ class Launch:
         return arrays
 
 
-def aligned_columns(B: Tensor) -> Tensor:
-    """Bᵀ as [N, K] with 16-byte rows, one behind the other: a view where B allows it (activations
-    do), else a copy.
-    """
+def columns_in_place(B: Tensor) -> Tensor | None:
+    """Bᵀ as [N, K] with 16-byte rows, one behind the other, where B lies so: activations do."""
     columns = B.T
     N, K = columns.shape
     if N == 1 and columns.stride(1) == 1:  # its pitch may be any
         columns = columns.as_strided((1, K), (K, 1))
     pitch, within = columns.stride()
-    if within == 1 and pitch >= K and pitch % ALIGN == 0 and columns.data_ptr() % 16 == 0:
+    lies_so = within == 1 and pitch >= K and pitch % ALIGN == 0 and columns.data_ptr() % 16 == 0
+    return columns if lies_so else None
+
+
+def aligned_columns(B: Tensor) -> Tensor:
+    """The same: a view where B allows it, else a copy."""
+    if (columns := columns_in_place(B)) is not None:
         return columns
+    K, N = B.shape
     padded = B.new_zeros(N, -(-K // ALIGN) * ALIGN)
-    padded[:, :K] = columns
+    padded[:, :K] = B.T
     return padded
+
+
+def copies(B: Tensor) -> dict[str, str]:
+    """What a plan says of operands that are copied around the kernel; nothing where none is."""
+    if columns_in_place(B) is not None:
+        return {}
+    result = ", and C behind it" * (B.shape[1] > 1 and B.stride(0) != 1)
+    why = "its columns are not contiguous on 16 bytes, as those of xᵀ are"
+    return {"copies": f"B before the kernel{result}: {why}"}
 
 
 def call(library: str, function: str, *arguments: object, defines: tuple[str, ...] = ()) -> None:
