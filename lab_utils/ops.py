@@ -19,8 +19,8 @@ def spmm(
 ) -> Tensor:
     """C[M, N] = A[M, K] · B[K, N], with fp32 sums rounded once to the dtype of A and B.
 
-    A: encoded weights, fp16 or bf16. B: [K, N], same dtype and device, any strides: GPU kernels read
-    xᵀ of activations in place, and what `explain` calls copied after a copy.
+    A: encoded weights, fp16 or bf16. B: [K, N], same dtype and device, any strides; a GPU kernel
+    reads it in place where its columns are contiguous, as those of xᵀ are, else a copy (`explain`).
     `backend`: one of `backends.BACKENDS`; None takes `cuda` for GPU and `cpu` for host tensors.
     `out`: [M, N], written and returned; without it, C takes the memory order of B.
     Raises ValueError for operands that do not fit, and RuntimeError where the backend cannot run.
