@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, Self
 
 import torch
 
-EVERY_S = 0.02  # between two looks of a `Watch`
+EVERY_S = 0.02  # between two readings of a `MeterWatch`
 
 
-class StillMeterError(RuntimeError):
-    """A meter told too little in the time that it had."""
+class MeterError(RuntimeError):
+    """A meter failed, or told too little in the time that it had."""
 
 
 def check_metered(device: torch.device | str) -> None:
@@ -27,7 +27,7 @@ def check_metered(device: torch.device | str) -> None:
 
 @dataclass(frozen=True)
 class PowerMeter:
-    """The meters of one GPU."""
+    """The meters of one GPU; reading them raises NVML's own error where that fails."""
 
     nvml: ModuleType
     gpu: Any  # NVML's handle
@@ -62,7 +62,7 @@ class PowerMeter:
         return float(self.nvml.nvmlDeviceGetClockInfo(self.gpu, self.nvml.NVML_CLOCK_SM))
 
 
-class Look(NamedTuple):
+class Reading(NamedTuple):
     """What the meters said at one time."""
 
     seconds: float
@@ -70,28 +70,30 @@ class Look(NamedTuple):
     sm_mhz: float
 
     @classmethod
-    def at(cls, meter: PowerMeter) -> Self:
+    def of(cls, meter: PowerMeter) -> Self:
+        """Raises NVML's own error where it fails."""
         return cls(time.perf_counter(), meter.joules(), meter.sm_mhz())
 
 
-def watts_of(looks: Sequence[Look]) -> float:
+def watts_of(readings: Sequence[Reading]) -> float:
     """Mean power between the first and the last time that the meter of energy went on.
 
     It does so ten to fifty times a second: between others, the time would not belong to the energy.
-    Raises StillMeterError where it did not go on twice.
+    Raises MeterError where it did not go on twice.
     """
-    steps = [b for a, b in itertools.pairwise(looks) if b.joules != a.joules]
+    steps = [b for a, b in itertools.pairwise(readings) if b.joules != a.joules]
     if len(steps) < 2:
-        raise StillMeterError("the GPU's meter of energy hardly moved; measure for more seconds")
+        raise MeterError("the GPU's meter of energy hardly moved; measure for more seconds")
     return (steps[-1].joules - steps[0].joules) / (steps[-1].seconds - steps[0].seconds)
 
 
 @dataclass
-class Watch:
-    """Looks at a meter again and again, in a thread of its own, while its `with` block runs."""
+class MeterWatch:
+    """Reads a meter again and again, in a thread of its own, while its `with` block runs."""
 
     meter: PowerMeter
-    looks: list[Look] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    failed: Exception | None = None
 
     def __enter__(self) -> Self:
         self._over = threading.Event()
@@ -103,16 +105,18 @@ class Watch:
         self._over.set()
         self._thread.join()
 
-    def watts(self) -> float:
-        """Mean power; raises StillMeterError where the time was too short for it."""
-        return watts_of(self.looks)
-
-    def sm_mhz(self) -> float:
-        """Mean clock."""
-        return statistics.mean(look.sm_mhz for look in self.looks)
+    def told(self) -> tuple[float, float]:
+        """Mean power in W, mean clock in MHz; MeterError where the meter failed or stood still."""
+        if self.failed is not None:
+            raise MeterError(f"the GPU's meters failed: {self.failed}") from self.failed
+        watts = watts_of(self.readings)
+        return watts, statistics.mean(reading.sm_mhz for reading in self.readings)
 
     def _watch(self) -> None:
-        while True:
-            self.looks.append(Look.at(self.meter))
-            if self._over.wait(EVERY_S):
-                return
+        try:
+            while True:
+                self.readings.append(Reading.of(self.meter))
+                if self._over.wait(EVERY_S):
+                    return
+        except Exception as error:  # whoever asks what was told hears of it
+            self.failed = error

@@ -1,11 +1,11 @@
 """Hashes of encodings and products on this GPU: who runs it on two machines can compare them.
 
-    python tests/same_bits.py > tests/same_bits_h200.txt
+    python tests/same_bits.py > here.txt
 
-wrote what test_same_bits.py expects of any H200: kernels add in an order that the number of
-multiprocessors decides, and nothing else. (Where `explain` says that A is decoded first, bits are
-those of the cuBLAS of torch 2.11 for CUDA 13.0.) Each product runs three times here, each with the
-same bits. Operands are integers in steps of 2^-8, which every machine draws alike.
+wrote same_bits_h200.txt, which test_same_bits.py expects of any H200: kernels add in an order that
+the number of multiprocessors decides, and nothing else. (Where `explain` says that A is decoded
+first, bits are those of the cuBLAS of torch 2.11 for CUDA 13.0.) Each product runs three times,
+each with the same bits. Operands are integers in steps of 2^-8, which every machine draws alike.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def lines() -> Iterator[str]:
         for format in FORMATS:
             A = encode(weights.cuda(), format)
             bits = [hash_of(*A.arrays.values()), *(product(A, B[:N].T) for N in COLUMNS)]
-            yield " ".join([f"{M}x{K}", f"{sparsity:.0%}", format, *bits])
+            yield " ".join([case(M, K, sparsity, format), *bits])
 
 
 def drawn(rows: int, cols: int, generator: torch.Generator) -> Tensor:
@@ -59,7 +59,17 @@ def hash_of(*tensors: Tensor) -> str:
     return digest.hexdigest()[:12]
 
 
+def title() -> str:
+    """What stands above the lines."""
+    return " ".join([f"{'':24}encoding, N =", *map(str, COLUMNS)])
+
+
+def case(M: int, K: int, sparsity: float, format: str) -> str:
+    """How a line begins."""
+    return f"{M}x{K} {sparsity:.0%} {format}"
+
+
 if __name__ == "__main__":
-    print(f"{'':24}encoding, N =", *COLUMNS, flush=True)
+    print(title(), flush=True)
     for line in lines():
         print(line, flush=True)

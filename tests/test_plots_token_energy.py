@@ -49,3 +49,14 @@ def test_rows_of_two_devices_are_refused(rows) -> None:
 def test_a_model_without_rows_is_refused(rows) -> None:
     with pytest.raises(ValueError, match="model='OPT-13B': no row with its energy"):
         plots.token_energy(rows, "OPT-13B")
+
+
+def test_bars_that_differ_in_something_else_say_so() -> None:
+    """Or two of them would lie in one place."""
+    cases = [{}, {"weights": "checkpoint"}, {"prompt": 1024}]
+    fig = plots.token_energy(pd.DataFrame([row("dense", 8, 100, **c) for c in cases]), "OPT-30B")
+    assert set(fig.data[0].y) == {
+        "dense, 1 GPU, batch 8, random weights, 64 tokens",
+        "dense, 1 GPU, batch 8, checkpoint weights, 64 tokens",
+        "dense, 1 GPU, batch 8, random weights, 1024 tokens",
+    }

@@ -1,53 +1,77 @@
-"""Meters of a GPU: what power is by them, a watch that looks by itself, what is refused."""
+"""Meters of a GPU: what power is by them, a watch that reads by itself, what is refused."""
 
 import sys
+import threading
 import time
 
 import pytest
 
 from lab_utils import power
-from lab_utils.power import Look, PowerMeter, StillMeterError, Watch, watts_of
+from lab_utils.power import MeterError, MeterWatch, PowerMeter, Reading, watts_of
 
 
 class Meter:
     """Of something that takes 100 W, told in steps of 1 J, at 1200 and 1000 MHz in turns."""
 
-    def __init__(self) -> None:
-        self.start, self.looks = time.perf_counter(), 0
+    def __init__(self, fails_at: int = sys.maxsize) -> None:
+        self.start, self.readings, self.fails_at = time.perf_counter(), 0, fails_at
 
     def joules(self) -> float:
         return 100 * (time.perf_counter() - self.start) // 1
 
     def sm_mhz(self) -> float:
-        self.looks += 1
-        return 1000.0 if self.looks % 2 == 0 else 1200.0
+        if self.readings == self.fails_at:
+            raise OSError("the GPU is lost")
+        self.readings += 1
+        return 1000.0 if self.readings % 2 == 0 else 1200.0
 
 
 def test_power_is_that_between_steps_of_the_meter() -> None:
     joules = [0, 0, 5, 5, 5, 25, 25, 35, 35, 35]  # 10 ms each
-    looks = [Look(i / 100, j, 1000) for i, j in enumerate(joules)]
-    assert watts_of(looks) == pytest.approx(30 / 0.05)
-    with pytest.raises(StillMeterError, match="measure for more seconds"):
-        watts_of(looks[:5])
+    readings = [Reading(i / 100, j, 1000) for i, j in enumerate(joules)]
+    assert watts_of(readings) == pytest.approx(30 / 0.05)
+    with pytest.raises(MeterError, match="measure for more seconds"):
+        watts_of(readings[:5])
 
 
-def test_a_watch_looks_while_its_block_runs(monkeypatch) -> None:
+def test_a_watch_reads_while_its_block_runs(monkeypatch) -> None:
     monkeypatch.setattr(power, "EVERY_S", 0.002)
-    with Watch(Meter()) as watch:
+    with MeterWatch(Meter()) as watch:
         time.sleep(0.3)
-    seen = len(watch.looks)
-    assert watch.watts() == pytest.approx(100, rel=0.2)
-    assert watch.sm_mhz() == pytest.approx(1100, abs=50)
-    time.sleep(0.05)
-    assert len(watch.looks) == seen
+    watts, mhz = watch.told()
+    assert watts == pytest.approx(100, rel=0.2) and mhz == pytest.approx(1100, abs=50)
 
 
-def test_a_watch_of_no_time_has_looked_once() -> None:
-    with Watch(Meter()) as watch:
+@pytest.mark.parametrize("raises", [False, True])
+def test_the_thread_of_a_watch_ends_with_its_block(raises: bool) -> None:
+    before = threading.active_count()
+    try:
+        with MeterWatch(Meter()):
+            assert threading.active_count() == before + 1
+            if raises:
+                raise KeyError
+    except KeyError:
+        assert raises
+    assert threading.active_count() == before
+
+
+def test_a_watch_of_no_time_tells_nothing() -> None:
+    with MeterWatch(Meter()) as watch:
         pass
-    assert watch.sm_mhz() == 1200
-    with pytest.raises(StillMeterError, match="hardly moved"):
-        watch.watts()
+    assert len(watch.readings) == 1
+    with pytest.raises(MeterError, match="hardly moved"):
+        watch.told()
+
+
+@pytest.mark.parametrize("fails_at", [0, 20])
+def test_a_meter_that_fails_has_told_nothing(monkeypatch, fails_at: int) -> None:
+    """Also where it has told enough before: that would be power of a part of the time."""
+    monkeypatch.setattr(power, "EVERY_S", 0.002)
+    with MeterWatch(Meter(fails_at)) as watch:
+        time.sleep(0.2)
+    assert len(watch.readings) == fails_at
+    with pytest.raises(MeterError, match="the GPU's meters failed: the GPU is lost"):
+        watch.told()
 
 
 def test_a_cpu_has_no_meters() -> None:

@@ -1,5 +1,6 @@
 """Products have the bits that another machine of the same kind wrote down, on an H200."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ STORED = Path(__file__).with_name("same_bits_h200.txt")
 
 
 def test_every_case_is_written_down() -> None:
-    _, *stored = STORED.read_text().splitlines()
-    cases = {tuple(line.split()[:3]) for line in stored}
-    assert len(cases) == len(stored)
-    assert len(cases) == len(same_bits.SHAPES) * len(same_bits.SPARSITIES) * len(same_bits.FORMATS)
+    title, *stored = STORED.read_text().splitlines()
+    assert title == same_bits.title()
+    cases = itertools.product(same_bits.SHAPES, same_bits.SPARSITIES, same_bits.FORMATS)
+    expected = [same_bits.case(*shape, *case) for shape, *case in cases]
+    assert [" ".join(line.split()[:3]) for line in stored] == expected
     assert {len(line.split()) for line in stored} == {4 + len(same_bits.COLUMNS)}
 
 

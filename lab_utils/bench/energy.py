@@ -20,7 +20,7 @@ from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures
 from lab_utils.bench.tables import text_table
 from lab_utils.machine import stamp
-from lab_utils.power import Look, PowerMeter, StillMeterError, check_metered, watts_of
+from lab_utils.power import MeterError, PowerMeter, Reading, check_metered, watts_of
 from lab_utils.results import rounded
 
 REST_S, WARM_S = 0.5, 0.4  # before a GPU counts as rested, and as warm
@@ -56,14 +56,14 @@ class Load:
     def sustained(self, meter: PowerMeter, seconds: float) -> dict[str, float]:
         """Time, energy and clock of a launch once the GPU is warm."""
         self.run(WARM_S)
-        looks: list[Look] = []
-        launches, elapsed = self.run(seconds, lambda: looks.append(Look.at(meter)))
-        time_us, watts = 1e6 * elapsed / launches, watts_of(looks)
+        readings: list[Reading] = []
+        launches, elapsed = self.run(seconds, lambda: readings.append(Reading.of(meter)))
+        time_us, watts = 1e6 * elapsed / launches, watts_of(readings)
         return {
             "time_us": time_us,
             "millijoules": watts * time_us / 1e3,
             "watts": watts,
-            "sm_mhz": statistics.mean(look.sm_mhz for look in looks),
+            "sm_mhz": statistics.mean(reading.sm_mhz for reading in readings),
         }
 
     def rested_us(self) -> float:
@@ -111,7 +111,7 @@ def measure_energy(
             rested_us = load.rested_us()
             try:
                 found.append((one, {"rested_us": rested_us} | load.sustained(meter, seconds)))
-            except StillMeterError as error:
+            except MeterError as error:
                 leave_out(case, one.kernel, error)
     return _rows(case, device, found)
 

@@ -168,12 +168,9 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
 @_lengths
 @_shown("--repeats", default=1, help="Generations; the row has their median.")
 @_shown("--breakdown/--no-breakdown", default=True, help="Measure the parts, too.")
-@click.option(
-    "--energy",
-    is_flag=True,
-    help="Ask the GPUs' meters for joules, too, a row of <device>/opt_energy.csv each.",
-)
-@_shown("--save/--no-save", default=True, help="Append the rows to <device>/opt.csv.")
+@click.option("--energy", is_flag=True, help="Read the GPUs' meters, too: joules.")
+@_shown("--save/--no-save", default=True,
+        help="Append the rows to <device>/opt.csv, those of energy to opt_energy.csv.")  # fmt: skip
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False),
               help="Folder for the rows.  [default: data/measured]")  # fmt: skip
 @_place

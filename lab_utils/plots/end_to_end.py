@@ -9,7 +9,14 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lab_utils.plots.generations import LOOKS, TRANSFORMERS, names_of, on_cpu, origin_of
+from lab_utils.plots.generations import (
+    LOOKS,
+    TRANSFORMERS,
+    labels_of,
+    names_of,
+    on_cpu,
+    origin_of,
+)
 from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.style import INK, MUTED, below, titled
 
@@ -78,8 +85,7 @@ def time_breakdown(rows: pd.DataFrame, model: str) -> go.Figure:
     if rows.empty:
         raise ValueError(f"model={model!r}: no row with a breakdown")
     rows = rows.sort_values(["batch", "sparsity", "format", "gpus"])
-    names = [f"{name}, batch {row.batch}" for row, name in
-             zip(rows.itertuples(), names_of(rows), strict=True)]  # fmt: skip
+    names = labels_of(rows)
     fig = go.Figure()
     for column, (label, colour) in PARTS.items():
         seconds = rows.gpus * rows[column]

@@ -19,12 +19,31 @@ def names_of(rows: pd.DataFrame) -> list[str]:
     return names
 
 
+def labels_of(rows: pd.DataFrame) -> list[str]:
+    """The same with the batch, and with whatever else differs between these rows."""
+    labels = [f"{name}, batch {batch}" for name, batch in
+              zip(names_of(rows), rows.batch, strict=True)]  # fmt: skip
+    for column, text in {
+        "weights": "{} weights",
+        "prompt": "{} tokens",
+        "output": "{} new",
+    }.items():
+        if rows[column].nunique() > 1:
+            told = map(text.format, rows[column])
+            labels = [f"{label}, {one}" for label, one in zip(labels, told, strict=True)]
+    return labels
+
+
 def on_cpu(rows: pd.DataFrame) -> bool:
+    """Whether all are of CPUs."""
     return bool(rows.device.str.startswith("cpu").all())
 
 
 def origin_of(rows: pd.DataFrame, model: str) -> str:
-    """Device, date and kind of weights; or that there are no rows, and the command for them."""
+    """Device, date and kind of weights; or that there are no rows, and the command for them.
+
+    Raises ValueError for rows of several devices.
+    """
     if rows.empty:
         return f"no rows yet: python -m lab_utils.llm measure --sparsity 0.8 --model {model}"
     if rows.device.nunique() != 1:

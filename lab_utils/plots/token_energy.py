@@ -3,7 +3,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from lab_utils.plots.generations import LOOKS, names_of, origin_of
+from lab_utils.plots.generations import LOOKS, labels_of, origin_of
 from lab_utils.plots.style import titled
 
 
@@ -11,18 +11,17 @@ def token_energy(rows: pd.DataFrame, model: str) -> go.Figure:
     """Millijoules of a token, a bar per batch, format and GPUs, beside mean power and clock.
 
     `rows`: of `results.COLUMNS["opt_energy"]`, one device's last runs. Raises ValueError where none
-    is of the model.
+    is of the model, and for rows of several devices.
     """
     rows = rows[rows.model.eq(model)].sort_values(["batch", "sparsity", "format", "gpus"])
     if rows.empty:
         raise ValueError(f"model={model!r}: no row with its energy")
     each = 1e3 * rows.joules / (rows.batch * rows.output)
-    named = zip(names_of(rows), rows.batch, strict=True)
     colours = [LOOKS[format.split("+")[0]].colour for format in rows.format]
     fig = go.Figure(
         go.Bar(
             x=each,
-            y=[f"{name}, batch {batch}" for name, batch in named],
+            y=labels_of(rows),
             orientation="h",
             marker_color=colours,
             text=[f"<b>{joules:.0f} mJ</b>   {row.watts:.0f} W, {row.sm_mhz:.0f} MHz"

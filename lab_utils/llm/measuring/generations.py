@@ -42,8 +42,9 @@ def measure(
     the same in each run. On several ranks each calls this and gets the same row. `breakdown` fills
     the last four columns, for a little more time. `energy` hears a row of `opt_energy`: what one
     generation costs, by the GPUs' meters. `tell` hears what begins.
-    Raises ValueError for lengths that the model has no positions for, RuntimeError where a product
-    is wrong, where the memory is not enough after all, and where there are no meters for `energy`.
+    Raises ValueError for lengths that the model has no positions for, and for `energy` of a CPU;
+    RuntimeError where a product is wrong, where the memory is not enough after all, and where a GPU
+    has no meters for `energy`.
     """
     check_count("batch", batch, 1)
     check_count("repeats", repeats, 1)

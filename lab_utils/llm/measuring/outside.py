@@ -53,7 +53,10 @@ class Transformers:
         energy: Hear | None = None,
         tell: Callable[[str], object] = str,
     ) -> dict:
-        """A row of `opt` as `generations.measure` makes them, without a breakdown."""
+        """A row of `opt` as `generations.measure` makes them, without a breakdown.
+
+        `energy` and `tell` are those of that function, as is what is raised.
+        """
         tokens = random_tokens(self.config, batch, prompt)
         tokens = Prompts.of(tokens, self.config, output, self.device).tokens
         case = {"batch": batch, "prompt": prompt, "output": output}

@@ -16,7 +16,7 @@ from lab_utils.llm.checkpoint.sources import Source
 from lab_utils.llm.checkpoint.stored import Stored
 from lab_utils.llm.checks import check_count
 from lab_utils.llm.measuring import device_memory, fits
-from lab_utils.llm.measuring.energy import Energy, Hear
+from lab_utils.llm.measuring.energy import Hear, check_meters
 from lab_utils.llm.measuring.generations import measure, sparsity_of
 from lab_utils.llm.measuring.outside import FORMAT as TRANSFORMERS
 from lab_utils.llm.measuring.outside import Transformers
@@ -76,13 +76,15 @@ class Sweep:
         `formats`: names in FORMATS; "dense" for our decoder with the weights as they are;
         "transformers" for that library's own. Without `batches`, 8, 16 … to the largest that fits.
         What does not fit is not loaded: `leave_out` hears of it.
-        Raises ValueError for impossible arguments before anything is loaded.
+        Raises ValueError for impossible arguments, RuntimeError without the meters that `energy`
+        needs, before anything is loaded.
         """
         here = torch.device(self.device)
         if not formats:
             raise ValueError(f"formats={list(formats)}; allowed: one or more")
         check_count("repeats", self.repeats, 1)
-        Energy(here, self.energy)  # asks for meters, before anything is loaded
+        if self.energy is not None:
+            check_meters(here, self.ranks)
         has = min(self.ranks.all_of(device_memory.capacity(here), here))
         fitting = partial(_fitting, wanted=batches, has=has, leave_out=leave_out)
         for format, work in [(format, self._planned(format)) for format in formats]:
