@@ -90,6 +90,15 @@ def test_a_meter_that_stands_still_gives_no_row(meter, mine, others, said: str) 
     assert not heard and told[0].startswith("no row of energy from the meters of " + said)
 
 
+def test_stored_rows_are_of_stored_generations() -> None:
+    """The same run, and joules that are watts of all GPUs for its seconds."""
+    rows, generations = results.measured("opt_energy"), results.measured("opt")
+    same = ["date", "commit", "device", *results.OPT_CASE, "seconds"]
+    assert len(rows.merge(generations, on=same)) == len(rows) > 0
+    expected = rows.watts * rows.gpus * rows.seconds
+    assert rows.joules.to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-3)
+
+
 def test_without_a_listener_nothing_is_watched() -> None:
     one = Energy(CPU, None)
     with one.watched:
