@@ -87,6 +87,11 @@ def watts_of(readings: Sequence[Reading]) -> float:
     return (steps[-1].joules - steps[0].joules) / (steps[-1].seconds - steps[0].seconds)
 
 
+def watts_and_mhz(readings: Sequence[Reading]) -> tuple[float, float]:
+    """Mean power and mean clock; raises what `watts_of` does."""
+    return watts_of(readings), statistics.mean(reading.sm_mhz for reading in readings)
+
+
 @dataclass
 class MeterWatch:
     """Reads a meter again and again, in a thread of its own, while its `with` block runs."""
@@ -109,8 +114,7 @@ class MeterWatch:
         """Mean power in W, mean clock in MHz; MeterError where the meter failed or stood still."""
         if self.failed is not None:
             raise MeterError(f"the GPU's meters failed: {self.failed}") from self.failed
-        watts = watts_of(self.readings)
-        return watts, statistics.mean(reading.sm_mhz for reading in self.readings)
+        return watts_and_mhz(self.readings)
 
     def _watch(self) -> None:
         try:

@@ -40,6 +40,13 @@ def start(
     return processes
 
 
+def joined(processes: list) -> None:
+    """They have ended, each without an error."""
+    for process in processes:
+        process.join(3 * LONG_S)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+
+
 def _one(environment: dict, group: tuple, job: Callable, arguments: tuple) -> None:
     torch.set_num_threads(1)
     os.environ |= {name: str(value) for name, value in environment.items()}

@@ -10,7 +10,7 @@ import opt_models
 import pytest
 import torch
 from click.testing import CliRunner
-from opt_ranks import LONG_S, start
+from opt_ranks import joined, start
 
 from lab_utils import machine, power, results
 from lab_utils.llm.__main__ import main
@@ -127,10 +127,7 @@ def no_meter() -> None:
 
 
 def of_two_ranks(folder: Path, *how: object) -> list[list]:
-    processes = start(2, with_a_meter, opt_models.config(), folder, *how)
-    for process in processes:
-        process.join(3 * LONG_S)
-    assert [process.exitcode for process in processes] == [0, 0]
+    joined(start(2, with_a_meter, opt_models.config(), folder, *how))
     return [json.loads((folder / f"{rank}").read_text()) for rank in range(2)]
 
 

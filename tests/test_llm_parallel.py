@@ -15,6 +15,7 @@ from opt_ranks import (
     SIGNALS,
     compute,
     decode_alone,
+    joined,
     models,
     start,
 )
@@ -53,12 +54,6 @@ def test_gpus_compute_what_one_process_does(two_gpus, tmp_path, expected) -> Non
     """NCCL, its sums captured in the graphs of the steps."""
     joined(start(2, compute, config(), tmp_path, "cuda", device="cuda"))
     compare(tmp_path, 2, expected)
-
-
-def joined(processes: list) -> None:
-    for process in processes:
-        process.join(3 * LONG_S)
-    assert [process.exitcode for process in processes] == [0] * len(processes)
 
 
 def compare(folder: Path, world: int, expected: dict) -> None:

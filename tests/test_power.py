@@ -5,25 +5,10 @@ import threading
 import time
 
 import pytest
+from fake_meter import Meter
 
 from lab_utils import power
 from lab_utils.power import MeterError, MeterWatch, PowerMeter, Reading, watts_of
-
-
-class Meter:
-    """Of something that takes 100 W, told in steps of 1 J, at 1200 and 1000 MHz in turns."""
-
-    def __init__(self, fails_at: int = sys.maxsize) -> None:
-        self.start, self.readings, self.fails_at = time.perf_counter(), 0, fails_at
-
-    def joules(self) -> float:
-        return 100 * (time.perf_counter() - self.start) // 1
-
-    def sm_mhz(self) -> float:
-        if self.readings == self.fails_at:
-            raise OSError("the GPU is lost")
-        self.readings += 1
-        return 1000.0 if self.readings % 2 == 0 else 1200.0
 
 
 def test_power_is_that_between_steps_of_the_meter() -> None:

@@ -81,7 +81,7 @@ def columns_in_place(B: Tensor) -> Tensor | None:
 
 
 def aligned_columns(B: Tensor) -> Tensor:
-    """The same: a view where B allows it, else a copy."""
+    """Bᵀ as [N, K] with 16-byte rows: a view where B lies so, else a copy that does."""
     if (columns := columns_in_place(B)) is not None:
         return columns
     K, N = B.shape

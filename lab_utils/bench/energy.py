@@ -5,7 +5,6 @@ reaches its limit of power, and lowers its clocks until it keeps it. Here every 
 alone, without a pause, while the GPU's own meters are read.
 """
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures
 from lab_utils.bench.tables import text_table
 from lab_utils.machine import stamp
-from lab_utils.power import MeterError, PowerMeter, Reading, check_metered, watts_of
+from lab_utils.power import MeterError, PowerMeter, Reading, check_metered, watts_and_mhz
 from lab_utils.results import rounded
 
 REST_S, WARM_S = 0.5, 0.4  # before a GPU counts as rested, and as warm
@@ -58,12 +57,13 @@ class Load:
         self.run(WARM_S)
         readings: list[Reading] = []
         launches, elapsed = self.run(seconds, lambda: readings.append(Reading.of(meter)))
-        time_us, watts = 1e6 * elapsed / launches, watts_of(readings)
+        time_us = 1e6 * elapsed / launches
+        watts, mhz = watts_and_mhz(readings)
         return {
             "time_us": time_us,
             "millijoules": watts * time_us / 1e3,
             "watts": watts,
-            "sm_mhz": statistics.mean(reading.sm_mhz for reading in readings),
+            "sm_mhz": mhz,
         }
 
     def rested_us(self) -> float:

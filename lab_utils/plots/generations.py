@@ -20,18 +20,13 @@ def names_of(rows: pd.DataFrame) -> list[str]:
 
 
 def labels_of(rows: pd.DataFrame) -> list[str]:
-    """The same with the batch, and with whatever else differs between these rows."""
-    labels = [f"{name}, batch {batch}" for name, batch in
-              zip(names_of(rows), rows.batch, strict=True)]  # fmt: skip
-    for column, text in {
-        "weights": "{} weights",
-        "prompt": "{} tokens",
-        "output": "{} new",
-    }.items():
+    """Names of rows with the batch, and with whatever else differs between these rows."""
+    said = [("batch {}", rows.batch)]
+    for text, column in [("{} weights", "weights"), ("{} tokens", "prompt"), ("{} new", "output")]:
         if rows[column].nunique() > 1:
-            told = map(text.format, rows[column])
-            labels = [f"{label}, {one}" for label, one in zip(labels, told, strict=True)]
-    return labels
+            said.append((text, rows[column]))
+    parts = [names_of(rows), *(map(text.format, values) for text, values in said)]
+    return [", ".join(of_row) for of_row in zip(*parts, strict=True)]
 
 
 def on_cpu(rows: pd.DataFrame) -> bool:

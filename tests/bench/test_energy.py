@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
+from fake_meter import Meter
 
 from lab_utils import bench, results
 from lab_utils.backends import cuda
@@ -16,20 +17,6 @@ from lab_utils.cli import main
 
 CASE = bench.Case(M=300, K=520, N=8, sparsity=0.7, dtype="fp16")
 NUMBERS = {"rested_us": 9.0, "time_us": 10.0, "millijoules": 6.5, "watts": 650.0, "sm_mhz": 1400.0}
-
-
-class Meter:
-    """Of something that takes 100 W, told in steps of 2 J; at 1200 and 1000 MHz in turns."""
-
-    def __init__(self) -> None:
-        self.start, self.looks = time.perf_counter(), 0
-
-    def joules(self) -> float:
-        return 100 * (time.perf_counter() - self.start) // 2 * 2
-
-    def sm_mhz(self) -> float:
-        self.looks += 1
-        return 1000.0 if self.looks % 2 == 0 else 1200.0
 
 
 def load(seconds: float, launches: int = 4) -> tuple[energy.Load, list[str]]:
