@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from matrices import VARIANTS, encodings, fitting, matrices, same_bits
 
 from lab_utils.analysis.compression import OURS, stored_extra_bytes
-from lab_utils.formats import FORMATS, Csr, SparseMatrix, by_name, check_options, checks, encode
+from lab_utils.formats import (
+    FORMATS,
+    Csr,
+    SparseMatrix,
+    by_name,
+    check_options,
+    checks,
+    encode,
+    encode_variant,
+)
 from lab_utils.patterns import PATTERNS, random_sparse
 
 
@@ -225,6 +234,18 @@ def test_options_belong_to_their_format():
     with pytest.raises(ValueError, match=r"format=\['csr'\]: unknown"):
         encode(dense, ["csr"])
     assert isinstance(encode(random_sparse(8, 8, 0.5), "csr"), Csr)
+
+
+def test_variants_are_encoded_as_a_format_would_not_choose():
+    dense = random_sparse(64, 96, 0.8)
+    pairs, packed = (encode_variant(dense, f"zero_row_24{end}") for end in ("", "_packed"))
+    assert pairs.pairs and not packed.pairs
+    assert [pairs.variant, packed.variant] == ["zero_row_24", "zero_row_24_packed"]
+    assert encode(random_sparse(64, 96, 0.3), "zero_row_24").variant == "zero_row_24"  # packed, too
+    assert encode_variant(dense, "csr").variant == "csr"
+    for wrong in ("coo", ["csr"], None, Csr):
+        with pytest.raises(ValueError, match=r"format=.*: unknown; allowed: dense.*_24_packed"):
+            encode_variant(dense, wrong)
 
 
 def test_formats_and_options_can_be_checked_without_weights():

@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import opt_models
@@ -36,7 +37,7 @@ def small(format: str | None = None, sparsity: float = 0.6, **changes) -> OPT:
 # --- rows
 
 
-@pytest.mark.parametrize("format", [None, "tca_bme"])
+@pytest.mark.parametrize("format", [None, "tca_bme", "zero_row_24_packed"])
 def test_a_row_has_the_columns_of_the_table_and_equation_3(format, tmp_path) -> None:
     row = measure(small(format), batch=3, prompt=5, output=9, repeats=2)
     results.append("opt", [row], tmp_path)
@@ -47,7 +48,7 @@ def test_a_row_has_the_columns_of_the_table_and_equation_3(format, tmp_path) -> 
     assert stored.matmul_s > 0 and stored.attention_s > 0 and stored.communication_s == 0
     told = ("model", "gpus", "weights", "batch", "prompt", "output", "format", "sparsity")
     zeros = round(round(0.6 * 64) / 64, 1)  # of rows of 64 and 128 weights
-    sparse = ("tca_bme", pytest.approx(zeros, abs=0.01))
+    sparse = (format, pytest.approx(zeros, abs=0.01))
     assert tuple(stored[list(told[:6])]) == ("small", 1, "random", 3, 5, 9)
     assert tuple(stored[list(told[6:])]) == (sparse if format else ("dense", 0))
     assert pd.isna(stored.peak_gb)
@@ -183,6 +184,12 @@ def test_what_does_not_fit_says_what_would() -> None:
     told = "needs 393.* GB on each of gpus=1, and there are 149.1: 4 of them hold it; .* is none"
     with pytest.raises(RuntimeError, match=told):
         fits.check_fits(work, H200)
+    pairs = memory.Workload(catalog.model("OPT-175B"), "zero_row_24", 0.8, batch=16)
+    told = "2 of them hold it, one as zero_row_24_packed; the largest batch here is 11"
+    with pytest.raises(RuntimeError, match=told):
+        fits.check_fits(pairs, H200)
+    with pytest.raises(RuntimeError, match="2 of them hold it; the largest"):
+        fits.check_fits(replace(pairs, batch=17), H200)
     with pytest.raises(RuntimeError, match="OPT-175B as dense at sparsity 0 and batch=8"):
         fits.batches(work, H200)
 

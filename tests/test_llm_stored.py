@@ -24,6 +24,7 @@ RECIPES = {
     "dense": Recipe(None, Target(0.6)),
     "tca_bme": Recipe("tca_bme", Target(0.6)),
     "mixed": Recipe(MIXED, Target(0.6)),
+    "packed": Recipe("zero_row_24_packed", Target(0.6)),  # where pairs would be chosen
     "2:4": Recipe("2:4", Target.n_of_m("2:4")),
 }
 ODD = {"norm_first": False, "final_norm": False, "embed": 24, "tied": False, "bias": False}
@@ -96,7 +97,7 @@ def test_only_recipes_convert(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("world", [2, 4])
-@pytest.mark.parametrize("recipe", ["dense", "tca_bme", "mixed"])
+@pytest.mark.parametrize("recipe", ["dense", "tca_bme", "mixed", "packed"])
 def test_ranks_get_their_shares(recipe, world, tmp_path):
     stored, dense = model(recipe), model("dense")
     save(stored, tmp_path / "a")
@@ -109,21 +110,22 @@ def test_ranks_get_their_shares(recipe, world, tmp_path):
             whole, bias = stored.get_submodule(name), expected.get_submodule(name).bias
             sparse = isinstance(module, SparseLinear)
             assert sparse == isinstance(whole, SparseLinear)
-            assert not sparse or module.weight.name == whole.weight.name
+            assert not sparse or module.weight.variant == whole.weight.variant
             weight = module.weight.decode() if sparse else module.weight
             assert torch.equal(weight, expected.get_submodule(name).weight), name
             assert (module.bias is None) == (bias is None)
             assert bias is None or torch.equal(module.bias, bias)
 
 
-def test_another_format_may_be_asked_for(folder):
-    as_stored, other = Stored(folder).load(), Stored(folder).load(format="csr")
+@pytest.mark.parametrize("format", ["csr", "zero_row_24", "zero_row_24_packed"])
+def test_another_format_may_be_asked_for(format, folder):
+    as_stored, other = Stored(folder).load(), Stored(folder).load(format=format)
     for name, module in other.named_modules():
         if isinstance(module, SparseLinear):
-            assert module.weight.name == "csr"
+            assert module.weight.variant == format
             whole = as_stored.get_submodule(name).weight
             assert torch.equal(module.weight.decode(), whole.decode())
-    with pytest.raises(ValueError, match="format='coo': unknown; allowed: dense"):
+    with pytest.raises(ValueError, match="format='coo': unknown; allowed: dense.*_24_packed"):
         Stored(folder).load(format="coo")
 
 

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab_utils import catalog, results
-from lab_utils.analysis import compression as c
 from lab_utils.analysis import memory as m
 from lab_utils.backends.kernels import WITH_EPILOGUE
-from lab_utils.formats import encode
+from lab_utils.formats import encode_variant
 from lab_utils.llm import OPT, OPTConfig, cache
 from lab_utils.patterns import random_sparse
 
@@ -55,7 +54,7 @@ def test_terms_by_hand() -> None:
 
 
 @settings(deadline=None)  # formulas of chunks add up thousands of terms
-@given(st.floats(0, 1), st.sampled_from(list(c.FORMULAS)))
+@given(st.floats(0, 1), st.sampled_from(m.KNOWN))
 def test_weights_of_one_gpu_are_those_of_the_formats(sparsity: float, format: str) -> None:
     work = m.Workload(OPT_30B, format, sparsity)
     shapes = catalog.layer_shapes(OPT_30B).values()
@@ -64,10 +63,10 @@ def test_weights_of_one_gpu_are_those_of_the_formats(sparsity: float, format: st
 
 
 @pytest.mark.parametrize("sparsity", [0.5, 0.8])
-@pytest.mark.parametrize("format", ["tiled_csl", "tca_bme", "zero_row_24"])
+@pytest.mark.parametrize("format", ["tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_packed"])
 def test_encodings_are_as_large_as_planned(format: str, sparsity: float) -> None:
     M, K = 512, 7168
-    encoding = encode(random_sparse(M, K, sparsity), format)
+    encoding = encode_variant(random_sparse(M, K, sparsity), format)
     assert encoding.nbytes == pytest.approx(m.encoded_bytes(format, M, K, sparsity), rel=0.01)
 
 
@@ -178,6 +177,12 @@ def test_largest_batch_is_the_last_that_fits() -> None:
         assert m.total(replace(work, batch=batch)) <= H200
         assert m.total(replace(work, batch=batch + 1)) > H200
     assert m.largest_batch(m.Workload(OPT_175B, "dense", 0.0), H200) == 0
+
+
+def test_sixteen_sequences_of_the_largest_model_fit_one_gpu_with_packed_streams() -> None:
+    pairs, packed = (m.Workload(OPT_175B, f"zero_row_24{end}", 0.8) for end in ("", "_packed"))
+    assert m.largest_batch(pairs, H200) == 11
+    assert m.largest_batch(packed, H200) == 16
 
 
 def test_gpus_are_powers_of_two_that_divide_the_heads() -> None:

@@ -11,8 +11,10 @@ from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
 from lab_utils.analysis.kernel_scratch import scratch_bytes
+from lab_utils.analysis.variants import VARIANTS, variant_of
 from lab_utils.catalog import Device, Model, layer_shapes
 
+KNOWN = (*FORMULAS, *VARIANTS)  # formats that can be planned with
 GIB = 1 << 30
 USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
 CONTEXT_BYTES = 0.89e9  # what dense OPT-30B took on one H200 beyond the other terms (CUDA 13.0)
@@ -35,9 +37,9 @@ def no_matrix(name: str) -> bool:
 class Workload:
     """What is decoded on how many tensor-parallel GPUs; the defaults are Flash-LLM's (sec. 6.3).
 
-    `format` is one of `compression.FORMULAS`, `sparsity` the fraction of zeros, 0 to 1. `dense`
-    says by its name, such as "layers.3.fc1", whether a matrix stays dense. `prompt` and `output`
-    count tokens of each of the `batch` sequences.
+    `format` is one of KNOWN, `sparsity` the fraction of zeros, 0 to 1. `dense` says by its name,
+    such as "layers.3.fc1", whether a matrix stays dense. `prompt` and `output` count tokens of each
+    of the `batch` sequences.
     Raises ValueError where one of them is impossible, for a model that is not an OPT, and where
     the model has fewer positions than `prompt` + `output`.
     """
@@ -188,9 +190,10 @@ def _weights(work: Workload) -> float:
 
 
 def encoded_bytes(format: str, M: int, K: int, sparsity: float) -> float:
-    """Expected bytes of a matrix as `encode` lays it out by itself, for a random mask."""
-    nbytes = format_bytes(format, M, K, sparsity) * (1 + SKIPPED.get(format, 0))
-    return nbytes + stored_extra_bytes(format, M, K)
+    """Expected bytes of a matrix in a format, or in a variant of one, for a random mask."""
+    name, options = variant_of(format)
+    nbytes = format_bytes(name, M, K, sparsity, **options) * (1 + SKIPPED.get(name, 0))
+    return nbytes + stored_extra_bytes(name, M, K)
 
 
 def _tables(model: Model, gpus: int) -> float:
@@ -218,7 +221,7 @@ def _activations(work: Workload) -> float:
     """
     m, tokens, ffn = work.model, work.batch * work.prompt, work.model.ffn / work.gpus
     widths = 4 * m.hidden + ffn
-    if work.format in ADDS_BIAS:
+    if variant_of(work.format).format in ADDS_BIAS:
         widths += m.hidden
     elif work.format != "dense":
         widths += max(ffn - m.hidden, m.hidden)
@@ -249,7 +252,8 @@ def _graphs(work: Workload) -> float:
 def _scratch(work: Workload) -> int:
     """Of the largest product of a decode step."""
     shapes = layer_shapes(work.model, work.gpus).values()
-    return max(scratch_bytes(work.format, M, K, work.batch) for M, K in shapes)
+    format, _ = variant_of(work.format)
+    return max(scratch_bytes(format, M, K, work.batch) for M, K in shapes)
 
 
 def _divides(gpus: int, model: Model) -> bool:
@@ -261,8 +265,8 @@ def _check(work: Workload) -> None:
         raise ValueError(f"model={work.model!r}; allowed: catalog.model(name)")
     if work.model.family != "opt":
         raise ValueError(f"model={work.model.name!r} is a {work.model.family}; allowed: OPT models")
-    if work.format not in FORMULAS:
-        raise ValueError(f"format={work.format!r} is unknown; allowed: {', '.join(FORMULAS)}")
+    if work.format not in KNOWN:
+        raise ValueError(f"format={work.format!r} is unknown; allowed: {', '.join(KNOWN)}")
     if not isinstance(work.sparsity, Real) or not 0 <= work.sparsity <= 1:
         raise ValueError(f"sparsity={work.sparsity!r} must lie between 0 and 1")
     for name in ("batch", "prompt", "output", "gpus"):

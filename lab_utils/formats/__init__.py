@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from lab_utils.analysis.variants import VARIANTS, variant_of
 from lab_utils.formats import storage
 from lab_utils.formats.base import SparseMatrix
 from lab_utils.formats.csr import Csr
@@ -48,7 +49,9 @@ __all__ = [
     "ZeroRow24Strips",
     "by_name",
     "check_options",
+    "check_variant",
     "encode",
+    "encode_variant",
     "load",
 ]
 
@@ -74,6 +77,20 @@ def by_name(format: str) -> type[SparseMatrix]:
     if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"format={format!r:.60}: unknown; allowed: {', '.join(FORMATS)}")
     return FORMATS[format]
+
+
+def check_variant(name: str) -> None:
+    """Raise ValueError, listing the known, unless it names a format or a variant of one."""
+    if not isinstance(name, str) or variant_of(name).format not in FORMATS:
+        allowed = ", ".join([*FORMATS, *VARIANTS])
+        raise ValueError(f"format={name!r:.60}: unknown; allowed: {allowed}")
+
+
+def encode_variant(dense: Tensor, name: str) -> SparseMatrix:
+    """`encode` in a format, or in a variant of one, of that name."""
+    check_variant(name)
+    format, options = variant_of(name)
+    return encode(dense, format, **options)
 
 
 def check_options(cls: type[SparseMatrix], options: Mapping[str, Any]) -> None:

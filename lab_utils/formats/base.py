@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.formats import native, storage
-from lab_utils.formats.checks import DEVICES, DTYPES
+from lab_utils.formats.checks import DEVICES, DTYPES, tracked
 
 ALIGN = 16  # bytes
 WEIGHT = None  # in SparseMatrix.ARRAYS: "the dtype of the weights"
@@ -39,7 +39,7 @@ class SparseMatrix(ABC):
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
         self.shape = (int(shape[0]), int(shape[1]))
         self.dtype = dtype
-        self.arrays = {name: _tracked(array) for name, array in arrays.items()}
+        self.arrays = {name: tracked(array) for name, array in arrays.items()}
         self._validated: tuple | None = None
         self.ensure_valid()
 
@@ -127,7 +127,7 @@ class SparseMatrix(ABC):
         """
         matrix = cls.__new__(cls)
         matrix.shape, matrix.dtype = shape, dtype
-        matrix.arrays = {name: _tracked(array) for name, array in arrays.items()}
+        matrix.arrays = {name: tracked(array) for name, array in arrays.items()}
         matrix._mark_valid(constants)
         return matrix
 
@@ -148,6 +148,11 @@ class SparseMatrix(ABC):
         """Number of non-zeros."""
         weights = [self.arrays[name] for name, dtype in self.ARRAYS.items() if dtype is WEIGHT]
         return sum(int(torch.count_nonzero(bits(array))) for array in weights)
+
+    @property
+    def variant(self) -> str:
+        """The format's name, or that of the variant that `encode` would not choose by itself."""
+        return self.name
 
     @property
     def sparsity(self) -> float:
@@ -286,15 +291,3 @@ def bits(array: Tensor) -> Tensor:
 
 def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _tracked(array: Tensor) -> Tensor:
-    """`array` as a tensor whose writes torch counts, which those of inference mode are not."""
-    if not isinstance(array, Tensor) or array.layout != torch.strided:
-        raise ValueError(
-            f"an array of an encoding is {array!r:.60}; allowed: torch.Tensor, strided"
-        )
-    if not array.is_inference():
-        return array
-    with torch.inference_mode(False):
-        return array.clone()

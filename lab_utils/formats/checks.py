@@ -1,4 +1,4 @@
-"""Checks that every encoder makes before it writes an array."""
+"""Checks of what formats are given: weights to encode, arrays to hold."""
 
 import torch
 from torch import Tensor
@@ -41,3 +41,15 @@ def offsets_from_counts(counts: Tensor, what: str) -> Tensor:
     torch.cumsum(counts, 0, dtype=torch.int64, out=offsets[1:])
     check_int32(int(offsets[-1]), what)
     return offsets.int()
+
+
+def tracked(array: Tensor) -> Tensor:
+    """`array` as a tensor whose writes torch counts, which those of inference mode are not."""
+    if not isinstance(array, Tensor) or array.layout != torch.strided:
+        raise ValueError(
+            f"an array of an encoding is {array!r:.60}; allowed: torch.Tensor, strided"
+        )
+    if not array.is_inference():
+        return array
+    with torch.inference_mode(False):
+        return array.clone()

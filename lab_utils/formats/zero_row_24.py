@@ -123,6 +123,11 @@ class ZeroRow24(ZeroRowChunks):
         """Whether streams are words of two values, not packed."""
         return bool(self.geometry.pairs)
 
+    @property
+    def variant(self) -> str:
+        packed = not self.pairs and pairs_pay(*self.shape, self.sparsity)
+        return f"{self.name}_packed" if packed else self.name
+
     def _encoding(self, geometry: Geometry) -> tuple[Tensor | int, ...]:
         arrays = (self.arrays[name] for name in ("data", "chunk_start", "first_chunk"))
         chunks = self.arrays["chunk_start"].numel() - 1

@@ -10,14 +10,12 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.plots.generations import (
-    LOOKS,
-    TRANSFORMERS,
     labels_of,
     names_of,
     on_cpu,
     origin_of,
 )
-from lab_utils.plots.looks import FORMATS
+from lab_utils.plots.looks import FORMATS, MODELS, TRANSFORMERS
 from lab_utils.plots.style import INK, MUTED, below, titled
 
 PUBLISHED = {  # how a system is drawn: symbol, colour
@@ -147,7 +145,7 @@ def _over_dense(rows: pd.DataFrame, by_batch: pd.Series) -> pd.Series:
 def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: int) -> None:
     """A line over the batches, and a mark at "best"."""
     dash, symbol = GPUS[min(int(np.log2(rows.gpus.iloc[0])), len(GPUS) - 1)]
-    colour = LOOKS[rows.format.iloc[0].split("+")[0]].colour
+    colour = MODELS[rows.format.iloc[0].split("+")[0]].colour
     look = {"color": colour, "symbol": symbol, "size": 9}
     line = {"color": look["color"], "width": 2.5, "dash": dash}
     at_best = y.index == BEST

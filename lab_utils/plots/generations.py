@@ -2,10 +2,7 @@
 
 import pandas as pd
 
-from lab_utils.plots.looks import FORMATS, Look
-
-TRANSFORMERS = "transformers"
-LOOKS = FORMATS | {TRANSFORMERS: Look("transformers", "#0e8fa3", "circle")}
+from lab_utils.plots.looks import MODELS
 
 
 def names_of(rows: pd.DataFrame) -> list[str]:
@@ -14,7 +11,7 @@ def names_of(rows: pd.DataFrame) -> list[str]:
     for row in rows.itertuples():
         zeros = f" {100 * row.sparsity:.0f} %" if row.sparsity else ""
         gpus = "" if on_cpu(rows) else f", {row.gpus} GPU" + "s" * (row.gpus > 1)
-        formats = " + ".join(LOOKS[format].label for format in row.format.split("+"))
+        formats = " + ".join(MODELS[format].label for format in row.format.split("+"))
         names.append(formats + zeros + gpus)
     return names
 

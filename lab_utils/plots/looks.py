@@ -31,6 +31,11 @@ FORMATS = {
     "lane_24_strips": Look("lane 2:4 strips", "#5c7a0a", "pentagon"),
     "optimal": Look("no indices", "#111827", "star"),
 }
+TRANSFORMERS = "transformers"
+MODELS = FORMATS | {  # a whole model's weights
+    "zero_row_24_packed": Look("zero-row 2:4 packed", "#a3266f", "cross-open"),
+    TRANSFORMERS: Look("transformers", "#0e8fa3", "circle"),
+}
 KERNELS = {
     "tca_bme_mma": FORMATS["tca_bme"],
     "tiled_csl_mma": FORMATS["tiled_csl"],

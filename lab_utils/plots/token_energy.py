@@ -3,7 +3,8 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from lab_utils.plots.generations import LOOKS, labels_of, origin_of
+from lab_utils.plots.generations import labels_of, origin_of
+from lab_utils.plots.looks import MODELS
 from lab_utils.plots.style import titled
 
 
@@ -17,7 +18,7 @@ def token_energy(rows: pd.DataFrame, model: str) -> go.Figure:
     if rows.empty:
         raise ValueError(f"model={model!r}: no row with its energy")
     each = 1e3 * rows.joules / (rows.batch * rows.output)
-    colours = [LOOKS[format.split("+")[0]].colour for format in rows.format]
+    colours = [MODELS[format.split("+")[0]].colour for format in rows.format]
     fig = go.Figure(
         go.Bar(
             x=each,

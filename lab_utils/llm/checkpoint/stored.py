@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from lab_utils.formats import FORMATS, by_name, encode, storage
+from lab_utils.formats import FORMATS, check_variant, encode_variant, storage
 from lab_utils.llm.checkpoint.layout import FORMAT, TOP, VERSION, Index, expected, file_of
 from lab_utils.llm.checkpoint.skeleton import (
     check_place,
@@ -65,7 +65,7 @@ class Stored:
         """
         check_place(device, self.dtype)
         if format is not None:
-            by_name(format)
+            check_variant(format)
         model = skeleton(self.config, self.origin, ranks, self.dtype)
         for name, values in self._read(TOP, device).items():
             set_parameter(model, name, values)
@@ -87,9 +87,9 @@ class Stored:
             weight, bias = cut(name, own["weight"], bias, ranks)
             return linear_of(*(None if t is None else own_copy(t) for t in (weight, bias)))
         A = FORMATS[entry["format"]](tuple(entry["shape"]), self.dtype, own)
-        if ranks.world > 1 or format not in (None, A.name):
+        if ranks.world > 1 or format not in (None, A.variant):
             weight, bias = cut(name, A.decode(), bias, ranks)
-            A = encode(weight, format or A.name)
+            A = encode_variant(weight, format or A.variant)
         return SparseLinear(A, bias).eval()
 
     def _read(self, file: str, device: torch.device | str) -> dict[str, Tensor]:

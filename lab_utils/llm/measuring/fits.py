@@ -10,6 +10,7 @@ import torch
 
 from lab_utils import catalog
 from lab_utils.analysis import memory
+from lab_utils.analysis.variants import VARIANTS
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.measuring import device_memory
 from lab_utils.llm.pruning.recipe import Recipe
@@ -34,6 +35,9 @@ def check_fits(work: memory.Workload, has: float) -> None:
         return
     gpus, batch = memory.fewest_gpus(work, has), memory.largest_batch(work, has)
     more = f"{gpus} of them hold it" if gpus else "8 of them do not hold it either"
+    variants = (name for name, variant in VARIANTS.items() if variant.format == work.format)
+    if fitting := [v for v in variants if memory.total(replace(work, format=v)) <= has]:
+        more += f", one as {' or as '.join(fitting)}"
     raise RuntimeError(
         f"{work.model.name} as {work.format} at sparsity {work.sparsity:g} and batch={work.batch} "
         f"needs {needed / 1e9:.1f} GB on each of gpus={work.gpus}, and there are {has / 1e9:.1f}: "

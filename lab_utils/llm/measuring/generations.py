@@ -110,8 +110,8 @@ def random_tokens(config: OPTConfig, batch: int, prompt: int) -> torch.Tensor:
 
 
 def format_of(model: OPT) -> str:
-    """The format of the sparse matrices; "dense" where there are none."""
-    names = {matrix.weight.name for matrix in _sparse(model)}
+    """The format, or variant, of the sparse matrices; "dense" where there are none."""
+    names = {matrix.weight.variant for matrix in _sparse(model)}
     return "+".join(sorted(names)) or "dense"
 
 

@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from lab_utils import backends
+from lab_utils.analysis.variants import variant_of
 from lab_utils.llm.model import OPT
 from lab_utils.nn import SparseLinear
 
@@ -13,7 +14,7 @@ ROUNDINGS = 4  # of 16 bits, by which a sparse and a dense product may differ
 def check_multiplied(format: str, device: torch.device | str) -> None:
     """Raise ValueError unless there are products of that format on the device."""
     backend = backends.for_device(torch.device(device))
-    if format not in backend.formats:
+    if variant_of(format).format not in backend.formats:
         allowed = ", ".join(backend.formats)
         raise ValueError(f"format={format!r} is not multiplied on {device}; allowed: {allowed}")
 

@@ -8,7 +8,6 @@ from functools import partial
 import torch
 
 from lab_utils.analysis import memory
-from lab_utils.formats import FORMATS
 from lab_utils.llm.checkpoint.hugging_face import HuggingFace
 from lab_utils.llm.checkpoint.opening import model_of
 from lab_utils.llm.checkpoint.skeleton import check_place
@@ -73,7 +72,7 @@ class Sweep:
     ) -> Iterator[dict]:
         """Rows of `opt`, one for each of `formats` and `batches`, a model after the other.
 
-        `formats`: names in FORMATS; "dense" for our decoder with the weights as they are;
+        `formats`: names in `memory.KNOWN`; "dense" for our decoder with the weights as they are;
         "transformers" for that library's own. Without `batches`, 8, 16 … to the largest that fits.
         What does not fit is not loaded: `leave_out` hears of it.
         Raises ValueError for impossible arguments, RuntimeError without the meters that `energy`
@@ -117,13 +116,13 @@ class Sweep:
         )  # fmt: skip
 
     def _check(self, format: str) -> None:
-        if format not in (DENSE, TRANSFORMERS, *FORMATS):
-            allowed = ", ".join([*FORMATS, TRANSFORMERS])
+        if format not in (TRANSFORMERS, *memory.KNOWN):
+            allowed = ", ".join([*memory.KNOWN, TRANSFORMERS])
             raise ValueError(f"format={format!r}: unknown; allowed: {allowed}")
         pruned = self.target is not None or self._is_stored
         if format not in (DENSE, TRANSFORMERS) and not pruned:
             raise ValueError(f"format={format!r} needs a sparsity; allowed: 0 to 1")
-        if format in FORMATS and format != DENSE:
+        if format not in (DENSE, TRANSFORMERS):
             check_multiplied(format, self.device)
             if not self._is_stored:
                 self._recipe(format).check(self.source.config, self.dtype, None, self.ranks)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from lab_utils.analysis.memory import no_matrix
-from lab_utils.formats import by_name
+from lab_utils.analysis.variants import variant_of
+from lab_utils.formats import check_variant
 from lab_utils.formats.checks import DTYPES
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.model import matrix_names
@@ -21,8 +22,9 @@ from lab_utils.nn import SparseLinear
 class Recipe:
     """Prune to `target` by `method`, and encode in `format`; None leaves either out.
 
-    `format` may also be a function of the matrix's name, such as "layers.3.fc1", that returns a
-    format's name or None. Matrices of which `dense(name)` is true are neither pruned nor encoded.
+    `format` names a format or a variant of one (`analysis.variants`). It may also be a function of
+    the matrix's name, such as "layers.3.fc1", that returns such a name or None. Matrices of which
+    `dense(name)` is true are neither pruned nor encoded.
     Raises ValueError for an unknown method or format, and for arguments of another kind.
     """
 
@@ -34,7 +36,7 @@ class Recipe:
     def __post_init__(self) -> None:
         method_of(self.method)
         if not (self.format is None or _is_function(self.format)):
-            by_name(self.format)
+            check_variant(self.format)
         if not isinstance(self.target, Target | None):
             raise ValueError(f"target={self.target!r:.60}; allowed: None, or Target(sparsity)")
         if not _is_function(self.dense):
@@ -63,9 +65,11 @@ class Recipe:
 
     def encoded(self, name: str, linear: nn.Linear) -> nn.Module:
         """That layer, or its sparse form if it is to have one; what is wrong with it is named."""
-        format = self.format_of(name)
+        if (chosen := self.format_of(name)) is None:
+            return linear
+        format, options = variant_of(chosen)
         try:
-            return linear if format is None else SparseLinear.from_linear(linear, format)
+            return SparseLinear.from_linear(linear, format, **options)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
 
@@ -76,7 +80,7 @@ class Recipe:
         chosen = [self.format_of(name) for name in matrix_names(config)]
         for format in chosen:
             if format is not None:
-                by_name(format)
+                check_variant(format)
         formats = set(chosen) - {None}
         if formats and dtype not in DTYPES.values():
             raise ValueError(f"dtype={dtype}; allowed for {', '.join(formats)}: float16, bfloat16")
