@@ -38,14 +38,15 @@ class Device:
     def as_measured(self) -> "Device":
         """Return the same device with the measured peak and bandwidth in place of the datasheet's.
 
-        Raises ValueError where data/devices.yaml holds no measurement of it.
+        Where only the bandwidth was measured, the peak stays. Raises ValueError where
+        data/devices.yaml holds no measurement of it.
         """
         if not self.measured:
             raise ValueError(f"device {self.name!r} has no `measured` block in data/devices.yaml")
         return replace(
             self,
             title=f"{self.title}, measured {self.measured['date']}",
-            peak_tflops=self.measured["peak_tflops"],
+            peak_tflops=self.measured.get("peak_tflops", self.peak_tflops),
             bandwidth_gb_s=self.measured["bandwidth_gb_s"],
         )
 

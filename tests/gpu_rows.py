@@ -13,6 +13,7 @@ SPARSE = {
     "tiled_csl_mma": ("cuda", "tiled_csl", 0.78, 2.2),
     "tca_bme_mma": ("cuda", "tca_bme", 0.5, 1.5),
     "zero_row_24_mma": ("cuda", "zero_row_24", 0.8, 1.0),
+    "zero_row_24_packed_mma": ("cuda", "zero_row_24", 0.78, 1.1),
     "zero_row_24_strips_wgmma": ("cuda", "zero_row_24_strips", 0.75, 0.9),
     "lane_24_strips_wgmma": ("cuda", "lane_24_strips", 0.75, 0.6),
     "sparta": ("cuda", "sparta", 0.55, 1.8),

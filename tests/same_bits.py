@@ -2,10 +2,10 @@
 
     python tests/same_bits.py > here.txt
 
-wrote same_bits_h200.txt, which test_same_bits.py expects of any H200: kernels add in an order that
-the number of multiprocessors decides, and nothing else. (Where `explain` says that A is decoded
-first, bits are those of the cuBLAS of torch 2.11 for CUDA 13.0.) Each product runs three times,
-each with the same bits. Operands are integers in steps of 2^-8, which every machine draws alike.
+wrote same_bits_hopper.txt, which test_same_bits.py expects of any H100 or H200: kernels add in an
+order that the number of multiprocessors decides, and nothing else. Ways are forced, so that no
+product is cuBLAS's. Each runs three times, each with the same bits. Operands are integers in steps
+of 2^-8, which every machine draws alike.
 """
 
 import hashlib
@@ -16,13 +16,19 @@ import torch
 from torch import Tensor
 
 from lab_utils import encode, spmm
+from lab_utils.backends import cuda
+from lab_utils.backends.hopper_tiles import FORMATS as TILED
+from lab_utils.backends.ways import FUSED, TILES
 from lab_utils.formats import SparseMatrix
 
-# Where several thread blocks share each row block: the order of their sums is part of the bits.
-SHAPES = ((7168, 7168), (9216, 5120))
+# Where several thread blocks share each row block: the order of their sums is part of the bits. In
+# strips of the third shape one of them adds what the others have, as their owner.
+SHAPES = ((7168, 7168), (9216, 5120), (14336, 4096))
 SPARSITIES = (0.5, 0.8)
 FORMATS = ("tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_strips", "lane_24_strips")
 COLUMNS = (1, 8, 16, 24, 32, 64, 128, 512)
+TILED_COLUMNS = 512
+NONE = "-"
 TIMES = 3
 
 
@@ -35,7 +41,9 @@ def lines() -> Iterator[str]:
         B = drawn(max(COLUMNS), K, generator).cuda()
         for format in FORMATS:
             A = encode(weights.cuda(), format)
-            bits = [hash_of(*A.arrays.values()), *(product(A, B[:N].T) for N in COLUMNS)]
+            bits = [hash_of(*A.arrays.values()), *(product(A, B[:N].T, FUSED) for N in COLUMNS)]
+            tiled = format in TILED
+            bits.append(product(A, B[:TILED_COLUMNS].T, TILES) if tiled else NONE)
             yield " ".join([case(M, K, sparsity, format), *bits])
 
 
@@ -44,9 +52,10 @@ def drawn(rows: int, cols: int, generator: torch.Generator) -> Tensor:
     return torch.randint(-2048, 2049, (rows, cols), generator=generator).div(256).half()
 
 
-def product(A: SparseMatrix, B: Tensor) -> str:
+def product(A: SparseMatrix, B: Tensor, way: str) -> str:
     """The hash of A · B, the same each time."""
-    found = {hash_of(spmm(A, B)) for _ in range(TIMES)}
+    with cuda.forced(way):
+        found = {hash_of(spmm(A, B)) for _ in range(TIMES)}
     assert len(found) == 1, f"{A.name}, N = {B.shape[1]}: {TIMES} products differ"
     return found.pop()
 
@@ -61,7 +70,8 @@ def hash_of(*tensors: Tensor) -> str:
 
 def title() -> str:
     """What stands above the lines."""
-    return " ".join([f"{'':24}encoding, N =", *map(str, COLUMNS)])
+    tiled = f"{TILED_COLUMNS} by tiles"
+    return " ".join([f"{'':24}encoding, N =", *map(str, COLUMNS), tiled])
 
 
 def case(M: int, K: int, sparsity: float, format: str) -> str:

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
 from lab_utils.backends import crossover, cuda, decoded
-from lab_utils.backends.crossover import COSTS, Product, gpu_of
+from lab_utils.backends.crossover import COSTS, Product
+from lab_utils.backends.gpus import gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.backends.kernels import name_of, ways_of
 from lab_utils.formats import FORMATS

@@ -7,29 +7,32 @@ import pytest
 import torch
 from gpu_formats import kernels_of
 
-from lab_utils import results
+from lab_utils import catalog, results
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.analysis.zero_row_24 import ROWS
 from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles, hopper_wgmma
-from lab_utils.backends.crossover import Product, gpu_of
+from lab_utils.backends.crossover import Product
+from lab_utils.backends.gpus import Gpu, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.backends.kernels import name_of
 from lab_utils.catalog import DATA
 
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
+H100 = Gpu.of(catalog.device("H100-SXM"))
+MEASURED = {"h200": H200, "h100-80gb-hbm3": H100}  # by the folder of rows
+gpus = pytest.mark.parametrize("gpu", MEASURED)
 STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
 # decoded first have the same times over a wide range, and one of 220 products of lanes takes .08
 # more.
 MOST = {"tca_bme": 1.1, "lane_24_strips": 1.1}
-formats = pytest.mark.parametrize("format", cuda.formats)
 
 
-def measured(kernels: list[str], format: str) -> pd.DataFrame:
-    """The latest rows of an H200, of encodings that take as many bytes as they do now."""
-    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE).query("device == 'h200'")
-    rows = rows[rows.kernel.isin(kernels)]
+def measured(kernels: list[str], format: str, gpu: str = "h200") -> pd.DataFrame:
+    """The latest rows of a GPU, of encodings that take as many bytes as they do now."""
+    rows = results.latest(results.measured("spmm"), results.KERNEL_CASE)
+    rows = rows[rows.device.eq(gpu) & rows.kernel.isin(kernels)]
     if format != "lane_24_strips":  # whose older versions had more
         return rows
     expected = [format_bytes(format, r.M, r.K, r.sparsity) for r in rows.itertuples()]
@@ -73,20 +76,25 @@ def in_pieces(product: Product) -> Product:
     return product._replace(pieces=-(-product.M // rows))
 
 
-@formats
-def test_the_costs_of_kernels_follow_from_measured_rows(format: str) -> None:
-    rows = measured([f"{format}_mma", f"{format}_wgmma"], format)
+OF_BOTH = [("h200", format) for format in cuda.formats]
+OF_BOTH += [("h100-80gb-hbm3", format) for format in ("zero_row_24", *STRIPS)]
+
+
+@pytest.mark.parametrize(("gpu", "format"), OF_BOTH)
+def test_the_costs_of_kernels_follow_from_measured_rows(gpu: str, format: str) -> None:
+    rows = measured([f"{format}_mma", f"{format}_wgmma"], format, gpu)
     found = products(rows, format)
-    told = [crossover.kernel_us(product, H200) for product in found]
+    told = [crossover.kernel_us(product, MEASURED[gpu]) for product in found]
     ratio = pd.Series(told, rows.index) / rows.time_us
     widths = pd.Series([product.block_n for product in found], rows.index)
     assert ratio.groupby([widths, rows.N]).median().between(0.85, 1.15).all()
     assert ratio.between(0.75, 1.33).mean() > 0.95
 
 
-def test_the_costs_of_dense_products_follow_from_measured_rows() -> None:
-    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv").query("kernel == 'cublaslt'")
-    told = [crossover.dense_us(product, H200) for product in products(rows, "dense")]
+@gpus
+def test_the_costs_of_dense_products_follow_from_measured_rows(gpu: str) -> None:
+    rows = pd.read_csv(DATA / "measured" / gpu / "spmm.csv").query("kernel == 'cublaslt'")
+    told = [crossover.dense_us(product, MEASURED[gpu]) for product in products(rows, "dense")]
     ratio = pd.Series(told, rows.index) / rows.time_us
     assert ratio.groupby(rows.N).median().between(0.9, 1.1).all()
     assert ratio.between(0.8, 1.25).mean() > 0.98
@@ -132,14 +140,18 @@ def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_o
     assert ratio.between(0.85, 1.15).mean() > 0.98
 
 
-@pytest.mark.parametrize("format", ["tca_bme", "zero_row_24", *STRIPS])
-def test_the_fastest_way_is_taken_where_all_were_measured(format: str) -> None:
-    rows = measured(names := kernels_of(format), format)
+WITH_WAYS = [("h200", format) for format in ("tca_bme", "zero_row_24", *STRIPS)]
+WITH_WAYS += [("h100-80gb-hbm3", format) for format in STRIPS]
+
+
+@pytest.mark.parametrize(("gpu", "format"), WITH_WAYS)
+def test_the_fastest_way_is_taken_where_all_were_measured(gpu: str, format: str) -> None:
+    rows = measured(names := kernels_of(format), format, gpu)
     times = rows.pivot(index=["M", "K", "N", "sparsity"], columns="kernel", values="time_us")
     fused = rows[rows.kernel.eq(names[0])].set_index(times.index.names).loc[times.dropna().index]
     assert len(fused) >= 24
     found = map(in_pieces, products(fused.reset_index(), format))
     for row, product in zip(times.dropna().itertuples(), found, strict=True):
-        way, why = crossover.fastest(tiled(product), H200)
+        way, why = crossover.fastest(tiled(product), MEASURED[gpu])
         ratio = row._asdict()[name_of(format, way)] / min(row[1:])
         assert ratio <= MOST.get(format, 1.05), (row.Index, why)

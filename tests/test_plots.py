@@ -167,8 +167,8 @@ def test_byte_limit_bars(figures) -> None:
 
 def test_measured_devices_have_a_dashed_roof(figures) -> None:
     dashed = [t for t in figures["devices"].data if t.line.dash == "dash"]
-    assert [max(t.y) for t in dashed] == [618]
-    assert len(figures["devices"].data) == len(catalog.devices()) + 1
+    assert [round(max(t.y)) for t in dashed] == [989, 618]  # an H100's is its datasheet's
+    assert len(figures["devices"].data) == len(catalog.devices()) + 2
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=8), st.floats(0.01, 10))

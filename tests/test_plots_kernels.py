@@ -193,7 +193,7 @@ def test_means_need_all_matrices(rows: pd.DataFrame) -> None:
 
 def test_a_table_without_originals_does_not_name_them(rows: pd.DataFrame) -> None:
     ours = plots.speedup_table(rows[rows.kernel.str.startswith("zero_row")], PEERS, SMALL)
-    assert "original" not in ours.layout.title.subtitle.text and len(ours.data) == 2
+    assert "original" not in ours.layout.title.subtitle.text and len(ours.data) == 3
     assert not any("(" in text or "<b>" in text for trace in ours.data for text in trace.text.flat)
 
 

@@ -2,7 +2,8 @@
 
 A kernel that decodes A while it multiplies does so again for every so many columns: a pass. Times
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
-what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers to them)::
+what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers to them, and to rows
+of an H100)::
 
     kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5 + h · part of B that the
                    L2 does not hold) · dense bytes + far)
@@ -14,19 +15,19 @@ what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers 
                    cost: of all passes, in those of 512 columns (backends/hopper_tiles.py)
 
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
-others each piece of A. n: columns of a pass / 64. Decoding is fitted to zero-row 2:4 and to
-lane_24_strips; TCA-BME takes as long as the former, by its rows, Tiled-CSL is assumed to.
+others each piece of A. n: columns of a pass / 64. Bytes of a kernel stand for what they keep its
+multiprocessors busy with: on another GPU they take as long as on an H200, by clocks, but no pass is
+faster than memory reads A. Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes
+as long as the former, by its rows, Tiled-CSL is assumed to.
 """
 
 import functools
 import math
 from typing import NamedTuple
 
-import torch
-
 from lab_utils.analysis.compression import VALUE_BYTES
+from lab_utils.backends.gpus import Gpu, fitted
 from lab_utils.backends.ways import DECODED, FUSED, TILES
-from lab_utils.catalog import device, devices
 
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
@@ -35,7 +36,6 @@ TILES_START_US = 10.0
 TILES_COLUMNS = 512  # of the pass that others are compared to
 HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
 LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; TCA-BME is unknown
-FITTED = "H200-SXM"  # which also stands for GPUs that data/devices.yaml does not have
 
 
 class Cost(NamedTuple):
@@ -82,14 +82,6 @@ TILES_COSTS = {
 }
 
 
-class Gpu(NamedTuple):
-    """The datasheet's peak; the bandwidth as we measured it, if we did."""
-
-    title: str
-    peak_tflops: float
-    bandwidth_gb_s: float
-
-
 class Product(NamedTuple):
     """What decides: the format and bytes of A [M, K], N, the columns of a kernel's pass, the
     pieces that A is decoded in; by tiles the passes and their cost: 0 where that is no way.
@@ -122,7 +114,8 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     dense = (cost.dense + cost.columns * n**1.5 + beyond) * product.dense_bytes
     starts = 1 if cost.side_by_side else product.passes
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
-    return starts * cost.start_us + product.passes * _read_us(encoded + dense + far, gpu)
+    slower = max(_busy_us(encoded + dense + far, gpu), _read_us(product.encoded_bytes, gpu))
+    return starts * cost.start_us + product.passes * slower
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:
@@ -145,7 +138,7 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
     cost = TILES_COSTS[product.format]
     arithmetic = _arithmetic_us(product, TILES_COLUMNS, cost.peak, gpu)
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
-    entries = product.tiles_passes * _read_us(far, gpu)
+    entries = product.tiles_passes * _busy_us(far, gpu)
     return TILES_START_US + product.tiles_cost * arithmetic + entries
 
 
@@ -166,25 +159,13 @@ def fastest(product: Product, gpu: Gpu) -> tuple[str, str]:
     return order[0], f"{'; '.join(told[way] for way in order)} ({gpu.title})"
 
 
-@functools.cache
-def gpu_of(place: torch.device) -> Gpu:
-    """What data/devices.yaml knows of that GPU; else of the one that the costs are fitted to."""
-    name = torch.cuda.get_device_name(place) if place.type == "cuda" else ""
-    found = (one for one in devices().values() if _is(one.name, name))
-    known = next(found, device(FITTED))
-    bandwidth = known.measured.get("bandwidth_gb_s", known.bandwidth_gb_s)
-    return Gpu(known.title, known.peak_tflops, bandwidth)
-
-
-def _is(entry: str, name: str) -> bool:
-    """Whether "A100-80GB" is NVIDIA's "NVIDIA A100-SXM4-80GB": has all its words with digits."""
-    words = name.replace("-", " ").split()
-    numbers = [word for word in entry.split("-") if any(map(str.isdigit, word))]
-    return all(word in words for word in numbers)
-
-
 def _arithmetic_us(product: Product, columns: int, peak: float, gpu: Gpu) -> float:
     return 2 * product.M * product.K * columns / (peak * gpu.peak_tflops * 1e6)
+
+
+def _busy_us(nbytes: float, gpu: Gpu) -> float:
+    """Of its multiprocessors, with what takes the fitted GPU as long as reading so many bytes."""
+    return _read_us(nbytes, fitted()) * fitted().clocks_per_us / gpu.clocks_per_us
 
 
 def _read_us(nbytes: float, gpu: Gpu) -> float:

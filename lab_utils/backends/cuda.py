@@ -15,7 +15,8 @@ from torch import Tensor
 
 from lab_utils import build
 from lab_utils.backends import decoded
-from lab_utils.backends.crossover import LEAST_TILED, Product, fastest, gpu_of
+from lab_utils.backends.crossover import LEAST_TILED, Product, fastest
+from lab_utils.backends.gpus import gpu_of
 from lab_utils.backends.kernels import (
     ELSEWHERE,
     KERNELS,

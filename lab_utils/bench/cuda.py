@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import baselines, ops
+from lab_utils.analysis.variants import variant_of
 from lab_utils.backends import Plan, cuda
 from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.published import is_hopper
@@ -21,7 +22,7 @@ from lab_utils.bench.cases import Case, check_formats
 from lab_utils.bench.graphs import Replays
 from lab_utils.bench.operands import Weights, cold_buffer
 from lab_utils.bench.rows import LeaveOut, Measured
-from lab_utils.formats import SparseMatrix, encode
+from lab_utils.formats import SparseMatrix, encode_variant
 
 DEFAULT_FORMATS = cuda.formats
 # With more columns a kernel reads A several times, or is not fast: all ways are measured.
@@ -40,22 +41,23 @@ class Encoded(baselines.Operand):
 
 
 class Ours(Baseline):
-    """Our products of a format, behind the calls of a baseline.
+    """Our products of a format, or of a variant of one, behind the calls of a baseline.
 
     `way`: one of `cuda.WAYS`, or None for the one that the plan takes.
     """
 
     def __init__(self, format: str, way: str | None = None):
         self.name, self.way = format, way
+        self.format = variant_of(format).format
 
     def _taken(self) -> AbstractContextManager:
         return nullcontext() if self.way is None else cuda.forced(self.way)
 
     def problem(self, W: Tensor, N: int) -> str | None:
-        return cuda.format_problem(self.name, W.device)
+        return cuda.format_problem(self.format, W.device)
 
     def prepare(self, W: Tensor) -> Encoded:
-        return Encoded(encode(W, self.name), W)
+        return Encoded(encode_variant(W, self.name), W)
 
     def bind(self, operand: Encoded, B: Tensor) -> Callable[[], Tensor]:
         C = B.new_full((B.shape[1], operand.shape[0]), torch.nan).T
@@ -67,15 +69,19 @@ class Ours(Baseline):
         return run
 
     def plan(self, operand: Encoded, B: Tensor) -> Plan:
-        """What a row says of a launch: the kernel that our backend chooses, and its split of K."""
+        """What a row says of a launch: the kernel that our backend chooses, and its split of K.
+
+        The kernel of a variant is named after that.
+        """
         with self._taken():
-            return ops.explain(operand.A, B, backend="cuda")
+            plan = ops.explain(operand.A, B, backend="cuda")
+        return replace(plan, kernel=plan.kernel.replace(self.format, self.name, 1))
 
 
 def ours(formats: Sequence[str], N: int, sm90: bool) -> Iterator[Ours]:
     """Our products of these formats with N columns: as planned, or all ways of the format."""
     for format in dict.fromkeys(formats):
-        for way in ways_of(format, sm90) if N > ONE_WAY else (None,):
+        for way in ways_of(variant_of(format).format, sm90) if N > ONE_WAY else (None,):
             yield Ours(format, way)
 
 
@@ -90,7 +96,7 @@ class Contender(Measured):
 
 def check(formats: Sequence[str], names: Sequence[str] | None, isas: Sequence[str]) -> None:
     """Raise ValueError unless a GPU can measure these."""
-    check_formats(formats, cuda.formats, "GPU")
+    check_formats([variant_of(format).format for format in formats], cuda.formats, "GPU")
     for name in names or ():
         if name not in baselines.BASELINES:
             allowed = ", ".join(baselines.BASELINES)

@@ -12,7 +12,7 @@ from lab_utils.bench.measuring import check, checked_device
 from lab_utils.bench.operands import Weights, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures, spread
 from lab_utils.bench.tables import text_table, times
-from lab_utils.formats import SparseMatrix, encode
+from lab_utils.formats import SparseMatrix, by_name, encode
 from lab_utils.machine import stamp
 from lab_utils.results import rounded
 
@@ -42,6 +42,8 @@ def measure_encoders(
     """
     device = checked_device(device)
     check(formats, device, repeats)
+    for format in formats:
+        by_name(format)  # variants are options here
     weights = weights_of(case, seed, device, weights)
     found = []
     for format in dict.fromkeys(formats):

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from lab_utils.analysis.variants import VARIANTS
 from lab_utils.backends import cpu
 from lab_utils.baselines import BASELINES
 from lab_utils.cli.commands import main
@@ -112,7 +113,7 @@ def _sweep(
 @many("--model", "models", str, "NAME",
       "Shapes of a model's layers, such as OPT-30B; may be repeated.")  # fmt: skip
 @many("--format", "formats", str, "NAMES",
-      f"Formats of A: {', '.join(FORMATS)}.  "
+      f"Formats of A: {', '.join(FORMATS)}; on a GPU {', '.join(VARIANTS)}, too.  "
       "[default: tca_bme; on a GPU, all that it multiplies]")  # fmt: skip
 @click.option("--device", metavar="NAME", help="cpu or cuda.  [default: cuda where there is one]")
 @many("--baseline", "baselines", str, "NAMES",

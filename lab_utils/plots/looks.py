@@ -32,14 +32,14 @@ FORMATS = {
     "optimal": Look("no indices", "#111827", "star"),
 }
 TRANSFORMERS = "transformers"
-MODELS = FORMATS | {  # a whole model's weights
-    "zero_row_24_packed": Look("zero-row 2:4 packed", "#a3266f", "cross-open"),
-    TRANSFORMERS: Look("transformers", "#0e8fa3", "circle"),
-}
+VARIANTS = {"zero_row_24_packed": Look("zero-row 2:4 packed", "#f28ac6", "cross-open")}
+MODELS = FORMATS | VARIANTS  # weights of whole models
+MODELS |= {TRANSFORMERS: Look("transformers", "#0e8fa3", "circle")}
 KERNELS = {
     "tca_bme_mma": FORMATS["tca_bme"],
     "tiled_csl_mma": FORMATS["tiled_csl"],
     "zero_row_24_mma": FORMATS["zero_row_24"],
+    "zero_row_24_packed_mma": VARIANTS["zero_row_24_packed"],
     "zero_row_24_strips_wgmma": FORMATS["zero_row_24_strips"],
     "lane_24_strips_wgmma": FORMATS["lane_24_strips"],
     "sparta": FORMATS["sparta"],

@@ -9,7 +9,8 @@ import pytest
 import torch
 from gpu_formats import kernels_of, working
 
-from lab_utils import accuracy, baselines, bench, machine, results
+from lab_utils import accuracy, baselines, bench, machine, ops, results
+from lab_utils.analysis.variants import VARIANTS
 from lab_utils.backends import cuda as backend
 from lab_utils.baselines import Baseline, Operand
 from lab_utils.bench import Case, Weights, cuda, graphs, grid, sweep
@@ -116,6 +117,22 @@ def test_all_ways_are_measured_where_columns_are_many() -> None:
     assert ways("tca_bme", 65, sm90=False) == ["fused", "decoded"]
 
 
+@pytest.mark.parametrize("name", ["zero_row_24", "zero_row_24_packed"])
+def test_a_variant_is_a_kernel_of_its_own(monkeypatch, name: str) -> None:
+    monkeypatch.setattr(backend, "format_problem", lambda format, _: {"zero_row_24": None}[format])
+    monkeypatch.setattr(backend, "_multiprocessors", lambda _: 132)
+    monkeypatch.setattr(backend, "_failed_selections", lambda *_: 0)
+    monkeypatch.setattr(ops, "explain", lambda A, B, **_: backend.plan(A, B))
+    weights = Weights(Case(64, 96, 8, 0.8, "fp16"))
+    ways = {one.way: one for one in cuda.ours([name], 65, sm90=True)}
+    assert list(ways) == ["fused", "decoded"]
+    one = ways["fused"]
+    operand = one.prepare(weights.dense)
+    assert one.problem(weights.dense, 8) is None and operand.A.variant == name
+    assert one.plan(operand, weights.columns(8)).kernel == f"{name}_mma"
+    assert ways["decoded"].plan(operand, weights.columns(8)).kernel == f"{name}_decoded"
+
+
 def test_what_cannot_run_or_is_wrong_is_left_out(monkeypatch) -> None:
     monkeypatch.setattr(graphs, "timed", lambda function, before: (function(), 50.0))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
@@ -138,7 +155,7 @@ def test_what_cannot_run_or_is_wrong_is_left_out(monkeypatch) -> None:
 
 
 def test_what_a_gpu_cannot_measure_is_refused() -> None:
-    cuda.check(backend.formats, None, ())
+    cuda.check([*backend.formats, *VARIANTS], None, ())
     for formats, names, isas, message in (
         (["coo"], None, (), "format='coo': unknown; allowed: dense, csr"),
         (["csr"], None, (), "format='csr': not multiplied on the GPU; allowed: tiled_csl, tca_bme"),
