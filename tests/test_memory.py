@@ -152,12 +152,14 @@ def test_published_sizes_of_dense_weights() -> None:
 
 
 def test_measured_peaks() -> None:
-    """Within 1 %: dense on one GPU, two and four, sparse on one and two."""
+    """Within 1 %: dense on one GPU, two and four, sparse on one and two; of H200s and H100s."""
     rows = results.latest(results.measured("opt"), results.OPT_CASE).dropna(subset="peak_gb")
-    rows = rows[rows.device.eq("h200") & rows.format.ne("transformers")]
+    rows = rows[rows.format.ne("transformers")]
     assert {
-        (1, "dense"), (2, "dense"), (4, "dense"), (1, "tca_bme"), (2, "zero_row_24_strips"),
-    } <= {(row.gpus, row.format) for row in rows.itertuples()}  # fmt: skip
+        ("h200", 1, "dense"), ("h200", 4, "dense"), ("h200", 1, "tca_bme"),
+        ("h200", 2, "zero_row_24_strips"), ("h200", 1, "zero_row_24_packed"),
+        ("h100-80gb-hbm3", 2, "dense"), ("h100-80gb-hbm3", 2, "zero_row_24_packed"),
+    } <= {(row.device, row.gpus, row.format) for row in rows.itertuples()}  # fmt: skip
     for row in rows.itertuples():
         how = (row.format, row.sparsity, row.batch, row.prompt, row.output, row.gpus)
         planned = m.total(m.Workload(catalog.model(row.model), *how)) / 1e9

@@ -26,6 +26,7 @@ from lab_utils.plots.compression import (
 )
 from lab_utils.plots.end_to_end import generation_throughput, time_breakdown
 from lab_utils.plots.energy import energies, rested_and_warm
+from lab_utils.plots.gpus import speedups_by_gpu
 from lab_utils.plots.hopper import (
     encoded_bytes,
     gather_wavefronts,
@@ -84,6 +85,7 @@ __all__ = [
     "speedup_table",
     "speedups",
     "speedups_by_batch",
+    "speedups_by_gpu",
     "speedups_by_sparsity",
     "stage_costs",
     "stage_times",
