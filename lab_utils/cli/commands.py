@@ -107,3 +107,35 @@ def superseded(table: str, kernels: list[str], output: Path | None, drop: bool) 
     for (file, kernel), count in found.items():
         click.echo(f"{count:>6}  {kernel:<28}  {file}")
     click.echo(f"{found.sum():>6}  rows {'taken out' if drop else 'are superseded'}")
+
+
+@main.command()
+@click.option("--gpu", default="H200-SXM", show_default=True, help="A name in data/devices.yaml.")
+@many("--shape", "shapes", str, "MxK",
+      "Shape of the weights; may be repeated.  [default: 28672x7168]")  # fmt: skip
+@many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
+@many("--N", "Ns", int, "INTS", "Columns of the activations.", default=["1,8,16,32,64"],
+      show_default=True)  # fmt: skip
+@many("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros, 0 to 1.",
+      default=["0.5,0.8"], show_default=True)  # fmt: skip
+def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
+            sparsities: list[float]) -> None:  # fmt: skip
+    """Tell which format is expected to be the fastest on a GPU, without any.
+
+    By the costs that plans compare, which rows of an H200 gave: speed-ups over a dense product of a
+    GPU that has rested, and the bytes of the fastest.
+    """
+    import pandas as pd
+
+    from lab_utils import bench, catalog
+    from lab_utils.backends.choosing import expected
+
+    device, table = catalog.device(gpu), []
+    found = bench.shapes(shapes, models) if shapes or models else [(28672, 7168)]
+    for case in bench.grid(found, Ns, sparsities):
+        ranked = expected(case.M, case.K, case.N, case.sparsity, device)
+        said = {"shape": f"{case.M}x{case.K}", "zeros": f"{case.sparsity:.0%}", "N": case.N}
+        best = {"fastest": ranked[0].format, "MB": f"{ranked[0].encoded_bytes / 1e6:.1f}"}
+        table.append(said | best | {one.format: one.speedup for one in sorted(ranked)})
+    click.echo(f"{device.title}: speed-up over dense\n")
+    click.echo(pd.DataFrame(table).to_string(index=False, float_format="{:.2f}".format))

@@ -1,0 +1,47 @@
+"""Which format suits a product: what each is expected to take, before anything is encoded.
+
+Times are those by which `crossover` compares ways: of GPUs that have rested, of random masks.
+"""
+
+from typing import NamedTuple
+
+from lab_utils.analysis.memory import encoded_bytes
+from lab_utils.backends import hopper_wgmma
+from lab_utils.backends.crossover import Product, dense_us, kernel_us
+from lab_utils.backends.gpus import Gpu
+from lab_utils.catalog import Device
+
+MOST_COLUMNS = 128  # beyond, ways that decode A once are faster, and dense products are
+HOPPER = "sm_90"
+DENSE = "dense"
+# Columns of a pass of each kernel, where its slices and chunks leave room for that.
+PUBLISHED_WIDTHS, STRIP_WIDTHS = (8, 16, 32, 64, 128), hopper_wgmma.WIDTHS
+WIDTHS = {"tiled_csl": PUBLISHED_WIDTHS, "tca_bme": PUBLISHED_WIDTHS}
+HOPPER_WIDTHS = {"zero_row_24": (8, 16, 32)} | dict.fromkeys(hopper_wgmma.FORMATS, STRIP_WIDTHS)
+
+
+class Expected(NamedTuple):
+    """A product of A in a format, or "dense": its time, its speed-up over dense, and A's bytes."""
+
+    format: str
+    us: float
+    speedup: float
+    encoded_bytes: float
+
+
+def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expected]:
+    """A [M, K] · B [K, N] on that GPU in every format that has a kernel there, fastest first.
+
+    Raises ValueError for N outside of 1 to MOST_COLUMNS, and for an impossible shape or sparsity.
+    """
+    if not 1 <= N <= MOST_COLUMNS:
+        raise ValueError(f"N={N!r}; allowed: 1 to {MOST_COLUMNS} columns")
+    formats, known = WIDTHS | (HOPPER_WIDTHS if gpu.arch == HOPPER else {}), Gpu.of(gpu)
+    times, sizes = {}, {DENSE: encoded_bytes(DENSE, M, K, sparsity)}
+    for format, widths in formats.items():
+        sizes[format] = encoded_bytes(format, M, K, sparsity)
+        block_n = next((width for width in widths if width >= N), widths[-1])
+        times[format] = kernel_us(Product(format, sizes[format], M, K, N, block_n), known)
+    dense = times[DENSE] = dense_us(Product(DENSE, sizes[DENSE], M, K, N, N), known)
+    ranked = sorted(times, key=times.__getitem__)
+    return [Expected(name, times[name], dense / times[name], sizes[name]) for name in ranked]
