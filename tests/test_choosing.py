@@ -39,13 +39,18 @@ def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str, cases: in
 
 
 def test_speedups_follow_from_times_and_bytes_are_those_of_the_planner() -> None:
-    ranked = expected(28672, 7168, 8, 0.8, catalog.device("H200-SXM"))
+    ranked = expected(28672, 7168, 24, 0.8, catalog.device("H200-SXM"))
     assert [one.us for one in ranked] == sorted(one.us for one in ranked)
     times = {one.format: one.us for one in ranked}
     assert set(times) == {"dense", *WIDTHS, *HOPPER_WIDTHS}
     for one in ranked:
         assert one.speedup == pytest.approx(times["dense"] / one.us)
         assert one.encoded_bytes == encoded_bytes(one.format, 28672, 7168, 0.8)
+
+
+def test_strips_are_for_more_columns() -> None:
+    formats = {one.format for one in expected(4096, 4096, 16, 0.9, catalog.device("H200-SXM"))}
+    assert formats == {"dense", *WIDTHS, "zero_row_24"}
 
 
 def test_only_hopper_has_hoppers_formats() -> None:

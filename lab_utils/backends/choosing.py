@@ -6,7 +6,7 @@ Times are those by which `crossover` compares ways: of GPUs that have rested, of
 from typing import NamedTuple
 
 from lab_utils.analysis.memory import encoded_bytes
-from lab_utils.backends import hopper_wgmma
+from lab_utils.backends import hopper, hopper_wgmma
 from lab_utils.backends.crossover import Product, dense_us, kernel_us
 from lab_utils.backends.gpus import Gpu
 from lab_utils.catalog import Device
@@ -15,9 +15,11 @@ MOST_COLUMNS = 128  # beyond, ways that decode A once are faster, and dense prod
 HOPPER = "sm_90"
 DENSE = "dense"
 # Columns of a pass of each kernel, where its slices and chunks leave room for that.
-PUBLISHED_WIDTHS, STRIP_WIDTHS = (8, 16, 32, 64, 128), hopper_wgmma.WIDTHS
-WIDTHS = {"tiled_csl": PUBLISHED_WIDTHS, "tca_bme": PUBLISHED_WIDTHS}
-HOPPER_WIDTHS = {"zero_row_24": (8, 16, 32)} | dict.fromkeys(hopper_wgmma.FORMATS, STRIP_WIDTHS)
+WIDTHS = dict.fromkeys(("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128))
+HOPPER_WIDTHS = {hopper.FORMAT: (8, 16)} | dict.fromkeys(hopper_wgmma.FORMATS, hopper_wgmma.WIDTHS)
+# With fewer columns strips were 1.05 times as fast as zero-row 2:4 in 2 of 240 rows of an H200, and
+# slower in the others: closer than costs can tell.
+STRIPS_FROM = 17
 
 
 class Expected(NamedTuple):
@@ -30,18 +32,25 @@ class Expected(NamedTuple):
 
 
 def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expected]:
-    """A [M, K] · B [K, N] on that GPU in every format that has a kernel there, fastest first.
+    """A [M, K] · B [K, N] on that GPU in every format with a kernel for that, fastest first.
 
     Raises ValueError for N outside of 1 to MOST_COLUMNS, and for an impossible shape or sparsity.
     """
     if not 1 <= N <= MOST_COLUMNS:
         raise ValueError(f"N={N!r}; allowed: 1 to {MOST_COLUMNS} columns")
-    formats, known = WIDTHS | (HOPPER_WIDTHS if gpu.arch == HOPPER else {}), Gpu.of(gpu)
-    times, sizes = {}, {DENSE: encoded_bytes(DENSE, M, K, sparsity)}
-    for format, widths in formats.items():
+    known, sizes = Gpu.of(gpu), {DENSE: encoded_bytes(DENSE, M, K, sparsity)}
+    times = {DENSE: dense_us(Product(DENSE, sizes[DENSE], M, K, N, N), known)}
+    for format, widths in _widths(N, gpu).items():
         sizes[format] = encoded_bytes(format, M, K, sparsity)
         block_n = next((width for width in widths if width >= N), widths[-1])
         times[format] = kernel_us(Product(format, sizes[format], M, K, N, block_n), known)
-    dense = times[DENSE] = dense_us(Product(DENSE, sizes[DENSE], M, K, N, N), known)
     ranked = sorted(times, key=times.__getitem__)
-    return [Expected(name, times[name], dense / times[name], sizes[name]) for name in ranked]
+    return [Expected(name, times[name], times[DENSE] / times[name], sizes[name]) for name in ranked]
+
+
+def _widths(N: int, gpu: Device) -> dict[str, tuple[int, ...]]:
+    """Formats that are multiplied on that GPU with N columns, and their kernels' WIDTHS."""
+    if gpu.arch != HOPPER:
+        return WIDTHS
+    strips = HOPPER_WIDTHS if N >= STRIPS_FROM else {}
+    return WIDTHS | {hopper.FORMAT: HOPPER_WIDTHS[hopper.FORMAT]} | strips

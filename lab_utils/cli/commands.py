@@ -138,4 +138,4 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
         best = {"fastest": ranked[0].format, "MB": f"{ranked[0].encoded_bytes / 1e6:.1f}"}
         table.append(said | best | {one.format: one.speedup for one in sorted(ranked)})
     click.echo(f"{device.title}: speed-up over dense\n")
-    click.echo(pd.DataFrame(table).to_string(index=False, float_format="{:.2f}".format))
+    click.echo(pd.DataFrame(table).to_string(index=False, na_rep="", float_format="{:.2f}".format))

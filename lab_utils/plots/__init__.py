@@ -17,6 +17,7 @@ from lab_utils.plots.bitmap_decoding import (
 )
 from lab_utils.plots.buckets import bucket_animation, bucket_step
 from lab_utils.plots.cases import speedup_heatmap, time_bars
+from lab_utils.plots.choosing import fastest_formats
 from lab_utils.plots.compression import (
     break_evens,
     bytes_per_weight,
@@ -65,6 +66,7 @@ __all__ = [
     "encoded_against_formula",
     "encoded_bytes",
     "energies",
+    "fastest_formats",
     "formats_under_roof",
     "fractions_of_byte_limit",
     "fragment_layout",
