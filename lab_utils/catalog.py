@@ -38,14 +38,15 @@ class Device:
     def as_measured(self) -> "Device":
         """Return the same device with the measured peak and bandwidth in place of the datasheet's.
 
-        Where only the bandwidth was measured, the peak stays. Raises ValueError where
-        data/devices.yaml holds no measurement of it.
+        Where only the bandwidth was measured, the peak stays, and the title says so. Raises
+        ValueError where data/devices.yaml holds no measurement of it.
         """
         if not self.measured:
             raise ValueError(f"device {self.name!r} has no `measured` block in data/devices.yaml")
+        what = "measured" if "peak_tflops" in self.measured else "bandwidth measured"
         return replace(
             self,
-            title=f"{self.title}, measured {self.measured['date']}",
+            title=f"{self.title}, {what} {self.measured['date']}",
             peak_tflops=self.measured.get("peak_tflops", self.peak_tflops),
             bandwidth_gb_s=self.measured["bandwidth_gb_s"],
         )

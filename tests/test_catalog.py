@@ -52,6 +52,7 @@ def test_measured_and_cited_figures() -> None:
     h100 = catalog.device("H100-SXM")
     measured = h100.as_measured()
     assert (measured.peak_tflops, measured.bandwidth_gb_s) == (h100.peak_tflops, 3180)
+    assert "bandwidth measured 2026-11-25" in measured.title
     assert catalog.device("A100-80GB").as_cited_by("Flash-LLM").bandwidth_gb_s == 2000
     assert catalog.device("A100-80GB").bandwidth_gb_s == 2039
     with pytest.raises(ValueError, match="L40S"):

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab_utils import accuracy, encode, explain, sparse_linear, spmm
+from lab_utils import accuracy, catalog, encode, explain, sparse_linear, spmm
 from lab_utils.backends import crossover, cuda, decoded
 from lab_utils.backends.crossover import COSTS, Product
-from lab_utils.backends.gpus import gpu_of
+from lab_utils.backends.gpus import Gpu, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.backends.kernels import name_of, ways_of
 from lab_utils.formats import FORMATS
@@ -63,6 +63,27 @@ def test_gpus_are_found_by_their_names(monkeypatch) -> None:
         assert title("NVIDIA H200") == title("NVIDIA B900") == "NVIDIA H200 SXM 141 GB"
     finally:
         gpu_of.cache_clear()
+
+
+def test_work_goes_by_clocks_and_no_time_is_impossible() -> None:
+    """A product whose weights are many: on half as fast multiprocessors, and on all GPUs."""
+    half, start = (
+        H200._replace(clocks_per_us=H200.clocks_per_us / 2),
+        COSTS["lane_24_strips"].start_us,
+    )
+    lanes = Product("lane_24_strips", 270_000_000, 36864, 9216, 64, 64)
+    busy = crossover.kernel_us(lanes, H200) - start
+    assert crossover.kernel_us(lanes, half) - start == pytest.approx(2 * busy)
+    tiled = lanes._replace(encoded_bytes=600_000_000, tiles_passes=1, tiles_cost=1.0)
+    few = tiled._replace(encoded_bytes=0)  # none without a place in rings
+    far = [crossover.tiles_us(tiled, gpu) - crossover.tiles_us(few, gpu) for gpu in (H200, half)]
+    assert far[1] == pytest.approx(2 * far[0]) and far[0] > 0
+    for gpu in map(Gpu.of, catalog.devices().values()):
+        for product in (lanes, Product("tca_bme", 80_000_000, 8192, 8192, 512, 128)):
+            told = crossover.kernel_us(product, gpu)
+            flops = 2 * product.M * product.K * product.passes * product.block_n
+            assert told >= flops / gpu.peak_tflops / 1e6
+            assert told >= product.passes * product.encoded_bytes / gpu.bandwidth_gb_s / 1e3
 
 
 @formats

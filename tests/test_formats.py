@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from matrices import VARIANTS, encodings, fitting, matrices, same_bits
 
+from lab_utils.analysis import variants
 from lab_utils.analysis.compression import OURS, stored_extra_bytes
 from lab_utils.formats import (
     FORMATS,
@@ -19,6 +20,7 @@ from lab_utils.formats import (
     checks,
     encode,
     encode_variant,
+    is_variant,
 )
 from lab_utils.patterns import PATTERNS, random_sparse
 
@@ -243,9 +245,18 @@ def test_variants_are_encoded_as_a_format_would_not_choose():
     assert [pairs.variant, packed.variant] == ["zero_row_24", "zero_row_24_packed"]
     assert encode(random_sparse(64, 96, 0.3), "zero_row_24").variant == "zero_row_24"  # packed, too
     assert encode_variant(dense, "csr").variant == "csr"
+    for name in variants.VARIANTS:
+        A = encode_variant(dense, name)
+        assert A.variant == name and is_variant(A, name) and not is_variant(A, A.name)
+    dense = random_sparse(64, 96, 0.3)
+    chosen = encode(dense, "zero_row_24")  # packed, too
+    assert is_variant(chosen, "zero_row_24") and is_variant(chosen, "zero_row_24_packed")
+    assert not is_variant(chosen, "csr") and not is_variant(encode(dense, "csr"), chosen.name)
     for wrong in ("coo", ["csr"], None, Csr):
         with pytest.raises(ValueError, match=r"format=.*: unknown; allowed: dense.*_24_packed"):
             encode_variant(dense, wrong)
+    with pytest.raises(ValueError, match="here: format='zero_row_24', pairs=False"):
+        encode(dense, "zero_row_24_packed")
 
 
 def test_formats_and_options_can_be_checked_without_weights():

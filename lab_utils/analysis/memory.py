@@ -11,10 +11,10 @@ from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
 from lab_utils.analysis.kernel_scratch import scratch_bytes
-from lab_utils.analysis.variants import VARIANTS, variant_of
+from lab_utils.analysis.variants import variant_of, with_variants
 from lab_utils.catalog import Device, Model, layer_shapes
 
-KNOWN = (*FORMULAS, *VARIANTS)  # formats that can be planned with
+KNOWN = tuple(with_variants(FORMULAS))  # formats that can be planned with
 GIB = 1 << 30
 USABLE = 0.985  # of the datasheet's GiB: torch sees 139 of an H200's 141, 79.1 of an A100's 80
 CONTEXT_BYTES = 0.89e9  # what dense OPT-30B took on one H200 beyond the other terms (CUDA 13.0)

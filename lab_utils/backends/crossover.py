@@ -17,7 +17,8 @@ of an H100)::
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Bytes of a kernel stand for what they keep its
 multiprocessors busy with: on another GPU they take as long as on an H200, by clocks, but no pass is
-faster than memory reads A. Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes
+faster than memory reads A, or the datasheet's peak allows. (Rows of an H100 agree; no other GPU has
+any.) Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes
 as long as the former, by its rows, Tiled-CSL is assumed to.
 """
 
@@ -114,8 +115,9 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     dense = (cost.dense + cost.columns * n**1.5 + beyond) * product.dense_bytes
     starts = 1 if cost.side_by_side else product.passes
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
-    slower = max(_busy_us(encoded + dense + far, gpu), _read_us(product.encoded_bytes, gpu))
-    return starts * cost.start_us + product.passes * slower
+    busy = _busy_us(encoded + dense + far, gpu)
+    least = _read_us(product.encoded_bytes, gpu), _arithmetic_us(product, product.block_n, 1.0, gpu)
+    return starts * cost.start_us + product.passes * max(busy, *least)
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:

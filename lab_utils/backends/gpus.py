@@ -22,6 +22,7 @@ class Gpu(NamedTuple):
 
     @classmethod
     def of(cls, known: Device) -> Self:
+        """That of an entry of data/devices.yaml."""
         bandwidth = known.measured.get("bandwidth_gb_s", known.bandwidth_gb_s)
         clocks = known.sms * known.tensor_clock_mhz
         return cls(known.title, known.peak_tflops, bandwidth, clocks)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import baselines, ops
-from lab_utils.analysis.variants import VARIANTS, variant_of
+from lab_utils.analysis.variants import variant_of, with_variants
 from lab_utils.backends import Plan, cuda
 from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.published import is_hopper
@@ -25,10 +25,6 @@ from lab_utils.bench.rows import LeaveOut, Measured
 from lab_utils.formats import SparseMatrix, encode_variant
 
 DEFAULT_FORMATS = cuda.formats
-MULTIPLIED = (
-    *cuda.formats,
-    *(name for name, one in VARIANTS.items() if one.format in cuda.formats),
-)
 # With more columns a kernel reads A several times, or is not fast: all ways are measured.
 ONE_WAY = 64
 
@@ -100,7 +96,7 @@ class Contender(Measured):
 
 def check(formats: Sequence[str], names: Sequence[str] | None, isas: Sequence[str]) -> None:
     """Raise ValueError unless a GPU can measure these."""
-    check_formats(formats, MULTIPLIED, "GPU")
+    check_formats(formats, with_variants(cuda.formats), "GPU")
     for name in names or ():
         if name not in baselines.BASELINES:
             allowed = ", ".join(baselines.BASELINES)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lab_utils.analysis.variants import VARIANTS, variant_of
+from lab_utils.analysis.variants import VARIANTS, variant_of, with_variants
 from lab_utils.formats import storage
 from lab_utils.formats.base import SparseMatrix
 from lab_utils.formats.csr import Csr
@@ -52,6 +52,7 @@ __all__ = [
     "check_variant",
     "encode",
     "encode_variant",
+    "is_variant",
     "load",
 ]
 
@@ -74,6 +75,10 @@ def load(path: str | Path) -> SparseMatrix:
 
 def by_name(format: str) -> type[SparseMatrix]:
     """The class of that name; raises ValueError, listing the known, for anything else."""
+    if isinstance(format, str) and format in VARIANTS:
+        name, options = VARIANTS[format]
+        instead = ", ".join([f"format={name!r}", *(f"{k}={v!r}" for k, v in options.items())])
+        raise ValueError(f"format={format!r}: a name for whole models alone; here: {instead}")
     if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"format={format!r:.60}: unknown; allowed: {', '.join(FORMATS)}")
     return FORMATS[format]
@@ -82,7 +87,7 @@ def by_name(format: str) -> type[SparseMatrix]:
 def check_variant(name: str) -> None:
     """Raise ValueError, listing the known, unless it names a format or a variant of one."""
     if not isinstance(name, str) or variant_of(name).format not in FORMATS:
-        allowed = ", ".join([*FORMATS, *VARIANTS])
+        allowed = ", ".join(with_variants(FORMATS))
         raise ValueError(f"format={name!r:.60}: unknown; allowed: {allowed}")
 
 
@@ -91,6 +96,14 @@ def encode_variant(dense: Tensor, name: str) -> SparseMatrix:
     check_variant(name)
     format, options = variant_of(name)
     return encode(dense, format, **options)
+
+
+def is_variant(A: SparseMatrix, name: str) -> bool:
+    """Whether A is encoded as `encode_variant` would encode it by that name."""
+    format, options = variant_of(name)
+    if not options:
+        return A.variant == name
+    return A.name == format and all(getattr(A, one) == value for one, value in options.items())
 
 
 def check_options(cls: type[SparseMatrix], options: Mapping[str, Any]) -> None:

@@ -27,19 +27,18 @@ FORMATS = {
     "2:4": Look("2:4", "#178a5c", "square-open"),
     "sparta": Look("SparTA", "#8b46b8", "triangle-up"),
     "zero_row_24": Look("zero-row 2:4", "#d6329b", "cross"),
+    "zero_row_24_packed": Look("zero-row packed", "#f28ac6", "cross-open"),
     "zero_row_24_strips": Look("zero-row strips", "#7d1d5e", "triangle-down"),
     "lane_24_strips": Look("lane 2:4 strips", "#5c7a0a", "pentagon"),
     "optimal": Look("no indices", "#111827", "star"),
 }
 TRANSFORMERS = "transformers"
-VARIANTS = {"zero_row_24_packed": Look("zero-row 2:4 packed", "#f28ac6", "cross-open")}
-MODELS = FORMATS | VARIANTS  # weights of whole models
-MODELS |= {TRANSFORMERS: Look("transformers", "#0e8fa3", "circle")}
+MODELS = FORMATS | {TRANSFORMERS: Look("transformers", "#0e8fa3", "circle")}
 KERNELS = {
     "tca_bme_mma": FORMATS["tca_bme"],
     "tiled_csl_mma": FORMATS["tiled_csl"],
     "zero_row_24_mma": FORMATS["zero_row_24"],
-    "zero_row_24_packed_mma": VARIANTS["zero_row_24_packed"],
+    "zero_row_24_packed_mma": FORMATS["zero_row_24_packed"],
     "zero_row_24_strips_wgmma": FORMATS["zero_row_24_strips"],
     "lane_24_strips_wgmma": FORMATS["lane_24_strips"],
     "sparta": FORMATS["sparta"],

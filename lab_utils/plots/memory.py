@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 
 from lab_utils import catalog
 from lab_utils.analysis import memory as m
-from lab_utils.plots.looks import MODELS
+from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.style import INK, MUTED, RING, below, titled
 
 TERM_COLOURS = {
@@ -27,7 +27,7 @@ CROSS = {"symbol": "x-thin", "size": 10, "line": {"color": "#d1391f", "width": 2
 def workload_label(work: m.Workload) -> str:
     """Format and sparsity, as "TCA-BME 80 %"."""
     dense = work.format == "dense"
-    return MODELS[work.format].label + ("" if dense else f" {100 * work.sparsity:.0f} %")
+    return FORMATS[work.format].label + ("" if dense else f" {100 * work.sparsity:.0f} %")
 
 
 def memory_terms(works: Sequence[m.Workload], device: catalog.Device) -> go.Figure:
@@ -94,7 +94,7 @@ def largest_batches(answers: pd.DataFrame) -> go.Figure:
     `answers` are rows of `analysis.memory.answers`, of one number of GPUs.
     """
     first = answers.iloc[0]
-    labels = [f"{MODELS[f].label}<br>{s:.0%}" if f != "dense" else MODELS[f].label
+    labels = [f"{FORMATS[f].label}<br>{s:.0%}" if f != "dense" else FORMATS[f].label
               for f, s in zip(answers.format, answers.sparsity, strict=True)]  # fmt: skip
     rows, devices = answers.assign(label=labels), list(answers.device.unique())
     models, names = list(rows.model.unique()), list(rows.label.unique())

@@ -117,7 +117,7 @@ def device_roofs(
     for i, device in enumerate(devices):
         colour = SERIES_COLOURS[i % len(SERIES_COLOURS)]
         fig.add_trace(_roof(device, 0.5, 2000, colour, device.title))
-        if isinstance(device, Device) and device.measured:
+        if isinstance(device, Device) and "peak_tflops" in device.measured:
             fig.add_trace(_roof(device.as_measured(), 0.5, 2000, colour, "measured", dash="dash"))
     top = np.log10(2.2 * max(d.peak_tflops for d in devices))
     low = np.log10(0.4 * min(d.bandwidth_gb_s for d in devices) / 1e3)

@@ -92,12 +92,20 @@ def origin(rows: pd.DataFrame) -> str:
     """Device, dates, shapes and dtypes of the rows; raises ValueError for several devices."""
     if rows.device.nunique() != 1:
         raise ValueError(f"rows of the devices {sorted(rows.device.unique())}; allowed: one device")
-    days = sorted({str(date)[:10] for date in rows.date})
-    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"{rows.device.iloc[0]}, {days(rows)}, {cases_of(rows)}"
+
+
+def days(rows: pd.DataFrame) -> str:
+    """The day that rows were measured on, or the first and the last one."""
+    found = sorted({str(date)[:10] for date in rows.date})
+    return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def cases_of(rows: pd.DataFrame) -> str:
+    """Shapes and dtypes of rows, and patterns other than random."""
     names = shapes(rows).unique()
     what = names[0] if len(names) == 1 else f"{len(names)} shapes"
-    values = [*sorted(rows.dtype.unique()), *sorted(set(rows.pattern) - {"random"})]
-    return ", ".join([rows.device.iloc[0], when, what, *values])
+    return ", ".join([what, *sorted(rows.dtype.unique()), *sorted(set(rows.pattern) - {"random"})])
 
 
 def shapes(rows: pd.DataFrame) -> pd.Series:

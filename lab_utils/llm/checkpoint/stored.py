@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from lab_utils.formats import FORMATS, check_variant, encode_variant, storage
+from lab_utils.formats import FORMATS, check_variant, encode_variant, is_variant, storage
 from lab_utils.llm.checkpoint.layout import FORMAT, TOP, VERSION, Index, expected, file_of
 from lab_utils.llm.checkpoint.skeleton import (
     check_place,
@@ -87,7 +87,7 @@ class Stored:
             weight, bias = cut(name, own["weight"], bias, ranks)
             return linear_of(*(None if t is None else own_copy(t) for t in (weight, bias)))
         A = FORMATS[entry["format"]](tuple(entry["shape"]), self.dtype, own)
-        if ranks.world > 1 or format not in (None, A.variant):
+        if ranks.world > 1 or not (format is None or is_variant(A, format)):
             weight, bias = cut(name, A.decode(), bias, ranks)
             A = encode_variant(weight, format or A.variant)
         return SparseLinear(A, bias).eval()

@@ -11,6 +11,7 @@ from functools import partial
 import torch
 
 from lab_utils import machine
+from lab_utils.analysis.variants import VARIANTS
 from lab_utils.llm.checks import check_count
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.generate import Decoder
@@ -110,8 +111,13 @@ def random_tokens(config: OPTConfig, batch: int, prompt: int) -> torch.Tensor:
 
 
 def format_of(model: OPT) -> str:
-    """The format, or variant, of the sparse matrices; "dense" where there are none."""
+    """The format of the sparse matrices; "dense" where there are none.
+
+    That of a variant where one matrix is encoded so: in others, of another shape, it may be what
+    the format chooses by itself.
+    """
     names = {matrix.weight.variant for matrix in _sparse(model)}
+    names -= {VARIANTS[name].format for name in names & VARIANTS.keys()}
     return "+".join(sorted(names)) or "dense"
 
 

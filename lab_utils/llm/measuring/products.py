@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from lab_utils import backends
-from lab_utils.analysis.variants import variant_of
+from lab_utils.analysis.variants import variant_of, with_variants
 from lab_utils.llm.model import OPT
 from lab_utils.nn import SparseLinear
 
@@ -15,7 +15,7 @@ def check_multiplied(format: str, device: torch.device | str) -> None:
     """Raise ValueError unless there are products of that format on the device."""
     backend = backends.for_device(torch.device(device))
     if variant_of(format).format not in backend.formats:
-        allowed = ", ".join(backend.formats)
+        allowed = ", ".join(with_variants(backend.formats))
         raise ValueError(f"format={format!r} is not multiplied on {device}; allowed: {allowed}")
 
 
