@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from lab_utils import catalog, results
 from lab_utils.analysis.memory import encoded_bytes
 from lab_utils.backends.choosing import HOPPER_WIDTHS, MOST_COLUMNS, WIDTHS, expected
+from lab_utils.backends.gpus import HELD
 from lab_utils.cli import main
 
 GPUS = {"h200": "H200-SXM", "h100-80gb-hbm3": "H100-SXM"}
@@ -92,3 +93,12 @@ def test_the_command_tells_every_case_and_the_fastest_format() -> None:
         best = expected(512, 256, N, 0.8, catalog.device("H100-SXM"))[0]
         assert line.split()[:4] == ["512x256", "80%", str(N), best.format]
     assert "28672x7168" in CliRunner().invoke(main, ["formats"]).output
+
+
+def test_the_command_says_of_which_gpus_there_are_rows() -> None:
+    assert set(HELD) == set(GPUS.values())
+    for gpu in ("H200-SXM", "L40S"):
+        title = (
+            CliRunner().invoke(main, ["formats", "--gpu", gpu, "--N", "8"]).output.splitlines()[0]
+        )
+        assert title.endswith("over dense") == (gpu in HELD), title

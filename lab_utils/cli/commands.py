@@ -129,6 +129,7 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
 
     from lab_utils import bench, catalog
     from lab_utils.backends.choosing import expected
+    from lab_utils.backends.gpus import HELD
 
     device, table = catalog.device(gpu), []
     found = bench.shapes(shapes, models) if shapes or models else [(28672, 7168)]
@@ -137,5 +138,6 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
         said = {"shape": f"{case.M}x{case.K}", "zeros": f"{case.sparsity:.0%}", "N": case.N}
         best = {"fastest": ranked[0].format, "MB": f"{ranked[0].encoded_bytes / 1e6:.1f}"}
         table.append(said | best | {one.format: one.speedup for one in sorted(ranked)})
-    click.echo(f"{device.title}: speed-up over dense\n")
+    warning = "" if gpu in HELD else "; no rows of this GPU hold these numbers to anything"
+    click.echo(f"{device.title}: speed-up over dense{warning}\n")
     click.echo(pd.DataFrame(table).to_string(index=False, na_rep="", float_format="{:.2f}".format))
