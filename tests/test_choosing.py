@@ -7,7 +7,13 @@ from click.testing import CliRunner
 
 from lab_utils import catalog, results
 from lab_utils.analysis.memory import encoded_bytes
-from lab_utils.backends.choosing import HOPPER_WIDTHS, MOST_COLUMNS, WIDTHS, expected
+from lab_utils.backends.choosing import (
+    MOST_COLUMNS,
+    STRIP_WIDTHS,
+    WIDTHS,
+    ZERO_ROW_WIDTHS,
+    expected,
+)
 from lab_utils.backends.gpus import HELD
 from lab_utils.cli import main
 
@@ -24,7 +30,7 @@ def measured(gpu: str) -> pd.DataFrame:
     rows = rows[rows.kernel.isin(FORMAT_OF) & rows.N.le(MOST_COLUMNS)]
     rows = rows.assign(format=rows.kernel.map(FORMAT_OF))
     table = rows.pivot(index=["M", "K", "N", "sparsity"], columns="format", values="speedup")
-    return table.dropna(subset=list(HOPPER_WIDTHS), how="all").assign(dense=1.0)
+    return table.dropna(subset=[*ZERO_ROW_WIDTHS, *STRIP_WIDTHS], how="all").assign(dense=1.0)
 
 
 @pytest.mark.parametrize(("gpu", "cases"), [("h200", 550), ("h100-80gb-hbm3", 380)])
@@ -43,7 +49,7 @@ def test_speedups_follow_from_times_and_bytes_are_those_of_the_planner() -> None
     ranked = expected(28672, 7168, 24, 0.8, catalog.device("H200-SXM"))
     assert [one.us for one in ranked] == sorted(one.us for one in ranked)
     times = {one.format: one.us for one in ranked}
-    assert set(times) == {"dense", *WIDTHS, *HOPPER_WIDTHS}
+    assert set(times) == {"dense", *WIDTHS, *ZERO_ROW_WIDTHS, *STRIP_WIDTHS}
     for one in ranked:
         assert one.speedup == pytest.approx(times["dense"] / one.us)
         assert one.encoded_bytes == encoded_bytes(one.format, 28672, 7168, 0.8)
@@ -51,7 +57,7 @@ def test_speedups_follow_from_times_and_bytes_are_those_of_the_planner() -> None
 
 def test_strips_are_for_more_columns() -> None:
     formats = {one.format for one in expected(4096, 4096, 16, 0.9, catalog.device("H200-SXM"))}
-    assert formats == {"dense", *WIDTHS, "zero_row_24"}
+    assert formats == {"dense", *WIDTHS, *ZERO_ROW_WIDTHS}
 
 
 def test_only_hopper_has_hoppers_formats() -> None:

@@ -16,7 +16,8 @@ HOPPER = "sm_90"
 DENSE = "dense"
 # Columns of a pass of each kernel, where its slices and chunks leave room for that.
 WIDTHS = dict.fromkeys(("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128))
-HOPPER_WIDTHS = {hopper.FORMAT: (8, 16)} | dict.fromkeys(hopper_wgmma.FORMATS, hopper_wgmma.WIDTHS)
+ZERO_ROW_WIDTHS = {hopper.FORMAT: (8, 16)}
+STRIP_WIDTHS = dict.fromkeys(hopper_wgmma.FORMATS, hopper_wgmma.WIDTHS)
 # With fewer columns strips were 1.05 times as fast as zero-row 2:4 in 2 of 240 rows of an H200, and
 # slower in the others: closer than costs can tell.
 STRIPS_FROM = 17
@@ -49,8 +50,7 @@ def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expec
 
 
 def _widths(N: int, gpu: Device) -> dict[str, tuple[int, ...]]:
-    """Formats that are multiplied on that GPU with N columns, and their kernels' WIDTHS."""
+    """Of the formats that are multiplied on that GPU, with so many columns."""
     if gpu.arch != HOPPER:
         return WIDTHS
-    strips = HOPPER_WIDTHS if N >= STRIPS_FROM else {}
-    return WIDTHS | {hopper.FORMAT: HOPPER_WIDTHS[hopper.FORMAT]} | strips
+    return WIDTHS | ZERO_ROW_WIDTHS | (STRIP_WIDTHS if N >= STRIPS_FROM else {})

@@ -18,8 +18,8 @@ and what it takes to start: each pass of a kernel, but once where they stand sid
 others each piece of A. n: columns of a pass / 64. Bytes of a kernel stand for what they keep its
 multiprocessors busy with: on another GPU they take as long as on an H200, by clocks, but no pass is
 faster than memory reads A, or the datasheet's peak allows. (Rows of an H100 agree; no other GPU has
-any.) Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes
-as long as the former, by its rows, Tiled-CSL is assumed to.
+any.) Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes as long as the former,
+by its rows, Tiled-CSL is assumed to.
 """
 
 import functools

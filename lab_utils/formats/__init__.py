@@ -78,7 +78,7 @@ def by_name(format: str) -> type[SparseMatrix]:
     if isinstance(format, str) and format in VARIANTS:
         name, options = VARIANTS[format]
         instead = ", ".join([f"format={name!r}", *(f"{k}={v!r}" for k, v in options.items())])
-        raise ValueError(f"format={format!r}: a name for whole models alone; here: {instead}")
+        raise ValueError(f"format={format!r}: a variant; allowed here: {instead}")
     if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"format={format!r:.60}: unknown; allowed: {', '.join(FORMATS)}")
     return FORMATS[format]

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from lab_utils.plots.looks import MODELS
+from lab_utils.plots.rows import days
 
 
 def names_of(rows: pd.DataFrame) -> list[str]:
@@ -40,9 +41,7 @@ def origin_of(rows: pd.DataFrame, model: str) -> str:
         return f"no rows yet: python -m lab_utils.llm measure --sparsity 0.8 --model {model}"
     if rows.device.nunique() != 1:
         raise ValueError(f"rows of the devices {sorted(rows.device.unique())}; allowed: one device")
-    days = sorted({str(date)[:10] for date in rows.date})
-    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     weights = " and ".join(sorted(rows.weights.unique()))
     lengths = rows[["prompt", "output"]].drop_duplicates().itertuples(index=False)
     tokens = ", ".join(f"{one.prompt} + {one.output} tokens" for one in lengths)
-    return f"{rows.device.iloc[0]}, {when}, {weights} weights, {tokens}"
+    return f"{rows.device.iloc[0]}, {days(rows)}, {weights} weights, {tokens}"
