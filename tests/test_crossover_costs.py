@@ -9,7 +9,8 @@ from gpu_formats import kernels_of
 
 from lab_utils import catalog, results
 from lab_utils.analysis.compression import format_bytes
-from lab_utils.analysis.zero_row_24 import ROWS
+from lab_utils.analysis.variants import PACKED
+from lab_utils.analysis.zero_row_24 import ROWS, pairs_pay
 from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles, hopper_wgmma
 from lab_utils.backends.crossover import Product
 from lab_utils.backends.gpus import Gpu, gpu_of
@@ -43,9 +44,15 @@ def measured(kernels: list[str], format: str, gpu: str = "h200") -> pd.DataFrame
 def products(rows: pd.DataFrame, format: str) -> list[Product]:
     """Of measured rows, with the widths of passes that the kernels have."""
     return [
-        Product(format, r.encoded_bytes, r.M, r.K, r.N, width_of_pass(r, format))
+        Product(costs_of(r, format), r.encoded_bytes, r.M, r.K, r.N, width_of_pass(r, format))
         for r in rows.itertuples()
     ]
+
+
+def costs_of(row, format: str) -> str:
+    """As `crossover.costs_of`, of what `encode` chooses."""
+    packed = format == hopper.FORMAT and not pairs_pay(row.M, row.K, row.sparsity)
+    return PACKED if packed else format
 
 
 def width_of_pass(row, format: str) -> int:

@@ -17,9 +17,9 @@ of an H100)::
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Bytes of a kernel stand for what they keep its
 multiprocessors busy with: on another GPU they take as long as on an H200, by clocks, but no pass is
-faster than memory reads A, or the datasheet's peak allows. (Rows of an H100 agree; no other GPU has
-any.) Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes as long as the former,
-by its rows, Tiled-CSL is assumed to.
+faster than memory reads A (READ), or the datasheet's peak allows. (Rows of an H100 agree; no other
+GPU has any.) Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes as long as the
+former, by its rows, Tiled-CSL is assumed to.
 """
 
 import functools
@@ -27,9 +27,12 @@ import math
 from typing import NamedTuple
 
 from lab_utils.analysis.compression import VALUE_BYTES
+from lab_utils.analysis.variants import PACKED
 from lab_utils.backends.gpus import Gpu, fitted
 from lab_utils.backends.ways import DECODED, FUSED, TILES
+from lab_utils.formats import SparseMatrix, ZeroRow24
 
+READ = 1.06  # least time of a pass of a kernel, in that of reading A: of rows of an H100
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
@@ -59,7 +62,8 @@ class Cost(NamedTuple):
 COSTS = {
     "tiled_csl": Cost(0.85, 0.27, 0.57, 9.4),
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
-    "zero_row_24": Cost(0.98, 0.00, 1.00, 6.0),
+    "zero_row_24": Cost(0.90, 0.00, 1.20, 6.0),
+    PACKED: Cost(0.65, 0.18, 1.00, 7.0),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(  # far and near: of a run of version 3 without rows, .5 to .7, by
         # the bytes that version 4 has there
@@ -84,7 +88,7 @@ TILES_COSTS = {
 
 
 class Product(NamedTuple):
-    """What decides: the format and bytes of A [M, K], N, the columns of a kernel's pass, the
+    """What decides: whose costs, and the bytes of A [M, K], N, the columns of a kernel's pass, the
     pieces that A is decoded in; by tiles the passes and their cost: 0 where that is no way.
     """
 
@@ -107,6 +111,11 @@ class Product(NamedTuple):
         return -(-self.N // self.block_n)
 
 
+def costs_of(A: SparseMatrix) -> str:
+    """Whose COSTS a product of A has: its format's, or those of zero-row 2:4 in packed streams."""
+    return PACKED if isinstance(A, ZeroRow24) and not A.pairs else A.name
+
+
 def kernel_us(product: Product, gpu: Gpu) -> float:
     """Time of the kernel that decodes while it multiplies, in µs."""
     cost, n = COSTS[product.format], product.block_n / 64
@@ -116,8 +125,9 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     starts = 1 if cost.side_by_side else product.passes
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
     busy = _busy_us(encoded + dense + far, gpu)
-    least = _read_us(product.encoded_bytes, gpu), _arithmetic_us(product, product.block_n, 1.0, gpu)
-    return starts * cost.start_us + product.passes * max(busy, *least)
+    read = READ * _read_us(product.encoded_bytes, gpu)
+    least = _arithmetic_us(product, product.block_n, 1.0, gpu)
+    return starts * cost.start_us + product.passes * max(busy, read, least)
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lab_utils import build
 from lab_utils.backends import decoded
-from lab_utils.backends.crossover import LEAST_TILED, Product, fastest
+from lab_utils.backends.crossover import LEAST_TILED, Product, costs_of, fastest
 from lab_utils.backends.gpus import gpu_of
 from lab_utils.backends.kernels import (
     ELSEWHERE,
@@ -95,7 +95,7 @@ def _way(A: SparseMatrix, N: int) -> tuple[str, Any, str]:
         return way, None if way == DECODED else _layout(A, N, None, way), "forced"
     pieces = -(-A.shape[0] // decoded.rows_of_piece(A, N, _multiprocessors(A.device)))
     layouts = {DECODED: None, FUSED: (fused := _layout(A, N, None, FUSED))}
-    product = Product(A.name, A.nbytes, *A.shape, N, fused.block_n, pieces)
+    product = Product(costs_of(A), A.nbytes, *A.shape, N, fused.block_n, pieces)
     if TILES in ways and N >= LEAST_TILED:
         layouts[TILES] = tiles = _layout(A, N, None, TILES)
         product = product._replace(tiles_passes=tiles.passes, tiles_cost=tiles.cost)
