@@ -5,17 +5,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from lab_utils import catalog, results
+from lab_utils import catalog, encode, results
 from lab_utils.analysis.memory import encoded_bytes
-from lab_utils.backends.choosing import (
-    MOST_COLUMNS,
-    STRIP_WIDTHS,
-    WIDTHS,
-    ZERO_ROW_WIDTHS,
-    expected,
-)
+from lab_utils.backends import hopper_wgmma
+from lab_utils.backends.choosing import MOST_COLUMNS, PUBLISHED, STRIPS, WIDE_FROM, expected
 from lab_utils.backends.gpus import HELD
 from lab_utils.cli import main
+from lab_utils.patterns import random_sparse
 
 GPUS = {"h200": "H200-SXM", "h100-80gb-hbm3": "H100-SXM"}
 KERNELS = {"mma": ("tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_packed"),
@@ -30,7 +26,7 @@ def measured(gpu: str) -> pd.DataFrame:
     rows = rows[rows.kernel.isin(FORMAT_OF) & rows.N.le(MOST_COLUMNS)]
     rows = rows.assign(format=rows.kernel.map(FORMAT_OF))
     table = rows.pivot(index=["M", "K", "N", "sparsity"], columns="format", values="speedup")
-    return table.dropna(subset=["zero_row_24", *STRIP_WIDTHS], how="all").assign(dense=1.0)
+    return table.dropna(subset=["zero_row_24", *STRIPS], how="all").assign(dense=1.0)
 
 
 @pytest.mark.parametrize(("gpu", "cases"), [("h200", 550), ("h100-80gb-hbm3", 380)])
@@ -49,29 +45,43 @@ def test_speedups_follow_from_times_and_bytes_are_those_of_the_planner() -> None
     ranked = expected(28672, 7168, 24, 0.8, catalog.device("H200-SXM"))
     assert [one.us for one in ranked] == sorted(one.us for one in ranked)
     times = {one.format: one.us for one in ranked}
-    assert set(times) == {"dense", *WIDTHS, *ZERO_ROW_WIDTHS, *STRIP_WIDTHS}
+    assert set(times) == {"dense", *PUBLISHED, *STRIPS}
     for one in ranked:
         assert one.speedup == pytest.approx(times["dense"] / one.us)
         assert one.encoded_bytes == encoded_bytes(one.format, 28672, 7168, 0.8)
 
 
-def test_strips_are_for_more_columns() -> None:
-    formats = {one.format for one in expected(4096, 4096, 16, 0.9, catalog.device("H200-SXM"))}
-    assert formats == {"dense", *WIDTHS, *ZERO_ROW_WIDTHS}
+def formats_of(*case: float, gpu: str = "H200-SXM") -> set[str]:
+    return {one.format for one in expected(*case, catalog.device(gpu))}
 
 
-def test_packed_streams_are_told_apart_where_pairs_would_be_chosen() -> None:
+def test_every_format_is_for_its_columns_and_gpus() -> None:
+    assert formats_of(4096, 4096, 16, 0.9) == {"dense", *PUBLISHED, "zero_row_24"}
+    assert formats_of(4096, 4096, 17, 0.9) == {"dense", *PUBLISHED, *STRIPS}
+    assert formats_of(4096, 4096, 8, 0.7, gpu="A100-80GB") == {"dense", *PUBLISHED}
+
+
+def test_packed_streams_are_told_apart_where_pairs_would_be_chosen_and_rows_are() -> None:
     """They suit a GPU whose memory is slower; below, they are what zero-row 2:4 is anyway."""
-    for gpu, best in (("H200-SXM", "zero_row_24"), ("H100-SXM", "zero_row_24_packed")):
-        assert expected(36864, 9216, 8, 0.8, catalog.device(gpu))[0].format == best
-        assert expected(36864, 9216, 8, 0.9, catalog.device(gpu))[0].format == "zero_row_24"
-        formats = {one.format for one in expected(36864, 9216, 8, 0.5, catalog.device(gpu))}
-        assert formats == {"dense", *WIDTHS, "zero_row_24"}
+    h100 = catalog.device("H100-SXM")
+    assert expected(36864, 9216, 8, 0.8, h100)[0].format == "zero_row_24_packed"
+    assert expected(36864, 9216, 8, 0.9, h100)[0].format == "zero_row_24"
+    assert formats_of(36864, 9216, 8, 0.5, gpu="H100-SXM") == {"dense", *PUBLISHED, "zero_row_24"}
+    assert formats_of(36864, 9216, 8, 0.8) == {"dense", *PUBLISHED, "zero_row_24"}
 
 
-def test_only_hopper_has_hoppers_formats() -> None:
-    formats = {one.format for one in expected(4096, 4096, 8, 0.7, catalog.device("A100-80GB"))}
-    assert formats == {"dense", *WIDTHS}
+@pytest.mark.parametrize("format", STRIPS)
+def test_strips_are_wide_where_their_chunks_leave_room(format: str) -> None:
+    """As a launch lays them out: one pass of 128 columns, or two of 64."""
+
+    def us(N: int, sparsity: float) -> float:
+        ranked = expected(36864, 9216, N, sparsity, catalog.device("H200-SXM"))
+        return next(one.us for one in ranked if one.format == format)
+
+    for sparsity, width in ((WIDE_FROM[format] + 0.02, 128), (WIDE_FROM[format] - 0.04, 64)):
+        A = encode(random_sparse(256, 4096, sparsity), format)
+        assert hopper_wgmma.layout_of(A, 128, 132, None).block_n == width
+        assert (us(128, sparsity) > 1.7 * us(64, sparsity)) == (width == 64)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +89,7 @@ def test_only_hopper_has_hoppers_formats() -> None:
     [
         ((64, 64, 0, 0.5), "N=0; allowed: 1 to 128 columns"),
         ((64, 64, 129, 0.5), "N=129; allowed: 1 to 128 columns"),
+        ((64, 64, 1.5, 0.5), "N=1.5; allowed: 1 to 128 columns"),
         ((64, 64, 8, 1.5), "sparsity"),
         ((0, 64, 8, 0.5), "M=0"),
     ],
@@ -105,8 +116,12 @@ def test_the_command_tells_every_case_and_the_fastest_format() -> None:
     assert told.exit_code == 0 and "H100" in title and len(lines) == 2
     assert head.split()[:5] == ["shape", "zeros", "N", "fastest", "MB"]
     for line, N in zip(lines, (1, 64), strict=True):
-        best = expected(512, 256, N, 0.8, catalog.device("H100-SXM"))[0]
-        assert line.split()[:4] == ["512x256", "80%", str(N), best.format]
+        best, *others = expected(512, 256, N, 0.8, catalog.device("H100-SXM"))
+        case, told = ["512x256", "80%", str(N)], line.split()
+        assert told[:5] == [*case, best.format, f"{best.encoded_bytes / 1e6:.1f}"]
+        assert sorted(told[5:]) == sorted(f"{one.speedup:.2f}" for one in (best, *others))
+    of_model = CliRunner().invoke(main, ["formats", "--model", "OPT-30B", "--N", "8"]).output
+    assert "21504x7168" in of_model and "28672x7168" in of_model
     assert "28672x7168" in CliRunner().invoke(main, ["formats"]).output
 
 

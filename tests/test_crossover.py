@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import accuracy, catalog, encode, explain, sparse_linear, spmm
+from lab_utils.analysis.variants import PACKED
 from lab_utils.backends import crossover, cuda, decoded
 from lab_utils.backends.crossover import COSTS, Product
 from lab_utils.backends.gpus import Gpu, gpu_of
@@ -63,6 +64,15 @@ def test_gpus_are_found_by_their_names(monkeypatch) -> None:
         assert title("NVIDIA H200") == title("NVIDIA B900") == "NVIDIA H200 SXM 141 GB"
     finally:
         gpu_of.cache_clear()
+
+
+def test_packed_streams_have_costs_of_their_own() -> None:
+    dense = random_sparse(64, 96, 0.8)
+    packed, pairs = (encode(dense, "zero_row_24", pairs=pairs) for pairs in (False, True))
+    others = [encode(dense, format) for format in ("tca_bme", "lane_24_strips")]
+    found = [crossover.costs_of(A) for A in (packed, pairs, *others)]
+    assert found == [PACKED, "zero_row_24", "tca_bme", "lane_24_strips"]
+    assert set(COSTS) == {*cuda.formats, PACKED}
 
 
 def test_work_goes_by_clocks_and_no_time_is_impossible() -> None:

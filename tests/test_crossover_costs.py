@@ -85,7 +85,7 @@ def in_pieces(product: Product) -> Product:
 
 
 OF_BOTH = [("h200", format) for format in cuda.formats]
-OF_BOTH += [("h100-80gb-hbm3", format) for format in ("zero_row_24", *STRIPS)]
+OF_BOTH += [("h100-80gb-hbm3", format) for format in ("zero_row_24", PACKED, *STRIPS)]
 
 
 @pytest.mark.parametrize(("gpu", "format"), OF_BOTH)

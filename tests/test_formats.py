@@ -251,6 +251,7 @@ def test_variants_are_encoded_as_a_format_would_not_choose():
     dense = random_sparse(64, 96, 0.3)
     chosen = encode(dense, "zero_row_24")  # packed, too
     assert is_variant(chosen, "zero_row_24") and is_variant(chosen, "zero_row_24_packed")
+    assert not is_variant(pairs, "zero_row_24_packed") and is_variant(packed, packed.variant)
     assert not is_variant(chosen, "csr") and not is_variant(encode(dense, "csr"), chosen.name)
     for wrong in ("coo", ["csr"], None, Csr):
         with pytest.raises(ValueError, match=r"format=.*: unknown; allowed: dense.*_24_packed"):

@@ -69,13 +69,14 @@ def test_the_last_run_of_a_case_counts() -> None:
     assert list(zip(kept.date, kept.batch, strict=True)) == [("2", 1), ("1", 2)]
 
 
-def test_a_format_is_that_of_a_variant_where_a_matrix_is_one() -> None:
-    packed = small("zero_row_24_packed", 0.6)
+def test_a_format_is_that_of_a_variant_where_all_matrices_are() -> None:
+    packed, pairs, few = (small(f"zero_row_24{end}", s)
+                          for end, s in (("_packed", 0.6), ("", 0.6), ("", 0.2)))  # fmt: skip
+    assert [format_of(one) for one in (pairs, few)] == ["zero_row_24"] * 2
+    packed.layers[0].qkv = few.layers[0].qkv  # which the format packs by itself
     assert format_of(packed) == "zero_row_24_packed"
-    pairs = small("zero_row_24", 0.6)
-    packed.layers[0].qkv = pairs.layers[0].qkv  # as what the format chooses by itself could be
-    assert format_of(packed) == "zero_row_24_packed" and format_of(pairs) == "zero_row_24"
-    assert format_of(small("zero_row_24_packed", 0.2)) == "zero_row_24"  # which packs it anyway
+    packed.layers[0].out = pairs.layers[0].out
+    assert format_of(packed) == "zero_row_24+zero_row_24_packed"
 
 
 def test_sparsity_counts_all_four_matrices() -> None:
@@ -174,9 +175,6 @@ def test_wrong_products_are_never_timed(monkeypatch) -> None:
 def test_impossible_cases(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         measure(small(), **{"batch": 2, "prompt": 5, "output": 4, **changes})
-
-
-# --- what fits
 
 
 # --- the outside check

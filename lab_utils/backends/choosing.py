@@ -3,6 +3,7 @@
 Times are those by which `crossover` compares ways: of GPUs that have rested, of random masks.
 """
 
+from numbers import Integral
 from typing import NamedTuple
 
 from lab_utils.analysis.memory import encoded_bytes
@@ -13,16 +14,16 @@ from lab_utils.backends.crossover import Product, dense_us, kernel_us
 from lab_utils.backends.gpus import Gpu
 from lab_utils.catalog import Device
 
-MOST_COLUMNS = 128  # beyond, ways that decode A once are faster, and dense products are
-HOPPER = "sm_90"
-DENSE = "dense"
-# Columns of a pass of each kernel, where its slices and chunks leave room for that.
-WIDTHS = dict.fromkeys(("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128))
-ZERO_ROW_WIDTHS = dict.fromkeys((hopper.FORMAT, PACKED), (8, 16))
-STRIP_WIDTHS = dict.fromkeys(hopper_wgmma.FORMATS, hopper_wgmma.WIDTHS)
-# With fewer columns strips were 1.05 times as fast as zero-row 2:4 in 2 of 240 rows of an H200, and
-# slower in the others: closer than costs can tell.
-STRIPS_FROM = 17
+MOST_COLUMNS = 128  # beyond, ways compete, and few products beat dense
+SM_90, DENSE = "sm_90", "dense"
+# Columns of a pass of each kernel, and how many a product has that it is for: in 163 rows of more
+# than 16 columns strips were faster than zero-row 2:4, in 2 of 240 of fewer, up to 1.06 times.
+PUBLISHED, PUBLISHED_WIDTHS = ("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128)
+ZERO_ROW, ZERO_ROW_WIDTHS = (hopper.FORMAT, PACKED), (8, 16)
+STRIPS = tuple(hopper_wgmma.FORMATS)
+# Fractions of zeros from which chunks of strips leave room for more than 64 columns.
+WIDE_FROM = {hopper_wgmma.FORMAT: 0.49, hopper_wgmma.LANES: 0.69}
+ROWS_OF_PACKED = "H100-SXM"  # which alone has rows of packed streams where pairs would be chosen
 
 
 class Expected(NamedTuple):
@@ -37,27 +38,31 @@ class Expected(NamedTuple):
 def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expected]:
     """A [M, K] · B [K, N] on that GPU in every format with a kernel for that, fastest first.
 
-    Variants are told apart where `encode` would choose otherwise. Raises ValueError for N outside
-    of 1 to MOST_COLUMNS, and for an impossible shape or sparsity.
+    Variants are told apart where `encode` would choose otherwise, and rows hold their costs. Raises
+    ValueError for N outside of 1 to MOST_COLUMNS, and for an impossible shape or sparsity.
     """
-    if not 1 <= N <= MOST_COLUMNS:
+    if not isinstance(N, Integral) or not 1 <= N <= MOST_COLUMNS:
         raise ValueError(f"N={N!r}; allowed: 1 to {MOST_COLUMNS} columns")
     known, sizes = Gpu.of(gpu), {DENSE: encoded_bytes(DENSE, M, K, sparsity)}
     times = {DENSE: dense_us(Product(DENSE, sizes[DENSE], M, K, N, N), known)}
-    pairs = pairs_pay(M, K, sparsity)
-    for format, widths in _widths(N, gpu).items():
-        if format == PACKED and not pairs:
-            continue
+    pairs = bool(pairs_pay(M, K, sparsity))
+    for format, widths in _widths(N, sparsity, gpu, pairs).items():
         costs = PACKED if format == hopper.FORMAT and not pairs else format
         sizes[format] = encoded_bytes(format, M, K, sparsity)
-        block_n = next((width for width in widths if width >= N), widths[-1])
+        passes = -(-N // widths[-1])
+        block_n = next(width for width in widths if width * passes >= N)
         times[format] = kernel_us(Product(costs, sizes[format], M, K, N, block_n), known)
     ranked = sorted(times, key=times.__getitem__)
     return [Expected(name, times[name], times[DENSE] / times[name], sizes[name]) for name in ranked]
 
 
-def _widths(N: int, gpu: Device) -> dict[str, tuple[int, ...]]:
-    """Of the formats that are multiplied on that GPU, with so many columns."""
-    if gpu.arch != HOPPER:
-        return WIDTHS
-    return WIDTHS | ZERO_ROW_WIDTHS | (STRIP_WIDTHS if N >= STRIPS_FROM else {})
+def _widths(N: int, sparsity: float, gpu: Device, pairs: bool) -> dict[str, tuple[int, ...]]:
+    """By format, the widths of a pass that its kernel has; of formats for N columns on that GPU."""
+    published = dict.fromkeys(PUBLISHED, PUBLISHED_WIDTHS)
+    if gpu.arch != SM_90:
+        return published
+    if ZERO_ROW_WIDTHS[-1] >= N:
+        told = ZERO_ROW if pairs and gpu.name == ROWS_OF_PACKED else ZERO_ROW[:1]
+        return published | dict.fromkeys(told, ZERO_ROW_WIDTHS)
+    narrow, wide = hopper_wgmma.NARROW_WIDTHS, hopper_wgmma.WIDTHS
+    return published | {name: wide if sparsity >= WIDE_FROM[name] else narrow for name in STRIPS}

@@ -2,8 +2,8 @@
 
 A kernel that decodes A while it multiplies does so again for every so many columns: a pass. Times
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
-what rows of an H200 say (data/measured/h200/spmm.csv; a test holds the numbers to them, and to rows
-of an H100)::
+what rows of an H200 say, of READ and packed streams those of an H100, too (data/measured; tests
+hold the numbers to rows of both)::
 
     kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5 + h · part of B that the
                    L2 does not hold) · dense bytes + far)
@@ -17,8 +17,8 @@ of an H100)::
 and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
 others each piece of A. n: columns of a pass / 64. Bytes of a kernel stand for what they keep its
 multiprocessors busy with: on another GPU they take as long as on an H200, by clocks, but no pass is
-faster than memory reads A (READ), or the datasheet's peak allows. (Rows of an H100 agree; no other
-GPU has any.) Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes as long as the
+faster than memory reads A (READ), or the datasheet's peak allows. (No other GPU than these two has
+any rows.) Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes as long as the
 former, by its rows, Tiled-CSL is assumed to.
 """
 

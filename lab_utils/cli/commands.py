@@ -122,12 +122,13 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
             sparsities: list[float]) -> None:  # fmt: skip
     """Tell which format is expected to be the fastest on a GPU, without any.
 
-    By the costs that plans compare, which rows of an H200 gave: speed-ups over a dense product of a
-    GPU that has rested, and the bytes of the fastest.
+    By the costs that plans compare, which rows of an H200 and an H100 gave: speed-ups over a dense
+    product of a GPU that has rested, and the bytes of the fastest.
     """
     import pandas as pd
 
     from lab_utils import bench, catalog
+    from lab_utils.analysis.memory import KNOWN
     from lab_utils.backends.choosing import expected
     from lab_utils.backends.gpus import HELD
 
@@ -135,9 +136,11 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
     found = bench.shapes(shapes, models) if shapes or models else [(28672, 7168)]
     for case in bench.grid(found, Ns, sparsities):
         ranked = expected(case.M, case.K, case.N, case.sparsity, device)
-        said = {"shape": f"{case.M}x{case.K}", "zeros": f"{case.sparsity:.0%}", "N": case.N}
+        said = {"shape": f"{case.M}x{case.K}", "zeros": f"{100 * case.sparsity:g}%", "N": case.N}
         best = {"fastest": ranked[0].format, "MB": f"{ranked[0].encoded_bytes / 1e6:.1f}"}
-        table.append(said | best | {one.format: one.speedup for one in sorted(ranked)})
+        table.append(said | best | {one.format: one.speedup for one in ranked})
     warning = "" if gpu in HELD else "; no rows of this GPU hold these numbers to anything"
     click.echo(f"{device.title}: speed-up over dense{warning}\n")
-    click.echo(pd.DataFrame(table).to_string(index=False, na_rep="", float_format="{:.2f}".format))
+    told = pd.DataFrame(table)
+    told = told[[*told.columns[:5], *(name for name in KNOWN if name in told)]]
+    click.echo(told.to_string(index=False, na_rep="", float_format="{:.2f}".format))

@@ -99,7 +99,9 @@ def encode_variant(dense: Tensor, name: str) -> SparseMatrix:
 
 
 def is_variant(A: SparseMatrix, name: str) -> bool:
-    """Whether A is encoded as `encode_variant` would encode it by that name."""
+    """Whether A is of that name as it is: in a variant's format with its options, or in a format as
+    no variant of it.
+    """
     format, options = variant_of(name)
     if not options:
         return A.variant == name

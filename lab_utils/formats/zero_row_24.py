@@ -86,7 +86,7 @@ class ZeroRow24(ZeroRowChunks):
         `pairs`: streams of 4-byte words, which a lane loads at once, in 13 to 17 % more bytes;
         None: from 65 % sparsity on, where loads bind more than bytes do; from 55 % on if A has at
         most 2²⁶ weights, from 48 % on if half as many. That is so on an H200; on an H100, whose
-        memory is slower, packed streams of large matrices are the faster ones up to 80 %.
+        memory is slower, packed streams of large matrices are faster at 70 and 80 %.
         `reach`: how many bytes may be skipped to put a stream where it meets fewer bank conflicts;
         -1: none, in plain order. `levels`: 1 or 0, see above; None: 1 where chunks then cost less,
         as packed ones of random masks do up to about 62 % sparsity

@@ -26,14 +26,12 @@ def fastest_formats(
 
     A panel for each GPU, columns of B across, sparsity up. Raises what `expected` does.
     """
-    best = {
-        gpu.name: [[expected(M, K, N, s, gpu)[0] for N in Ns] for s in sparsities] for gpu in gpus
-    }
-    won = {one.format for table in best.values() for row in table for one in row}
+    best = [[[expected(M, K, N, s, gpu)[0] for N in Ns] for s in sparsities] for gpu in gpus]
+    won = {one.format for table in best for row in table for one in row}
     names = [name for name in FORMATS if name in won]
     fig = make_subplots(1, len(gpus), subplot_titles=[gpu.title for gpu in gpus],
                         shared_yaxes=True, horizontal_spacing=0.04)  # fmt: skip
-    for col, table in enumerate(best.values(), 1):
+    for col, table in enumerate(best, 1):
         fig.add_trace(_map(table, names, Ns, sparsities), row=1, col=col)
     for name in names:  # a heat map has no legend of its own
         marker = {"color": FORMATS[name].colour, "symbol": "square", "size": 12}
@@ -58,7 +56,7 @@ def _map(
     return go.Heatmap(
         z=[[names.index(one.format) for one in row] for row in table],
         x=[str(N) for N in Ns],
-        y=[f"{sparsity:.0%}" for sparsity in sparsities],
+        y=[f"{100 * sparsity:g}%" for sparsity in sparsities],
         text=[[f"{one.speedup:.2f}" for one in row] for row in table],
         customdata=[[FORMATS[one.format].label for one in row] for row in table],
         texttemplate="%{text}",

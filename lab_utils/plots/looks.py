@@ -27,7 +27,7 @@ FORMATS = {
     "2:4": Look("2:4", "#178a5c", "square-open"),
     "sparta": Look("SparTA", "#8b46b8", "triangle-up"),
     "zero_row_24": Look("zero-row 2:4", "#d6329b", "cross"),
-    "zero_row_24_packed": Look("zero-row packed", "#f28ac6", "cross-open"),
+    "zero_row_24_packed": Look("zero-row packed", "#d9536f", "cross-open"),
     "zero_row_24_strips": Look("zero-row strips", "#7d1d5e", "triangle-down"),
     "lane_24_strips": Look("lane 2:4 strips", "#5c7a0a", "pentagon"),
     "optimal": Look("no indices", "#111827", "star"),

@@ -37,7 +37,7 @@ def check_fits(work: memory.Workload, has: float) -> None:
     more = f"{gpus} of them hold it" if gpus else "8 of them do not hold it either"
     variants = (name for name, variant in VARIANTS.items() if variant.format == work.format)
     if fitting := [v for v in variants if memory.total(replace(work, format=v)) <= has]:
-        more += f", and {work.gpus} would as {' or '.join(fitting)}"
+        more += f", but {work.gpus} would as {' or '.join(fitting)}"
     raise RuntimeError(
         f"{work.model.name} as {work.format} at sparsity {work.sparsity:g} and batch={work.batch} "
         f"needs {needed / 1e9:.1f} GB on each of gpus={work.gpus}, and there are {has / 1e9:.1f}: "

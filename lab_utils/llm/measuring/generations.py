@@ -12,6 +12,7 @@ import torch
 
 from lab_utils import machine
 from lab_utils.analysis.variants import VARIANTS
+from lab_utils.formats import is_variant
 from lab_utils.llm.checks import check_count
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.generate import Decoder
@@ -113,11 +114,15 @@ def random_tokens(config: OPTConfig, batch: int, prompt: int) -> torch.Tensor:
 def format_of(model: OPT) -> str:
     """The format of the sparse matrices; "dense" where there are none.
 
-    That of a variant where one matrix is encoded so: in others, of another shape, it may be what
-    the format chooses by itself.
+    That of a variant where all of a format's are encoded so: for matrices of some shapes it may be
+    what the format chooses by itself.
     """
-    names = {matrix.weight.variant for matrix in _sparse(model)}
-    names -= {VARIANTS[name].format for name in names & VARIANTS.keys()}
+    weights = [matrix.weight for matrix in _sparse(model)]
+    names = {A.variant for A in weights}
+    for name in names & VARIANTS.keys():
+        format = VARIANTS[name].format
+        if all(is_variant(A, name) for A in weights if A.name == format):
+            names -= {format}
     return "+".join(sorted(names)) or "dense"
 
 
