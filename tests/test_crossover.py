@@ -77,10 +77,8 @@ def test_packed_streams_have_costs_of_their_own() -> None:
 
 def test_work_goes_by_clocks_and_no_time_is_impossible() -> None:
     """A product whose weights are many: on half as fast multiprocessors, and on all GPUs."""
-    half, start = (
-        H200._replace(clocks_per_us=H200.clocks_per_us / 2),
-        COSTS["lane_24_strips"].start_us,
-    )
+    half = H200._replace(clocks_per_us=H200.clocks_per_us / 2)
+    start = COSTS["lane_24_strips"].start_us
     lanes = Product("lane_24_strips", 270_000_000, 36864, 9216, 64, 64)
     busy = crossover.kernel_us(lanes, H200) - start
     assert crossover.kernel_us(lanes, half) - start == pytest.approx(2 * busy)

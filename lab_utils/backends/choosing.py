@@ -49,8 +49,7 @@ def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expec
     for format, widths in _widths(N, sparsity, gpu, pairs).items():
         costs = PACKED if format == hopper.FORMAT and not pairs else format
         sizes[format] = encoded_bytes(format, M, K, sparsity)
-        passes = -(-N // widths[-1])
-        block_n = next(width for width in widths if width * passes >= N)
+        block_n, _ = hopper_wgmma.columns_of_a_pass(N, widths)
         times[format] = kernel_us(Product(costs, sizes[format], M, K, N, block_n), known)
     ranked = sorted(times, key=times.__getitem__)
     return [Expected(name, times[name], times[DENSE] / times[name], sizes[name]) for name in ranked]

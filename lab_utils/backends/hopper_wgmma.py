@@ -126,10 +126,15 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
 
 
+def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
+    """The narrowest of these widths that takes as few passes over A as the widest; and how many."""
+    passes = -(-N // widths[-1])
+    return next(width for width in widths if width * passes >= N), passes
+
+
 def _layout(A: Strips, N: int, widths: tuple[int, ...]) -> Layout:
     """Of one thread block, in as few passes as these widths allow."""
-    passes = -(-N // widths[-1])
-    block_n = next(width for width in widths if width * passes >= N)
+    block_n, passes = columns_of_a_pass(N, widths)
     layout = Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_copy))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(2) // STRIP_STAGES // START_BYTES * START_BYTES

@@ -122,7 +122,7 @@ def format_of(model: OPT) -> str:
     for name in names & VARIANTS.keys():
         format = VARIANTS[name].format
         if all(is_variant(A, name) for A in weights if A.name == format):
-            names -= {format}
+            names.discard(format)
     return "+".join(sorted(names)) or "dense"
 
 
