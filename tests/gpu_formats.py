@@ -9,6 +9,8 @@ import torch
 from lab_utils.backends import cuda
 from lab_utils.backends.kernels import name_of, ways_of
 
+GPUS = {"h200": "H200-SXM", "h100-80gb-hbm3": "H100-SXM"}  # of rows: folder, name in devices.yaml
+
 
 def _problem(format: str) -> str | None:
     return cuda.format_problem(format, torch.device("cuda")) if torch.cuda.is_available() else None

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from gpu_formats import GPUS
 
 from lab_utils import catalog, encode, results
 from lab_utils.analysis.memory import encoded_bytes
@@ -13,7 +14,6 @@ from lab_utils.backends.gpus import HELD
 from lab_utils.cli import main
 from lab_utils.patterns import random_sparse
 
-GPUS = {"h200": "H200-SXM", "h100-80gb-hbm3": "H100-SXM"}
 KERNELS = {"mma": ("tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_packed"),
            "wgmma": ("zero_row_24_strips", "lane_24_strips")}  # fmt: skip
 FORMAT_OF = {f"{name}_{end}": name for end, names in KERNELS.items() for name in names}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from gpu_formats import kernels_of
+from gpu_formats import GPUS, kernels_of
 
 from lab_utils import catalog, results
 from lab_utils.analysis.compression import format_bytes
@@ -19,8 +19,7 @@ from lab_utils.backends.kernels import name_of
 from lab_utils.catalog import DATA
 
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
-H100 = Gpu.of(catalog.device("H100-SXM"))
-MEASURED = {"h200": H200, "h100-80gb-hbm3": H100}  # by the folder of rows
+MEASURED = {folder: Gpu.of(catalog.device(name)) for folder, name in GPUS.items()}
 gpus = pytest.mark.parametrize("gpu", MEASURED)
 STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
