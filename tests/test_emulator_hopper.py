@@ -10,7 +10,7 @@ import torch
 from emulated import DTYPES, activations, machine_of, product, with_epilogue
 from torch import Tensor
 
-from lab_utils import encode, explain, spmm
+from lab_utils import accuracy, encode, explain, spmm
 from lab_utils.backends import cuda, emulator, hopper
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.simt import Machine
@@ -81,11 +81,27 @@ def test_middle_weights_of_clustered_masks(pattern, levels) -> None:
 @pytest.mark.parametrize(("N", "blocks"), [(8, 2), (16, 1)])
 @pytest.mark.parametrize(("sparsity", "pairs"), [(0.4, False), (0.5, False), (0.7, True)])
 def test_blocks_of_add_segments_fit_beside_the_product(sparsity, pairs, N, blocks) -> None:
-    """On an SM: 228 KB, of which CUDA has 1 KB for each block; their sums, and slices' bounds."""
+    """On an SM: 228 KB, of which CUDA has 1 KB for each block; bounds of their slices' segments."""
     A = ZeroRow24.encode(random_sparse(128, 4800, sparsity), slice_cols=2400, pairs=pairs)
-    of_sums = 2 * 4 * 64 * 4 + 8 * hopper.slices_of(A)
+    of_sums = 8 * hopper.slices_of(A)
     product = 1024 + hopper.layout_of(A, N).shared_bytes
     assert product + blocks * (1024 + of_sums) <= 228 * 1024
+
+
+@pytest.mark.parametrize("M", [450, 512])
+@pytest.mark.parametrize(
+    ("N", "blocks", "threads"),
+    [(8, 1, 2), (8, 2, 1), (7, 3, 1), (8, 4, 2), (16, 7, 2), (15, 8, 1), (16, 15, 1), (16, 16, 2)],
+)
+def test_one_thread_adds_where_blocks_of_two_would_not_wait(N, blocks, threads, M) -> None:
+    """Beside each block of the product wait two (8 columns) or one (16) of add_segments."""
+    W = random_sparse(M, 400, 0.6, mean=0.5)
+    A, B = ZeroRow24.encode(W, slice_cols=240), activations(400, N)
+    C, warps_of_a_row = torch.empty(N, M, dtype=W.dtype).T, 2 * 16 * blocks / 8
+    with emulator.recording() as traces:
+        emulator.spmm(A, B, C, warps_of_a_row)
+    accuracy.check(C, W, B)
+    assert traces[0].kernels[1] == f"add_segments<__half, {8 if N <= 8 else 16}, {threads}>"
 
 
 def test_copies_of_two_chunks() -> None:
@@ -129,7 +145,7 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     with emulator.recording() as traces:
         spmm(A, activations(480, 16), backend="emulator")
     trace, chunks = traces[0], hopper.chunks_of(A)
-    assert trace.kernels == ("hopper_mma<__half, 16, false, 1>", "add_segments<__half, 16>")
+    assert trace.kernels == ("hopper_mma<__half, 16, false, 1>", "add_segments<__half, 16, 2>")
     assert trace.total("bmma").requests == 8 * chunks
     assert trace.total("mma_sp").requests == 4 * 2 * 2 * chunks  # tiles, steps, eights of columns
     copied = trace.total("bulk_copy")

@@ -135,7 +135,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         for (int i = merged.rank * 32 + lane; i < merged.quads(BLOCK_N); i += merged.members * 32) {
             Address at = from + (i / 16 * MERGE_PITCH + i % 16 * 4) * 4;
             float4 sum = {};
-            for (int w = 0; w < merged.span; w++) add_quad(sum, ld_shared_v4(at + w * ring_bytes));
+            for (int w = 0; w < merged.span; w++) add_quad(sum, floats(ld_shared_v4(at + w * ring_bytes)));
             st_global(to + i, sum);
         }
     }
@@ -165,25 +165,40 @@ __global__ void __launch_bounds__(warps_of(DOCUMENTED_N) * 32, 1)
 #endif
 }
 
-template <class T, int BLOCK_N>
+template <class T, int BLOCK_N, int PARTS>
 __global__ void __maxnreg__(SUMS_REGISTERS)
     add_segments(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     let_next_grid_begin();
-    SegmentSums<T, BLOCK_N> segments(p, Shared<int>(memory));
+    SegmentSums<T, BLOCK_N, PARTS> segments(p, Shared<int>(memory));
     segments.find();
     __syncthreads();
+    typename SegmentSums<T, BLOCK_N, PARTS>::Batch first(segments);
     wait_for_previous_grid();
-    segments.add();
-    __syncthreads();
-    segments.store();
+    segments.add(first);
 #else
     __trap();
 #endif
 }
 
 // --- launching ---
+
+template <class T, int BLOCK_N, int PARTS>
+cudaError_t launch_sums(const HopperProblem& p, cudaStream_t stream) {
+    using Sums = SegmentSums<T, BLOCK_N, PARTS>;
+    dim3 rows(p.row_blocks, ceil_div(p.N, Sums::COLUMNS));
+    auto kernel = add_segments<T, BLOCK_N, PARTS>;
+    return launch_grid(kernel, p, rows, SUMS_THREADS, Sums::shared_bytes(p.slices), stream);
+}
+
+// Whether two threads add up what one could. One alone where its blocks have room beside the product's and
+// twice as many have not: those left over would begin behind it.
+template <int BLOCK_N>
+bool adds_by_halves(const HopperProblem& p, int product_blocks) {
+    int room = waiting(BLOCK_N) * product_blocks, blocks = p.row_blocks * ceil_div(BLOCK_N, 8);
+    return blocks > room || 2 * blocks <= room;
+}
 
 template <class T, int BLOCK_N>
 cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaStream_t stream) {
@@ -192,12 +207,10 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     int rings = p.warps * p.stages * p.stage_bytes, bytes = DENSE + dense_bytes(p, BLOCK_N) + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
-    unsigned passes = ceil_div(p.N, BLOCK_N);
-    using Sums = SegmentSums<T, BLOCK_N>;
-    dim3 grid(p.slices * p.blocks_per_slice, passes), rows(p.row_blocks, ceil_div(p.N, Sums::COLUMNS));
+    dim3 grid(p.slices * p.blocks_per_slice, ceil_div(p.N, BLOCK_N));
     if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream)) return error;
-    return launch_grid(add_segments<T, BLOCK_N>, p, rows, Sums::THREADS, Sums::shared_bytes(p.slices),
-                       stream);
+    return adds_by_halves<BLOCK_N>(p, grid.x) ? launch_sums<T, BLOCK_N, 2>(p, stream)
+                                              : launch_sums<T, BLOCK_N, 1>(p, stream);
 }
 
 // Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks are large:

@@ -1,10 +1,11 @@
 // The end of the Hopper kernel: C from the sums that warps have written, in a fixed order.
 //
-//   a block has 64 rows of 4 columns of C; its threads add up the segments of these rows, slice after
-//   slice and, in a slice, warp after warp: the same bits in every run, without atomics
+//   a block has 64 rows of some columns of C; its threads add up the segments of these rows, slice after
+//   slice and, in a slice, warp after warp, and the sums of two halves of the slices last: the same bits
+//   in every run, without atomics
 //
-//   thread     4 rows of a column; a part of the slices
-//   shared     first and end of the segments of each slice | sums [parts][columns][64 rows]
+//   thread     4 rows of a column; both halves, or one of them and the thread 16 lanes on the other
+//   shared     first and end of the segments of each slice
 #pragma once
 #include "hopper.cuh"
 
@@ -32,48 +33,48 @@ struct Merged {
     }
 };
 
-__device__ inline void add_quad(float4& sum, uint4 value) {
-    sum.x += __int_as_float(value.x), sum.y += __int_as_float(value.y);
-    sum.z += __int_as_float(value.z), sum.w += __int_as_float(value.w);
+__device__ inline float4 floats(const uint4& bits) {
+    return {__int_as_float(bits.x), __int_as_float(bits.y), __int_as_float(bits.z), __int_as_float(bits.w)};
+}
+__device__ inline void add_quad(float4& sum, const float4& value) {
+    sum.x += value.x, sum.y += value.y, sum.z += value.z, sum.w += value.w;
 }
 
 // --- after all thread blocks ---
 
-template <class T, int BLOCK_N>
+// As many threads as PARTS have the halves of the slices.
+template <class T, int BLOCK_N, int PARTS>
 struct SegmentSums {
-    static constexpr int PARTS = 2, QUADS = CHUNK_ROWS / 4, COLUMNS = 4, PER_PART = QUADS * COLUMNS;
-    static constexpr int THREADS = PARTS * PER_PART, BLOCKS = BLOCK_N / COLUMNS;  // of the same rows
-    static constexpr int UNDER_WAY = 4;  // loads of a thread at once
+    static constexpr int HALVES = 2, MINE = HALVES / PARTS, QUADS = CHUNK_ROWS / 4;
+    static constexpr int COLUMNS = SUMS_THREADS / (QUADS * PARTS);
+    static constexpr int BLOCKS = BLOCK_N / COLUMNS;           // of the same rows
+    static constexpr int UNDER_WAY = PARTS == HALVES ? 4 : 3;  // loads of a half at once
+    static_assert(QUADS * HALVES == 32 && BLOCK_N % COLUMNS == 0);
 
     const HopperProblem& p;
-    Shared<int> bounds;   // [slices][2]
-    Shared<float4> sums;  // [PARTS][COLUMNS][16]
-    int quad = threadIdx.x % QUADS, column = threadIdx.x / QUADS % COLUMNS;
-    int part = threadIdx.x / PER_PART, n0 = blockIdx.y * COLUMNS;
-    int m = blockIdx.x * CHUNK_ROWS + threadIdx.x % CHUNK_ROWS;  // the row that a thread stores
-    float bias = 0;
-    static_assert(THREADS == SUMS_THREADS && THREADS % CHUNK_ROWS == 0);
+    Shared<int> bounds;  // [slices][2]
+    int quad = threadIdx.x % QUADS, part = threadIdx.x / QUADS % PARTS;
+    int column = threadIdx.x / (QUADS * PARTS), n = blockIdx.y * COLUMNS + column;
+    int m = blockIdx.x * CHUNK_ROWS + quad * 4;
 
-    __host__ __device__ static int bounds_bytes(int slices) { return round_up(slices * 8, 16); }
-    __host__ static int shared_bytes(int slices) {
-        return bounds_bytes(slices) + THREADS * int(sizeof(float4));
-    }
-    __device__ SegmentSums(const HopperProblem& p, Shared<int> memory)
-        : p(p), bounds(memory), sums((memory + bounds_bytes(p.slices) / 4).template as<float4>()) {}
+    __host__ static int shared_bytes(int slices) { return slices * 8; }
+    __device__ SegmentSums(const HopperProblem& p, Shared<int> memory) : p(p), bounds(memory) {}
 
     // Which segments there are is known before the product has ended, not their sums. Nor is the bias:
     // this grid may begin before those before the product have ended, and one of them may write it.
     __device__ void find() {
-        for (int i = threadIdx.x; i < 2 * p.slices; i += THREADS)
+        for (int i = threadIdx.x; i < 2 * p.slices; i += SUMS_THREADS)
             bounds.store(i, __ldg(p.segments + i / 2 * p.row_blocks + blockIdx.x + i % 2));
     }
 
-    // The segments of a part, one after the other; -1 behind the last.
+    // The segments of a half, one after the other; -1 behind the last.
     struct Walk {
-        const Shared<int>& bounds;
-        int slice, last, segment, end;
-        __device__ Walk(const Shared<int>& bounds, int slice, int last)
-            : bounds(bounds), slice(slice), last(last), segment(0), end(0) {}
+        Shared<int> bounds;
+        int slice, last, segment = 0, end = 0;
+        __device__ Walk(const SegmentSums& sums, int half) : bounds(sums.bounds) {
+            int slices = sums.n < sums.p.N ? sums.p.slices : 0, each = ceil_div(slices, HALVES);
+            slice = half * each, last = min(slices, slice + each);
+        }
         __device__ int next() {
             for (; segment == end && slice < last; slice++)
                 segment = bounds.load(2 * slice), end = bounds.load(2 * slice + 1);
@@ -81,41 +82,71 @@ struct SegmentSums {
         }
     };
 
+    // Those of the thread's halves that are loaded next. What takes time is finding them, in a loop: the first
+    // ones are known before the grid before has ended, others while these come in.
+    struct Batch {
+        Walk first, last;
+        int segment[MINE][UNDER_WAY];
+        __device__ explicit Batch(const SegmentSums& sums)
+            : first(sums, sums.part * MINE), last(sums, sums.part * MINE + MINE - 1) {
+            next();
+        }
+        __device__ void next() {
+#pragma unroll
+            for (int i = 0; i < UNDER_WAY; i++) {
+                segment[0][i] = first.next();
+                if (MINE > 1) segment[MINE - 1][i] = last.next();
+            }
+        }
+        __device__ bool any() const { return segment[0][0] >= 0 || segment[MINE - 1][0] >= 0; }
+    };
+
     __device__ float4 load(int segment) const {
         if (segment < 0) return {};
         int64_t place = int64_t(blockIdx.y / BLOCKS) * p.most_segments + segment;
-        auto from = reinterpret_cast<const float4*>(p.partial) +
-                    (place * BLOCKS + blockIdx.y % BLOCKS) * PER_PART;
-        return ld_global(from + column * QUADS + quad);
+        int in_segment = blockIdx.y % BLOCKS * COLUMNS + column;
+        auto partial = reinterpret_cast<const float4*>(p.partial);
+        return ld_global(partial + (place * BLOCK_N + in_segment) * QUADS + quad);
     }
 
-    __device__ void add() {
-        if (m < p.M) bias = bias_of<T>(p, m);
-        float4 sum = {};
-        int each = ceil_div(p.slices, PARTS), first = part * each;
-        Walk walk(bounds, first, n0 + column < p.N ? min(p.slices, first + each) : first);
-        for (int segment = walk.next(); segment >= 0; segment = walk.next()) {
-            float4 values[UNDER_WAY];
-            values[0] = load(segment);
+    __device__ void add(Batch batch) const {
+        float bias[4] = {};
+        if (p.bias)
+            for (int i = 0; i < 4; i++)
+                if (m + i < p.M) bias[i] = bias_of<T>(p, m + i);
+        float4 sum[MINE] = {};
+        while (batch.any()) {
+            float4 values[MINE][UNDER_WAY];
 #pragma unroll
-            for (int i = 1; i < UNDER_WAY; i++) values[i] = load(walk.next());
+            for (int i = 0; i < MINE * UNDER_WAY; i++)
+                values[i % MINE][i / MINE] = load(batch.segment[i % MINE][i / MINE]);
+            batch.next();
 #pragma unroll
-            for (const float4& value : values)
-                sum.x += value.x, sum.y += value.y, sum.z += value.z, sum.w += value.w;
+            for (int half = 0; half < MINE; half++)
+#pragma unroll
+                for (const float4& value : values[half]) add_quad(sum[half], value);
         }
-        sums.store((part * COLUMNS + column) * QUADS + quad, sum);
+        add_quad(sum[0], MINE > 1 ? sum[MINE - 1] : of_other_part(sum[0]));
+        if (part == 0 && n < p.N) store(sum[0], bias);
     }
 
-    __device__ void store() const {
-        auto all = sums.template as<float>();
-        for (int i = threadIdx.x; i < CHUNK_ROWS * min(COLUMNS, p.N - n0); i += THREADS) {
-            if (m >= p.M) continue;
-            float sum = all.load(i);
-#pragma unroll
-            for (int other = 1; other < PARTS; other++)
-                sum += all.load(other * COLUMNS * CHUNK_ROWS + i);
-            T* to = static_cast<T*>(p.C) + (n0 + i / CHUNK_ROWS) * p.ldc + m;
-            round_to(to, finished(p, sum, bias));
+  private:
+    __device__ static float4 of_other_part(const float4& sum) {
+        auto other = [](float value) { return __shfl_down_sync(~0u, value, QUADS); };
+        return {other(sum.x), other(sum.y), other(sum.z), other(sum.w)};
+    }
+
+    // Four rows of a column: at once, unless A or C do not let them.
+    __device__ void store(const float4& sum, const float (&bias)[4]) const {
+        float rows[] = {sum.x, sum.y, sum.z, sum.w};
+        for (int i = 0; i < 4; i++) rows[i] = finished(p, rows[i], bias[i]);
+        T* to = static_cast<T*>(p.C) + n * p.ldc + m;
+        if (m + 4 <= p.M && reinterpret_cast<uintptr_t>(to) % 8 == 0) {
+            uint32_t low = bits_of<T>(rows[0]) | bits_of<T>(rows[1]) << 16;
+            uint32_t high = bits_of<T>(rows[2]) | bits_of<T>(rows[3]) << 16;
+            st_global(reinterpret_cast<uint2*>(to), uint2{low, high});
+        } else {
+            for (int i = 0; i < 4 && m + i < p.M; i++) round_to(to + i, rows[i]);
         }
     }
 };

@@ -23,8 +23,8 @@ DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metad
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
 # Of these, what stays free for blocks of add_segments, which wait beside one of the product, by the
-# columns of that.
-SUMS_BYTES = {8: 7 * 1024, 16: 7 * 1024}
+# columns of that: 1 KB that each block takes, and 8 bytes for each slice.
+SUMS_BYTES = {8: 3 * 1024, 16: 2 * 1024}
 MOST_COLUMNS = 4 * 65535  # of C: add_segments has a row of its grid for each four
 # Copies under way in a ring. More of them keep memory no busier, and are in the way of what is
 # needed first.
