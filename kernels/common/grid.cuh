@@ -2,6 +2,10 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
+#include "config.cuh"
+
 namespace lscd {
 
 // Forgets an error that is told: whoever launches next would find it there.
@@ -14,10 +18,12 @@ inline int told(cudaError_t error) {
 // It must wait for that one's end (wait_for_previous_grid) before it reads anything that grid, or any
 // before it, may still write, and before it writes: then all of them have ended, if all have waited.
 // With a `cluster`, so many blocks along x run at the same time, and reach each other's shared memory.
+// Where blocks of another grid are to run beside one of this, `beside` is what they need of shared memory:
+// CUDA divides an SM's memory into that and cache, and not anew before the SM is empty.
 template <class P>
 cudaError_t launch_grid(void (*kernel)(P), const P& p, dim3 grid, int threads, int shared_bytes,
-                        cudaStream_t stream, bool early = true, int cluster = 1) {
-    cudaLaunchAttribute attributes[2] = {};
+                        cudaStream_t stream, bool early = true, int cluster = 1, int beside = 0) {
+    cudaLaunchAttribute attributes[3] = {};
     unsigned count = 0;
     if (early) {
         attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -28,6 +34,12 @@ cudaError_t launch_grid(void (*kernel)(P), const P& p, dim3 grid, int threads, i
         attributes[count].val.clusterDim.x = unsigned(cluster);
         attributes[count].val.clusterDim.y = attributes[count].val.clusterDim.z = 1;
         count++;
+    }
+    if (beside) {
+        int bytes = shared_bytes + RESERVED_SHARED_BYTES + beside;
+        attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+        int percent = std::min(100, (100 * bytes - 1) / SHARED_BYTES_PER_SM + 1);
+        attributes[count++].val.sharedMemCarveout = unsigned(percent);
     }
     cudaLaunchConfig_t config = {grid, dim3(threads), size_t(shared_bytes), stream, attributes, count};
     return cudaLaunchKernelEx(&config, kernel, p);

@@ -185,19 +185,19 @@ __global__ void __maxnreg__(SUMS_REGISTERS)
 // --- launching ---
 
 template <class T, int BLOCK_N, int PARTS>
-cudaError_t launch_sums(const HopperProblem& p, cudaStream_t stream) {
-    using Sums = SegmentSums<T, BLOCK_N, PARTS>;
-    dim3 rows(p.row_blocks, ceil_div(p.N, Sums::COLUMNS));
-    auto kernel = add_segments<T, BLOCK_N, PARTS>;
-    return launch_grid(kernel, p, rows, SUMS_THREADS, Sums::shared_bytes(p.slices), stream);
+cudaError_t launch_sums(const HopperProblem& p, dim3 grid, cudaStream_t stream) {
+    return launch_grid(add_segments<T, BLOCK_N, PARTS>, p, grid, SUMS_THREADS, bounds_bytes(p), stream);
 }
 
-// Whether two threads add up what one could. One alone where its blocks have room beside the product's and
-// twice as many have not: those left over would begin behind it.
-template <int BLOCK_N>
-bool adds_by_halves(const HopperProblem& p, int product_blocks) {
-    int room = waiting(BLOCK_N) * product_blocks, blocks = p.row_blocks * ceil_div(BLOCK_N, 8);
-    return blocks > room || 2 * blocks <= room;
+// Two threads add up the halves of the slices, but one where its blocks have room beside the product's and twice
+// as many have not: those left over would begin behind it.
+template <class T, int BLOCK_N>
+cudaError_t launch_sums(const HopperProblem& p, int room, cudaStream_t stream) {
+    auto grid = [&](int columns) { return dim3(p.row_blocks, ceil_div(p.N, columns)); };
+    auto waits = [&](dim3 blocks) { return int(blocks.x * blocks.y) <= room; };
+    dim3 halves = grid(SegmentSums<T, BLOCK_N, 2>::COLUMNS), both = grid(SegmentSums<T, BLOCK_N, 1>::COLUMNS);
+    return waits(halves) || !waits(both) ? launch_sums<T, BLOCK_N, 2>(p, halves, stream)
+                                         : launch_sums<T, BLOCK_N, 1>(p, both, stream);
 }
 
 template <class T, int BLOCK_N>
@@ -208,9 +208,9 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     dim3 grid(p.slices * p.blocks_per_slice, ceil_div(p.N, BLOCK_N));
-    if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream)) return error;
-    return adds_by_halves<BLOCK_N>(p, grid.x) ? launch_sums<T, BLOCK_N, 2>(p, stream)
-                                              : launch_sums<T, BLOCK_N, 1>(p, stream);
+    int beside = waiting(BLOCK_N) * (RESERVED_SHARED_BYTES + bounds_bytes(p));
+    if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream, true, 1, beside)) return error;
+    return launch_sums<T, BLOCK_N>(p, waiting(BLOCK_N) * int(grid.x), stream);
 }
 
 // Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks are large:

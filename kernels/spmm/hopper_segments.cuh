@@ -42,6 +42,9 @@ __device__ inline void add_quad(float4& sum, const float4& value) {
 
 // --- after all thread blocks ---
 
+// Of shared memory: first and end of the segments of each slice.
+inline int bounds_bytes(const HopperProblem& p) { return p.slices * 8; }
+
 // As many threads as PARTS have the halves of the slices.
 template <class T, int BLOCK_N, int PARTS>
 struct SegmentSums {
@@ -57,7 +60,6 @@ struct SegmentSums {
     int column = threadIdx.x / (QUADS * PARTS), n = blockIdx.y * COLUMNS + column;
     int m = blockIdx.x * CHUNK_ROWS + quad * 4;
 
-    __host__ static int shared_bytes(int slices) { return slices * 8; }
     __device__ SegmentSums(const HopperProblem& p, Shared<int> memory) : p(p), bounds(memory) {}
 
     // Which segments there are is known before the product has ended, not their sums. Nor is the bias:

@@ -182,11 +182,13 @@ inline cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 threads,
 enum cudaLaunchAttributeID {
     cudaLaunchAttributeClusterDimension = 4,
     cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+    cudaLaunchAttributePreferredSharedMemoryCarveout = 14,
 };
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
     union {
         int programmaticStreamSerializationAllowed;
+        unsigned sharedMemCarveout;  // a preference: results do not depend on it
         struct {
             unsigned x, y, z;
         } clusterDim;
@@ -206,9 +208,11 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                Given&&... given) {
     lscd::simt::Attributes also;
     for (const cudaLaunchAttribute* one = config->attributes; one < config->attributes + config->count; one++) {
-        auto& cluster = one->val.clusterDim;
-        if (one->id == cudaLaunchAttributeClusterDimension) also.cluster = {cluster.x, cluster.y, cluster.z};
-        else also.early = one->val.programmaticStreamSerializationAllowed != 0;
+        auto& value = one->val;
+        if (one->id == cudaLaunchAttributeClusterDimension)
+            also.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+        if (one->id == cudaLaunchAttributeProgrammaticStreamSerialization)
+            also.early = value.programmaticStreamSerializationAllowed != 0;
     }
     return lscd::simt::run((const void*)kernel, [=] { kernel(given...); }, config->grid,
                            config->threads, config->shared_bytes, also);
