@@ -23,7 +23,6 @@ ZERO_ROW, ZERO_ROW_WIDTHS = (hopper.FORMAT, PACKED), (8, 16)
 STRIPS = tuple(hopper_wgmma.FORMATS)
 # Fractions of zeros from which chunks of strips leave room for more than 64 columns.
 WIDE_FROM = {hopper_wgmma.FORMAT: 0.49, hopper_wgmma.LANES: 0.69}
-ROWS_OF_PACKED = "H100-SXM"  # which alone has rows of packed streams where pairs would be chosen
 
 
 class Expected(NamedTuple):
@@ -38,8 +37,8 @@ class Expected(NamedTuple):
 def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expected]:
     """A [M, K] · B [K, N] on that GPU in every format with a kernel for that, fastest first.
 
-    Variants are told apart where `encode` would choose otherwise, and rows hold their costs. Raises
-    ValueError for N outside of 1 to MOST_COLUMNS, and for an impossible shape or sparsity.
+    Variants are told apart where `encode` would choose otherwise. Raises ValueError for N outside
+    of 1 to MOST_COLUMNS, and for an impossible shape or sparsity.
     """
     if not isinstance(N, Integral) or not 1 <= N <= MOST_COLUMNS:
         raise ValueError(f"N={N!r}; allowed: 1 to {MOST_COLUMNS} columns")
@@ -61,7 +60,7 @@ def _widths(N: int, sparsity: float, gpu: Device, pairs: bool) -> dict[str, tupl
     if gpu.arch != SM_90:
         return published
     if ZERO_ROW_WIDTHS[-1] >= N:
-        told = ZERO_ROW if pairs and gpu.name == ROWS_OF_PACKED else ZERO_ROW[:1]
+        told = ZERO_ROW if pairs else ZERO_ROW[:1]
         return published | dict.fromkeys(told, ZERO_ROW_WIDTHS)
     narrow, wide = hopper_wgmma.NARROW_WIDTHS, hopper_wgmma.WIDTHS
     return published | {name: wide if sparsity >= WIDE_FROM[name] else narrow for name in STRIPS}

@@ -62,8 +62,8 @@ class Cost(NamedTuple):
 COSTS = {
     "tiled_csl": Cost(0.85, 0.27, 0.57, 9.4),
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
-    "zero_row_24": Cost(0.90, 0.00, 1.20, 6.0),
-    PACKED: Cost(0.65, 0.18, 1.00, 7.0),
+    "zero_row_24": Cost(0.83, 0.02, 1.11, 5.3),
+    PACKED: Cost(0.74, 0.14, 1.16, 6.4),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(  # far and near: of a run of version 3 without rows, .5 to .7, by
         # the bytes that version 4 has there
