@@ -94,8 +94,9 @@ def largest_batches(answers: pd.DataFrame) -> go.Figure:
     `answers` are rows of `analysis.memory.answers`, of one number of GPUs.
     """
     first = answers.iloc[0]
-    labels = [f"{FORMATS[f].label}<br>{s:.0%}" if f != "dense" else FORMATS[f].label
+    labels = [f"{FORMATS[f].label} {s:.0%}" if f != "dense" else FORMATS[f].label
               for f, s in zip(answers.format, answers.sparsity, strict=True)]  # fmt: skip
+    labels = [label.replace(" ", "<br>") for label in labels]
     rows, devices = answers.assign(label=labels), list(answers.device.unique())
     models, names = list(rows.model.unique()), list(rows.label.unique())
     fig = make_subplots(cols=len(devices), shared_yaxes=True, horizontal_spacing=0.03,
@@ -105,14 +106,14 @@ def largest_batches(answers: pd.DataFrame) -> go.Figure:
             index="model", columns="label", values="largest_batch"
         )
         fig.add_trace(_batch_heat(table.loc[models, names]), row=1, col=column)
-    fig.update_xaxes(showgrid=False, ticks="", tickfont={"size": 11})
+    fig.update_xaxes(showgrid=False, ticks="", tickfont={"size": 11}, tickangle=0)
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
     fig.update_annotations(font={"size": 13, "color": INK})
     return titled(
         fig,
         f"The largest batch that fits on {_gpus(first.gpus)}",
         f"prompt {first.prompt}, output {first.output}; white: not even one sequence",
-        height=170 + 44 * len(models),
+        height=190 + 44 * len(models),
         margin={"t": 110},
     )
 
