@@ -28,7 +28,8 @@ DTYPES = (torch.float16, torch.bfloat16)
 SPARSITIES = (0.2, 0.7, 0.9)  # other registers per tile; the first exceeds what they can hold
 # No size is a multiple of a tile; one N for every width of block.
 SHAPES = ((130, 200, 8), (256, 130, 9), (65, 136, 20), (129, 65, 50), (70, 328, 130))
-ACTIVATED = ((130, 48), (130, 600))  # rows that are one warp's; that warps and slices share
+# Rows that are one warp's; that warps and slices share; whose 8, and 16, columns one thread adds up.
+ACTIVATED = ((130, 48), (130, 600), (130, 250), (130, 900))
 STRIPS = tuple((130, 450, N) for N in hopper_wgmma.NARROW_WIDTHS)  # which has its own widths
 SPLITS = (1, 2)
 # Rings of GroupTiles do not come around: to racecheck a warp that meets before one of its lanes
