@@ -28,7 +28,7 @@ DTYPES = (torch.float16, torch.bfloat16)
 SPARSITIES = (0.2, 0.7, 0.9)  # other registers per tile; the first exceeds what they can hold
 # No size is a multiple of a tile; one N for every width of block.
 SHAPES = ((130, 200, 8), (256, 130, 9), (65, 136, 20), (129, 65, 50), (70, 328, 130))
-# Rows that are one warp's; that warps and slices share; whose 8, and 16, columns one thread adds up.
+# Rows that are one warp's; that warps and slices share; that one thread adds up, N = 8 and 16.
 ACTIVATED = ((130, 48), (130, 600), (130, 250), (130, 900))
 STRIPS = tuple((130, 450, N) for N in hopper_wgmma.NARROW_WIDTHS)  # which has its own widths
 SPLITS = (1, 2)
