@@ -10,7 +10,7 @@ import torch
 from emulated import DTYPES, activations, machine_of, product, with_epilogue
 from torch import Tensor
 
-from lab_utils import accuracy, encode, explain, spmm
+from lab_utils import encode, explain, spmm
 from lab_utils.backends import cuda, emulator, hopper
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.simt import Machine
@@ -76,32 +76,6 @@ def test_middle_weights_of_clustered_masks(pattern, levels) -> None:
     for pairs in (False, True):
         A = ZeroRow24.encode(W, slice_cols=192, pairs=pairs, levels=levels)
         product(A, W, 8, split_k=3)
-
-
-@pytest.mark.parametrize(("N", "blocks"), [(8, 2), (16, 1)])
-@pytest.mark.parametrize(("sparsity", "pairs"), [(0.4, False), (0.5, False), (0.7, True)])
-def test_blocks_of_add_segments_fit_beside_the_product(sparsity, pairs, N, blocks) -> None:
-    """On an SM: 228 KB, of which CUDA has 1 KB for each block; bounds of their slices' segments."""
-    A = ZeroRow24.encode(random_sparse(128, 4800, sparsity), slice_cols=2400, pairs=pairs)
-    of_sums = 8 * hopper.slices_of(A)
-    product = 1024 + hopper.layout_of(A, N).shared_bytes
-    assert product + blocks * (1024 + of_sums) <= 228 * 1024
-
-
-@pytest.mark.parametrize("M", [450, 512])
-@pytest.mark.parametrize(
-    ("N", "blocks", "threads"),
-    [(8, 1, 2), (8, 2, 1), (7, 3, 1), (8, 4, 2), (16, 7, 2), (15, 8, 1), (16, 15, 1), (16, 16, 2)],
-)
-def test_one_thread_adds_where_blocks_of_two_would_not_wait(N, blocks, threads, M) -> None:
-    """Beside each block of the product wait two (8 columns) or one (16) of add_segments."""
-    W = random_sparse(M, 400, 0.6, mean=0.5)
-    A, B = ZeroRow24.encode(W, slice_cols=240), activations(400, N)
-    C, warps_of_a_row = torch.empty(N, M, dtype=W.dtype).T, 2 * 16 * blocks / 8
-    with emulator.recording() as traces:
-        emulator.spmm(A, B, C, warps_of_a_row)
-    accuracy.check(C, W, B)
-    assert traces[0].kernels[1] == f"add_segments<__half, {8 if N <= 8 else 16}, {threads}>"
 
 
 def test_copies_of_two_chunks() -> None:

@@ -18,8 +18,9 @@ inline int told(cudaError_t error) {
 // It must wait for that one's end (wait_for_previous_grid) before it reads anything that grid, or any
 // before it, may still write, and before it writes: then all of them have ended, if all have waited.
 // With a `cluster`, so many blocks along x run at the same time, and reach each other's shared memory.
-// Where blocks of another grid are to run beside one of this, `beside` is what they need of shared memory:
-// CUDA divides an SM's memory into that and cache, and not anew before the SM is empty.
+// Where blocks of another grid are to run beside one of this, `beside` is what they need of shared memory.
+// CUDA divides an SM's memory into shared memory and cache as a grid's own blocks need it, in a few sizes, and
+// not anew before the SM is empty.
 template <class P>
 cudaError_t launch_grid(void (*kernel)(P), const P& p, dim3 grid, int threads, int shared_bytes,
                         cudaStream_t stream, bool early = true, int cluster = 1, int beside = 0) {

@@ -174,7 +174,7 @@ __global__ void __maxnreg__(SUMS_REGISTERS)
     SegmentSums<T, BLOCK_N, PARTS> segments(p, Shared<int>(memory));
     segments.find();
     __syncthreads();
-    typename SegmentSums<T, BLOCK_N, PARTS>::Batch first(segments);
+    auto first = segments.first();
     wait_for_previous_grid();
     segments.add(first);
 #else
@@ -189,15 +189,18 @@ cudaError_t launch_sums(const HopperProblem& p, dim3 grid, cudaStream_t stream) 
     return launch_grid(add_segments<T, BLOCK_N, PARTS>, p, grid, SUMS_THREADS, bounds_bytes(p), stream);
 }
 
-// Two threads add up the halves of the slices, but one where its blocks have room beside the product's and twice
-// as many have not: those left over would begin behind it.
+// Two threads add up, or one where its blocks have `room` beside the product's and those of two have not: who is
+// left over begins behind it.
 template <class T, int BLOCK_N>
 cudaError_t launch_sums(const HopperProblem& p, int room, cudaStream_t stream) {
     auto grid = [&](int columns) { return dim3(p.row_blocks, ceil_div(p.N, columns)); };
     auto waits = [&](dim3 blocks) { return int(blocks.x * blocks.y) <= room; };
-    dim3 halves = grid(SegmentSums<T, BLOCK_N, 2>::COLUMNS), both = grid(SegmentSums<T, BLOCK_N, 1>::COLUMNS);
-    return waits(halves) || !waits(both) ? launch_sums<T, BLOCK_N, 2>(p, halves, stream)
-                                         : launch_sums<T, BLOCK_N, 1>(p, both, stream);
+    dim3 of_two = grid(SegmentSums<T, BLOCK_N, 2>::COLUMNS);
+    if constexpr (waiting(BLOCK_N) > 0) {
+        dim3 of_one = grid(SegmentSums<T, BLOCK_N, 1>::COLUMNS);
+        if (waits(of_one) && !waits(of_two)) return launch_sums<T, BLOCK_N, 1>(p, of_one, stream);
+    }
+    return launch_sums<T, BLOCK_N, 2>(p, of_two, stream);
 }
 
 template <class T, int BLOCK_N>
@@ -208,9 +211,10 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     dim3 grid(p.slices * p.blocks_per_slice, ceil_div(p.N, BLOCK_N));
-    int beside = waiting(BLOCK_N) * (RESERVED_SHARED_BYTES + bounds_bytes(p));
+    int waits = p.documented ? 0 : waiting(BLOCK_N);  // of add_segments, beside each block
+    int beside = waits * (RESERVED_SHARED_BYTES + bounds_bytes(p));
     if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream, true, 1, beside)) return error;
-    return launch_sums<T, BLOCK_N>(p, waiting(BLOCK_N) * int(grid.x), stream);
+    return launch_sums<T, BLOCK_N>(p, waits * int(grid.x), stream);
 }
 
 // Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks are large:

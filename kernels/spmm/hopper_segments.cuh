@@ -5,7 +5,6 @@
 //   in every run, without atomics
 //
 //   thread     4 rows of a column; both halves, or one of them and the thread 16 lanes on the other
-//   shared     first and end of the segments of each slice
 #pragma once
 #include "hopper.cuh"
 
@@ -42,16 +41,16 @@ __device__ inline void add_quad(float4& sum, const float4& value) {
 
 // --- after all thread blocks ---
 
-// Of shared memory: first and end of the segments of each slice.
-inline int bounds_bytes(const HopperProblem& p) { return p.slices * 8; }
+// Of shared memory, as CUDA gives it out: first and end of the segments of each slice.
+inline int bounds_bytes(const HopperProblem& p) { return round_up(p.slices * 8, 128); }
 
-// As many threads as PARTS have the halves of the slices.
+// PARTS threads share the two halves of the slices: each has one, or one has both.
 template <class T, int BLOCK_N, int PARTS>
 struct SegmentSums {
     static constexpr int HALVES = 2, MINE = HALVES / PARTS, QUADS = CHUNK_ROWS / 4;
     static constexpr int COLUMNS = SUMS_THREADS / (QUADS * PARTS);
     static constexpr int BLOCKS = BLOCK_N / COLUMNS;           // of the same rows
-    static constexpr int UNDER_WAY = PARTS == HALVES ? 4 : 3;  // loads of a half at once
+    static constexpr int UNDER_WAY = PARTS == HALVES ? 4 : 3;  // loads of a half at once: 2 x 4 would spill
     static_assert(QUADS * HALVES == 32 && BLOCK_N % COLUMNS == 0);
 
     const HopperProblem& p;
@@ -69,39 +68,37 @@ struct SegmentSums {
             bounds.store(i, __ldg(p.segments + i / 2 * p.row_blocks + blockIdx.x + i % 2));
     }
 
-    // The segments of a half, one after the other; -1 behind the last.
+    // The segments of a half, from `segment` on; those before `end` are of the slice before `slice`.
     struct Walk {
-        Shared<int> bounds;
-        int slice, last, segment = 0, end = 0;
-        __device__ Walk(const SegmentSums& sums, int half) : bounds(sums.bounds) {
-            int slices = sums.n < sums.p.N ? sums.p.slices : 0, each = ceil_div(slices, HALVES);
-            slice = half * each, last = min(slices, slice + each);
-        }
-        __device__ int next() {
-            for (; segment == end && slice < last; slice++)
-                segment = bounds.load(2 * slice), end = bounds.load(2 * slice + 1);
-            return segment == end ? -1 : segment++;
-        }
+        int slice, last, segment, end;
     };
-
-    // Those of the thread's halves that are loaded next. What takes time is finding them, in a loop: the first
-    // ones are known before the grid before has ended, others while these come in.
+    // Those that the thread loads next; -1: none. To find them takes longer than to add them.
     struct Batch {
-        Walk first, last;
+        Walk halves[MINE];
         int segment[MINE][UNDER_WAY];
-        __device__ explicit Batch(const SegmentSums& sums)
-            : first(sums, sums.part * MINE), last(sums, sums.part * MINE + MINE - 1) {
-            next();
-        }
-        __device__ void next() {
-#pragma unroll
-            for (int i = 0; i < UNDER_WAY; i++) {
-                segment[0][i] = first.next();
-                if (MINE > 1) segment[MINE - 1][i] = last.next();
-            }
-        }
         __device__ bool any() const { return segment[0][0] >= 0 || segment[MINE - 1][0] >= 0; }
     };
+    __device__ Batch first() const {
+        Batch batch;
+        int slices = n < p.N ? p.slices : 0, each = ceil_div(slices, HALVES);
+#pragma unroll
+        for (int i = 0; i < MINE; i++) {
+            int slice = (part * MINE + i) * each;
+            batch.halves[i] = {slice, min(slices, slice + each), 0, 0};
+        }
+        next(batch);
+        return batch;
+    }
+    __device__ void next(Batch& batch) const {
+#pragma unroll
+        for (int i = 0; i < MINE * UNDER_WAY; i++)
+            batch.segment[i % MINE][i / MINE] = next(batch.halves[i % MINE]);
+    }
+    __device__ int next(Walk& half) const {
+        for (; half.segment == half.end && half.slice < half.last; half.slice++)
+            half.segment = bounds.load(2 * half.slice), half.end = bounds.load(2 * half.slice + 1);
+        return half.segment == half.end ? -1 : half.segment++;
+    }
 
     __device__ float4 load(int segment) const {
         if (segment < 0) return {};
@@ -122,7 +119,7 @@ struct SegmentSums {
 #pragma unroll
             for (int i = 0; i < MINE * UNDER_WAY; i++)
                 values[i % MINE][i / MINE] = load(batch.segment[i % MINE][i / MINE]);
-            batch.next();
+            next(batch);
 #pragma unroll
             for (int half = 0; half < MINE; half++)
 #pragma unroll

@@ -93,11 +93,15 @@ class Request:
 
 @dataclass(frozen=True)
 class KernelTrace:
-    """The launches of one product, in order, what each line of them cost, and watched requests."""
+    """The launches of one product, in order, what each line of them cost, and watched requests.
+
+    `carveouts`: percent of an SM's memory that each launch wants to be shared; 0: left to CUDA.
+    """
 
     kernels: tuple[str, ...]
     lines: dict[Place, Counts]
     requests: tuple[Request, ...] = field(default=(), repr=False)
+    carveouts: tuple[int, ...] = ()
 
     def total(self, operation: str | None = None, *, kernel: str | None = None) -> Counts:
         """Sum over lines: of one operation, of the kernels whose names start with `kernel`.

@@ -23,9 +23,10 @@ DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metad
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
 # Of these, what stays free for blocks of add_segments, which wait beside one of the product, by the
-# columns of that: 1 KB that each block takes, and 8 bytes for each slice.
+# columns of that: two, and one, of 1 KB each for CUDA and 8 bytes for each slice, up to 64 and 128.
 SUMS_BYTES = {8: 3 * 1024, 16: 2 * 1024}
-MOST_COLUMNS = 4 * 65535  # of C: add_segments has a row of its grid for each four
+MOST_SLICES = 48 * 1024 // 8  # whose bounds add_segments has in shared memory
+MOST_COLUMNS = 4 * 65535  # of C: add_segments has a row of its grid for each four, or eight
 # Copies under way in a ring. More of them keep memory no busier, and are in the way of what is
 # needed first.
 MOST_STAGES = 3
@@ -163,10 +164,13 @@ def split_k_of(A: ZeroRow24, layout: Layout) -> float:
 def launch_of(A: ZeroRow24, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays.
 
-    Raises ValueError for more columns than the grid that adds up can have.
+    Raises ValueError for more columns, and more slices, than what adds up can have.
     """
     if N > MOST_COLUMNS:
         raise ValueError(f"N={N}; allowed: 1 to {MOST_COLUMNS} where A is decoded in the kernel")
+    if slices_of(A) > MOST_SLICES:
+        found = f"A has {slices_of(A)} slices of {A.slice_cols} columns"
+        raise ValueError(f"{found}; allowed: {MOST_SLICES}, by a larger slice_cols")
     shares = share_out(A, layout.blocks * layout.warps, layout.copy, layout.merging)
     read = {name: A.arrays[name] for name in READ} | shares._asdict()
     arrays = {name: place(array) for name, array in read.items()}

@@ -85,7 +85,7 @@ class Machine:
         )  # fmt: skip
         library.lscd_emulator_reset.restype = None
         library.lscd_emulator_fault.restype = ctypes.c_char_p
-        for function in ("kernels", "lines", "requests"):
+        for function in ("kernels", "carveouts", "lines", "requests"):
             getattr(library, f"lscd_emulator_{function}").restype = ctypes.c_int64
 
     def run(
@@ -133,7 +133,9 @@ class Machine:
             lines[place] = lines.get(place, Counts()) + _counts(line)
         order = sorted(lines, key=lambda p: (kernels.index(p.kernel), p.file, p.line, p.operation))
         requests = (_request(one, kernels, arrays) for one in self._items("requests", _Request))
-        return KernelTrace(kernels, {place: lines[place] for place in order}, tuple(requests))
+        carveouts = tuple(self._items("carveouts", ctypes.c_int32))
+        by_place = {place: lines[place] for place in order}
+        return KernelTrace(kernels, by_place, tuple(requests), carveouts)
 
     def _items(self, what: str, kind: type) -> list:
         first = ctypes.POINTER(kind)()

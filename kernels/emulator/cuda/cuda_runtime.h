@@ -145,10 +145,11 @@ namespace lscd::simt {
 struct Attributes {
     bool early = false;
     dim3 cluster = 1;
+    unsigned carveout = 0;  // percent of an SM's memory that is to be shared; 0: left to CUDA
 
     bool fit(dim3 grid) const {
         return cluster.x >= 1 && cluster.x <= MOST_CLUSTER && cluster.y == 1 && cluster.z == 1 &&
-               grid.x % cluster.x == 0;
+               grid.x % cluster.x == 0 && carveout <= 100;
     }
 };
 
@@ -164,6 +165,7 @@ inline cudaError_t run(const void* kernel, std::function<void()> thread, dim3 gr
                        size_t shared_bytes, const Attributes& also) {
     if (!can_launch(kernel, grid, threads, shared_bytes) || !also.fit(grid)) return cudaErrorInvalidValue;
     machine.kernels.push_back(kernel);
+    machine.carveouts.push_back(int(also.carveout));
     Launch launch = {std::move(thread), int(machine.kernels.size()) - 1, {grid.x, grid.y, grid.z},
                      {threads.x, threads.y, threads.z}, int(shared_bytes), also.early,
                      int(also.cluster.x)};
@@ -188,7 +190,7 @@ struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
     union {
         int programmaticStreamSerializationAllowed;
-        unsigned sharedMemCarveout;  // a preference: results do not depend on it
+        unsigned sharedMemCarveout;
         struct {
             unsigned x, y, z;
         } clusterDim;
@@ -213,6 +215,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
             also.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
         if (one->id == cudaLaunchAttributeProgrammaticStreamSerialization)
             also.early = value.programmaticStreamSerializationAllowed != 0;
+        if (one->id == cudaLaunchAttributePreferredSharedMemoryCarveout)
+            also.carveout = value.sharedMemCarveout;
     }
     return lscd::simt::run((const void*)kernel, [=] { kernel(given...); }, config->grid,
                            config->threads, config->shared_bytes, also);

@@ -29,6 +29,12 @@ LSCD_EMULATOR_EXPORT int64_t lscd_emulator_kernels(int64_t* offsets) {
     return int64_t(kernels.size());
 }
 
+// Percent of an SM's memory that each launch wants to be shared; 0: left to CUDA.
+LSCD_EMULATOR_EXPORT int64_t lscd_emulator_carveouts(const int** first) {
+    *first = lscd::simt::machine.carveouts.data();
+    return int64_t(lscd::simt::machine.carveouts.size());
+}
+
 // What was counted, per worker: the same line may come more than once.
 LSCD_EMULATOR_EXPORT int64_t lscd_emulator_lines(const lscd::simt::Line** first) {
     *first = lscd::simt::machine.lines.data();

@@ -40,6 +40,7 @@ struct Machine {
     int64_t watched = -1;  // number of the block (or cluster), of the first launch, whose requests are kept
 
     std::vector<const void*> kernels = {};  // by launch
+    std::vector<int> carveouts = {};        // percent of shared memory asked for, by launch
     std::vector<Line> lines = {};           // of each worker: the same line may come more than once
     std::vector<Request> requests = {};     // of the watched block, in the order of each warp
     std::string fault = {};                 // of the last launch
