@@ -48,12 +48,12 @@ cudaError_t launch(const Config& config, Problem p, cudaStream_t stream) {
     p.block_m = config.block_m;
     auto product = (void (*)(Problem))config.kernel;
     cudaError_t error = launch_grid(product, p, config.grid(p), config.threads,
-                                    config.shared_bytes_for(p), stream, p.early);
+                                    config.shared_bytes_for(p), stream, {p.early != 0});
     Shares shares(p);
     if (error || shares.end_with_rows()) return error;
     auto kernel = p.dtype == Dtype::fp16 ? add_partials<__half> : add_partials<__nv_bfloat16>;
     dim3 grid(ceil_div(p.N * p.block_m, 256), shares.rows);
-    return launch_grid(kernel, p, grid, 256, 0, stream, p.early);
+    return launch_grid(kernel, p, grid, 256, 0, stream, {p.early != 0});
 }
 
 }  // namespace

@@ -212,8 +212,9 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     dim3 grid(p.slices * p.blocks_per_slice, ceil_div(p.N, BLOCK_N));
     int waits = p.documented ? 0 : waiting(BLOCK_N);  // of add_segments, beside each block
-    int beside = waits * (RESERVED_SHARED_BYTES + bounds_bytes(p));
-    if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream, true, 1, beside)) return error;
+    GridOptions options;
+    options.beside = waits * (RESERVED_SHARED_BYTES + bounds_bytes(p));
+    if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream, options)) return error;
     return launch_sums<T, BLOCK_N>(p, waits * int(grid.x), stream);
 }
 

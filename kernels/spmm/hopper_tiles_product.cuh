@@ -179,7 +179,7 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     TilesProblem whole{p, {}, columns};
     if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, p.ldb, columns)) return error;
     dim3 rows(p.added_rows * (BLOCK_N / 8), PAIR);
-    auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), Has::THREADS, bytes, stream, true, PAIR);
+    auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), Has::THREADS, bytes, stream, {true, PAIR});
     if (error || !p.adds_slots()) return error;
     return launch_grid(add, whole, rows, PartialSums<BLOCK_N, PAIR_ROWS>::THREADS, 0, stream);
 }

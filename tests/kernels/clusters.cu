@@ -271,7 +271,7 @@ __global__ void stores_too_early(const __grid_constant__ Problem p) {
 }
 
 int launch(void (*kernel)(Problem), const Problem* p, bool early, int cluster) {
-    return launch_grid(kernel, *p, dim3(p->M, 2), 64, 16384, nullptr, early, cluster);
+    return launch_grid(kernel, *p, dim3(p->M, 2), 64, 16384, nullptr, {early, cluster});
 }
 
 }  // namespace
@@ -308,7 +308,7 @@ CLUSTERS(too_few_arrive)
 CLUSTERS(some_miss_the_barrier)
 
 EXPORT int probe_products(const Problem* p) {
-    return launch_grid(products, *p, dim3(p->M), 128, 16384, nullptr, false, 2);
+    return launch_grid(products, *p, dim3(p->M), 128, 16384, nullptr, {false, 2});
 }
 EXPORT int probe_stores_too_early(const Problem* p) { return launch(stores_too_early, p, true, 2); }
 EXPORT int probe_clusters_of(const Problem* p) { return launch(numbered, p, false, p->K); }
