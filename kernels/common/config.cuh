@@ -13,8 +13,8 @@ constexpr int SHARED_BYTES_PER_SM = 164 * 1024;
 constexpr int SHARED_BYTES_PER_SM = 100 * 1024;
 #endif
 
-// Of which every block has so much for CUDA.
-constexpr int RESERVED_SHARED_BYTES = 1024;
+// Of which every block has so much for CUDA, and the rest in units of so many.
+constexpr int RESERVED_SHARED_BYTES = 1024, SHARED_UNIT = 128;
 
 // What a block can have on every GPU that these kernels are for; the least is that of sm_86, 89 and 120.
 constexpr int SMALLEST_SHARED_BYTES = 99 * 1024;
@@ -26,9 +26,8 @@ struct Config {
 
     // What launches ask for: so much that an SM has no room for more blocks than p.at_once.
     int shared_bytes_for(const Problem& p) const {
-        constexpr int UNIT = 128;
         int too_many = p.at_once + 1, room = SHARED_BYTES_PER_SM / too_many - RESERVED_SHARED_BYTES;
-        return p.at_once && room >= shared_bytes ? (room / UNIT + 1) * UNIT : shared_bytes;
+        return p.at_once && room >= shared_bytes ? (room / SHARED_UNIT + 1) * SHARED_UNIT : shared_bytes;
     }
     // The limit belongs to the kernel, and launches in other threads may need another size: so it is
     // always all that the GPU has.

@@ -16,6 +16,12 @@ __device__ uint32_t bits_of(float value) {
     else return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 
+// Two elements side by side, as a word.
+template <class T>
+__device__ uint32_t bits_of(float first, float second) {
+    return bits_of<T>(first) | bits_of<T>(second) << 16;
+}
+
 template <int M_FRAGS, int N_FRAGS>
 __device__ inline void clear(float (&sum)[M_FRAGS][N_FRAGS][4]) {
 #pragma unroll

@@ -6,6 +6,7 @@
 //
 //   thread     4 rows of a column; both halves, or one of them and the thread 16 lanes on the other
 #pragma once
+#include "../common/config.cuh"
 #include "hopper.cuh"
 
 namespace lscd {
@@ -42,7 +43,7 @@ __device__ inline void add_quad(float4& sum, const float4& value) {
 // --- after all thread blocks ---
 
 // Of shared memory, as CUDA gives it out: first and end of the segments of each slice.
-inline int bounds_bytes(const HopperProblem& p) { return round_up(p.slices * 8, 128); }
+inline int bounds_bytes(const HopperProblem& p) { return round_up(p.slices * 8, SHARED_UNIT); }
 
 // PARTS threads share the two halves of the slices: each has one, or one has both.
 template <class T, int BLOCK_N, int PARTS>
@@ -141,9 +142,8 @@ struct SegmentSums {
         for (int i = 0; i < 4; i++) rows[i] = finished(p, rows[i], bias[i]);
         T* to = static_cast<T*>(p.C) + n * p.ldc + m;
         if (m + 4 <= p.M && reinterpret_cast<uintptr_t>(to) % 8 == 0) {
-            uint32_t low = bits_of<T>(rows[0]) | bits_of<T>(rows[1]) << 16;
-            uint32_t high = bits_of<T>(rows[2]) | bits_of<T>(rows[3]) << 16;
-            st_global(reinterpret_cast<uint2*>(to), uint2{low, high});
+            uint2 words = {bits_of<T>(rows[0], rows[1]), bits_of<T>(rows[2], rows[3])};
+            st_global(reinterpret_cast<uint2*>(to), words);
         } else {
             for (int i = 0; i < 4 && m + i < p.M; i++) round_to(to + i, rows[i]);
         }

@@ -22,7 +22,7 @@ struct RoundedPairs : RoundedSums<T> {
     }
 
     __device__ uint32_t rounded(float first, float second) const {
-        return bits_of<T>(finished(p, first, bias[0])) | bits_of<T>(finished(p, second, bias[1])) << 16;
+        return bits_of<T>(finished(p, first, bias[0]), finished(p, second, bias[1]));
     }
     // Of all lanes of a warp.
     __device__ void store(const float (&sum)[4]) const {
