@@ -295,6 +295,12 @@ __device__ inline bool mbarrier_is_over(Address barrier, uint32_t parity) {
 __device__ inline uint64_t evict_first() { return 0x12f0000000000000u; }
 __device__ inline uint64_t evict_last() { return 0x14f0000000000000u; }
 
+__device__ inline void st_global(float4* to, const float4& value, uint64_t policy) {
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(value.x),
+                 "f"(value.y), "f"(value.z), "f"(value.w), "l"(policy)
+                 : "memory");
+}
+
 // `bytes` of global memory, which the barrier counts; bytes and both addresses are multiples of 16.
 __device__ inline void bulk_copy(Address to, const void* from, uint32_t bytes, Address barrier,
                                  uint64_t policy) {

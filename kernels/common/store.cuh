@@ -22,6 +22,13 @@ __device__ uint32_t bits_of(float first, float second) {
     return bits_of<T>(first) | bits_of<T>(second) << 16;
 }
 
+// Four of a lane's sums, which a later grid or thread block adds to others: they stay in the L2, or weights that
+// stream through it would send them to memory and back.
+__device__ inline void st_partial(float4* to, const float4& sums) { st_global(to, sums, evict_last()); }
+__device__ inline void st_partial(float4* to, const float (&sums)[4]) {
+    st_partial(to, float4{sums[0], sums[1], sums[2], sums[3]});
+}
+
 template <int M_FRAGS, int N_FRAGS>
 __device__ inline void clear(float (&sum)[M_FRAGS][N_FRAGS][4]) {
 #pragma unroll

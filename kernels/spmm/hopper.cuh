@@ -17,6 +17,10 @@
 namespace lscd {
 
 constexpr int CHUNK_ROWS = 64, CHUNK_COLS = 48;  // tiles of 16 x 48, below each other
+// What a warp has of a block is a segment. Its sums are quads, as lanes have them: rows g and g + 8 of a tile,
+// columns n and n + 1; from pair to pair of columns, tile to tile, g to g.
+constexpr int PAIR_QUADS = CHUNK_ROWS / 2;
+__host__ __device__ constexpr int quads_in(int columns) { return columns / 2 * PAIR_QUADS; }
 constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * CHUNK_COLS;  // of a chunk of level 1
 // Where lists stand in a chunk.
 __host__ __device__ constexpr int lists_at(bool pairs) { return starts_at(pairs) + 64; }

@@ -21,42 +21,41 @@ struct HopperDense {
 
     // Row k: its eights of columns are exchanged, so that no eight rows that ldmatrix reads at once
     // meet in a bank. An eight `frag` further on is at this address ^ frag * 16.
-    __device__ static uint32_t row(int k) {
+    __host__ __device__ static constexpr uint32_t row(int k) {
         constexpr int SHIFT = BLOCK_N == 16 ? 2 : BLOCK_N == 32 ? 1 : 0;
-        return k * ROW_BYTES + (k >> SHIFT & N_FRAGS - 1) * 16;
+        return k * ROW_BYTES + (k >> SHIFT & (N_FRAGS - 1)) * 16;
     }
 
-    // Under way at once: all, where N is at most 16 and a slice has 2400 columns; more would spill.
-    static constexpr int AT_ONCE = N_FRAGS == 2 ? 10 : 5;
-    using Eights = DenseEights<AT_ONCE>;
+    // A warp takes pieces of 32 k x 8 n, all of the same columns: lane (n, t) loads k = 8t to 8t + 7. Under way at
+    // once: all, where N is at most 16 and a slice has 2400 columns; more would spill.
+    static constexpr int AT_ONCE = N_FRAGS == 2 ? 10 : 5, STEP = WARPS / N_FRAGS * 32;  // from piece to piece
+    static_assert(WARPS % N_FRAGS == 0 && row(STEP) == STEP * ROW_BYTES);
+    using Eights = DenseEights<AT_ONCE, STEP>;
+    int frag = warp % N_FRAGS, first = warp / N_FRAGS * 32;
 
-    // ld_dense: columns [k0, end) of A's slice, columns of B from n0 on. A warp takes pieces of 32 k x
-    // 8 n: lane (n, t) loads k = 8t to 8t + 7. Several pieces are under way at once, and the first ones are
-    // known already; `meanwhile` is called while these are.
+    // Of columns [k0, end) of A's slice, columns of B from n0 on: the warp's first pieces.
+    __device__ Eights eights(int k0, int end, int n0) const {
+        return Eights(p, n0 + frag * 8 + lane / 4, k0 + first + lane % 4 * 8, end);
+    }
+    // ld_dense: several pieces are under way at once; `meanwhile` is called while the first ones are.
     template <class Meanwhile>
-    __device__ void ld_dense(const Eights& known, int k0, int end, int n0, Meanwhile meanwhile) const {
+    __device__ void ld_dense(Eights from, Meanwhile meanwhile) const {
         uint4 eights[AT_ONCE];
-        known.load(eights);
+        from.load(eights);
         meanwhile();
-        transpose(eights, warp);
-        for (int first = warp + AT_ONCE * WARPS; first < pieces(); first += AT_ONCE * WARPS) {
-            pieces_from(first, k0, end, n0).load(eights);
-            transpose(eights, first);
+        Address to = (memory + DENSE + row(first + transposed_row(lane))) ^ frag * 16;
+        int left = dense_rows(p) - first;
+        transpose(eights, to, left);
+        while ((left -= AT_ONCE * STEP) > 0) {
+            from.advance(), to += AT_ONCE * STEP * ROW_BYTES;
+            from.load(eights);
+            transpose(eights, to, left);
         }
     }
-    __device__ int pieces() const { return dense_rows(p) / 32 * N_FRAGS; }
-    __device__ Eights pieces_from(int first, int k0, int end, int n0) const {
-        return Eights(p, end, [&](int j) {
-            int i = first + j * WARPS, k = i / N_FRAGS * 32 + lane % 4 * 8;
-            return int2{n0 + i % N_FRAGS * 8 + lane / 4, i < pieces() ? k0 + k : end};
-        });
-    }
-    __device__ void transpose(const uint4 (&eights)[AT_ONCE], int first) const {
+    __device__ static void transpose(const uint4 (&eights)[AT_ONCE], Address to, int left) {
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            int i = first + j * WARPS, k = i / N_FRAGS * 32 + transposed_row(lane);
-            if (i < pieces()) stmatrix_x4_trans((memory + DENSE + row(k)) ^ i % N_FRAGS * 16, eights[j]);
-        }
+        for (int i = 0; i < AT_ONCE; i++)
+            if (i * STEP < left) stmatrix_x4_trans(to + i * STEP * ROW_BYTES, eights[i]);
     }
 
     // The row that a lane addresses for ldmatrix in the first step of a chunk, and bytes from there to

@@ -1,41 +1,36 @@
-// B's way into shared memory, where its rows become columns: eights of a column each, for stmatrix.
+// B's way into shared memory, where its rows become columns: eights of a column, for stmatrix.
 #pragma once
 #include "hopper.cuh"
 
 namespace lscd {
 
-// Eights of rows of B, of one column each; zeros from row `end` on, and beyond B's columns. Whole ones are
-// loaded by predicates, since branches would take as long as the loads; and it is known where they are, if a
-// caller makes this before it waits for the grid before. Plain loads: the compiler may move __ldg to before
-// that wait, when B is not yet there.
-template <int COUNT>
+// COUNT eights of rows of a column of B, STEP rows apart; zeros from row `end` on, and beyond B's columns. Whole
+// ones are loaded by predicates, since branches would take as long as the loads. Plain loads: the compiler may
+// move __ldg to before the wait for the grid before, when B is not yet there.
+template <int COUNT, int STEP>
 struct DenseEights {
-    const uint16_t* B;
-    int64_t from[COUNT];
-    int inside[COUNT];  // of the eight
-    bool cut;           // whether one of them may be cut off
+    const uint16_t* from;  // the first one
+    int inside;            // rows from there to the end
 
-    // place(i): column and first row.
-    template <class Place>
-    __device__ __forceinline__ DenseEights(const Problem& p, int end, Place place)
-        : B(static_cast<const uint16_t*>(p.B)), cut(end % 8) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            int2 at = place(i);
-            from[i] = anew(at.x * p.ldb + at.y), inside[i] = anew(at.x < p.N ? end - at.y : 0);
-        }
-    }
-    __device__ __forceinline__ void load(uint4 (&eights)[COUNT]) const {
+    __device__ DenseEights(const Problem& p, int column, int row, int end)
+        : from(static_cast<const uint16_t*>(p.B) + (column * p.ldb + row)),
+          inside(column < p.N ? end - row : 0) {}
+    __device__ void advance() { from += COUNT * STEP, inside -= COUNT * STEP; }
+
+    __device__ void load(uint4 (&eights)[COUNT]) const {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             eights[i] = {0, 0, 0, 0};
-            if (inside[i] >= 8) eights[i] = ld_global(reinterpret_cast<const uint4*>(B + from[i]));
+            if (inside >= i * STEP + 8) eights[i] = ld_global(reinterpret_cast<const uint4*>(from + i * STEP));
         }
-        if (!cut) return;
+        if (inside <= 0 || inside % 8 == 0 || inside % STEP > 8) return;
+        int last = inside / STEP;
+        uint4 cut = fewer(from + last * STEP, inside % STEP);
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
-            if (inside[i] > 0 && inside[i] < 8) eights[i] = fewer(B + from[i], inside[i]);
+            if (i == last) eights[i] = cut;
     }
+    // One that is cut off.
     __device__ static uint4 fewer(const uint16_t* from, int count) {
         uint64_t low = 0, high = 0;
 #pragma unroll 1

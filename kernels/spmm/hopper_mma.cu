@@ -36,7 +36,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     using typename Product::Dense, typename Product::Part;
     using Product::Product;
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
-    using Product::cols_of_slice, Product::for_sums, Product::multiply_chunk;
+    using Product::cols_of_slice, Product::for_quads, Product::multiply_chunk;
     static constexpr bool OVERLAPS = waiting(BLOCK_N) && !DOCUMENTED;
 
     LaneNumbers<WarpShare> share{p.shares + blockIdx.x * WARPS + warp, lane};
@@ -52,15 +52,21 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         return __ldg(p.first_chunk() + min(block, p.slices * p.row_blocks));
     }
 
-    __device__ float* sums_of(int segment) const {
-        int64_t place = int64_t(blockIdx.y) * p.most_segments + segment;
-        return p.partial + place * BLOCK_N * CHUNK_ROWS;
+    // Pairs of columns that C has in this pass, or more.
+    __device__ int pairs_of_pass() const { return ceil_div(p.N - int(blockIdx.y) * BLOCK_N, 2); }
+    __device__ float4* sums_of(int segment) const {
+        return quads_of<BLOCK_N>(p, blockIdx.y, segment);
     }
 
     // The sums of a segment; new ones begin.
     __device__ void store(int segment) {
-        float* to = sums_of(segment);
-        for_sums([&](int m, int n, float& sum) { st_global(to + n * CHUNK_ROWS + m, sum), sum = 0; });
+        int lane = threadIdx.x % 32;  // anew: the loop over chunks has no register for what follows from it
+        float4* to = sums_of(segment) + lane % 4 * PAIR_QUADS + lane / 4;
+        bool needed = BLOCK_N > 8 || lane % 4 < pairs_of_pass();  // to ask more often takes registers
+        for_quads([&](int pair, int i, float (&sum)[4]) {
+            if (needed) st_partial(to + pair * PAIR_QUADS + i, sum);
+            for (float& each : sum) each = 0;
+        });
     }
 
     // Weights can be read before the grid before has ended; B and the sums are others' until then. B
@@ -77,10 +83,9 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         Dense dense{p, memory};
         Decoder<PAIRS> decoder(lane);
         int n0 = blockIdx.y * BLOCK_N;
-        auto first = dense.pieces_from(warp, k0, end, n0);
+        auto first = dense.eights(k0, end, n0);
         wait_for_previous_grid();
-        dense.ld_dense(first, k0, end, n0,
-                       [&] { ring.fill(share, stages(), early, p.stages), ring.filled(share); });
+        dense.ld_dense(first, [&] { ring.fill(share, stages(), early, p.stages), ring.filled(share); });
         __syncwarp();
         if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
         multiply_share(dense, decoder);
@@ -93,11 +98,12 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         int chunk = share[WarpShare::FIRST], end_of_next = share[WarpShare::ENDS + 1];
         int end = min(share[WarpShare::ENDS], last);  // of the segment
         Part part{share[WarpShare::BEGIN]};
-        Address stage = keep(stages()), barrier = keep(ring.barriers);
-        const Address ring_begin = stage, ring_end = stage + p.stages * p.stage_bytes;
+        const Address ring_begin = keep(stages());
         Address at = WarpRing<COPY>::in_line(share[WarpShare::STARTS]);
         uint32_t parity = 0;
+        int nth = 0;  // stage
         while (chunk < last) {
+            Address stage = ring_begin + nth * p.stage_bytes, barrier = ring.barriers + 8 * nth;
             mbarrier_wait(barrier, parity);
             at = stage + at % LINE;
             int behind = min(chunk + COPY, last);
@@ -106,18 +112,15 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
                 at += left_out(Stage::decode) ? ld_shared(at) & 0
                                               : multiply_chunk(at, decoder, dense, part, chunk);
                 if (++chunk < end) continue;
-                if (chunk == last) {
-                    if (!OVERLAPS) let_next_grid_begin();
-                    if (!merged.several()) store(segment);
-                } else {
-                    store(segment++);
-                    block++, part = {chunk}, end = min(end_of_next, last);
-                    end_of_next = first_of(block + 2);
-                }
+                bool done = chunk == last;
+                if (!OVERLAPS && done) let_next_grid_begin();
+                if (!done || !merged.several()) store(segment);
+                if (done) break;
+                segment++, block++, part = {chunk}, end = min(end_of_next, last);
+                end_of_next = first_of(block + 2);
             } while (chunk < behind);
             ring.refill(stage, barrier);
-            stage += p.stage_bytes, barrier += 8;
-            if (stage == ring_end) stage = ring_begin, barrier = ring.barriers, parity ^= 1;
+            if (++nth == p.stages) nth = 0, parity ^= 1;
         }
         if constexpr (MERGES<BLOCK_N>) merge(merged, segment, ring_begin);
     }
@@ -125,18 +128,20 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     // Warps that end with the same block add their sums up where their rings were: one segment then.
     __device__ void merge(Merged merged, int segment, Address mine) {
         int ring_bytes = p.stages * p.stage_bytes;
+        Address to = merged_at(mine, lane % 4, lane / 4);
         if (merged.several())
-            for_sums([&](int m, int n, float sum) {
-                st_shared(mine + (n * MERGE_PITCH + m) * 4, __float_as_int(sum));
+            for_quads([&](int pair, int i, const float (&sum)[4]) {
+                st_shared_v4(merged_at(to, pair, i), bits_of_quad(sum));
             });
         __syncthreads();
-        Address from = mine + (merged.first - warp) * ring_bytes;
-        auto to = reinterpret_cast<float4*>(sums_of(segment));
+        Address others = mine + (merged.first - warp) * ring_bytes;
+        float4* sums = sums_of(segment);
         for (int i = merged.rank * 32 + lane; i < merged.quads(BLOCK_N); i += merged.members * 32) {
-            Address at = from + (i / 16 * MERGE_PITCH + i % 16 * 4) * 4;
+            Address at = merged_at(others, i / PAIR_QUADS, i % PAIR_QUADS);
             float4 sum = {};
+#pragma unroll 2  // more instructions, which run once, come later than they save
             for (int w = 0; w < merged.span; w++) add_quad(sum, floats(ld_shared_v4(at + w * ring_bytes)));
-            st_global(to + i, sum);
+            st_partial(sums + i, sum);
         }
     }
 };
@@ -193,11 +198,13 @@ cudaError_t launch_sums(const HopperProblem& p, dim3 grid, cudaStream_t stream) 
 // left over begins behind it.
 template <class T, int BLOCK_N>
 cudaError_t launch_sums(const HopperProblem& p, int room, cudaStream_t stream) {
-    auto grid = [&](int columns) { return dim3(p.row_blocks, ceil_div(p.N, columns)); };
+    auto grid = [&](int parts) {
+        return dim3(p.row_blocks, ceil_div(ceil_div(p.N, 2) * PAIR_QUADS * parts, SUMS_THREADS));
+    };
     auto waits = [&](dim3 blocks) { return int(blocks.x * blocks.y) <= room; };
-    dim3 of_two = grid(SegmentSums<T, BLOCK_N, 2>::COLUMNS);
+    dim3 of_two = grid(2);
     if constexpr (waiting(BLOCK_N) > 0) {
-        dim3 of_one = grid(SegmentSums<T, BLOCK_N, 1>::COLUMNS);
+        dim3 of_one = grid(1);
         if (waits(of_one) && !waits(of_two)) return launch_sums<T, BLOCK_N, 1>(p, of_one, stream);
     }
     return launch_sums<T, BLOCK_N, 2>(p, of_two, stream);

@@ -124,17 +124,14 @@ struct HopperProduct {
     }
     __device__ int cols_of_slice() const { return min(p.K - slice * p.slice_cols, p.slice_cols); }
 
-    // Calls use(m, n, sum) for all sums of the lane.
+    // Calls use(pair, i, sums) for the lane's quads of a segment: the i-th one of a pair of columns, counted
+    // from its first one, which is the (lane / 4)-th one of pair lane % 4.
     template <class Use>
-    __device__ void for_sums(Use use) {
+    __device__ void for_quads(Use use) {
 #pragma unroll
-        for (int tile = 0; tile < TILES; tile++)
+        for (int frag = 0; frag < N_FRAGS; frag++)
 #pragma unroll
-            for (int frag = 0; frag < N_FRAGS; frag++)
-#pragma unroll
-                for (int r = 0; r < 4; r++)
-                    use(tile * 16 + r / 2 * 8 + lane / 4, frag * 8 + lane % 4 * 2 + r % 2,
-                        sum[tile][frag][r]);
+            for (int tile = 0; tile < TILES; tile++) use(frag * 4, tile * 8, sum[tile][frag]);
     }
 };
 

@@ -14,10 +14,13 @@ namespace {
 
 // --- in a thread block: warps that end with the same block of A ---
 
-// Whether sums of so many columns are added up in shared memory, [BLOCK_N][MERGE_PITCH] of each warp.
+// Whether sums of so many columns are added up in shared memory.
 template <int BLOCK_N>
 constexpr bool MERGES = BLOCK_N <= 16;
-constexpr int MERGE_PITCH = CHUNK_ROWS + 4;  // floats: no bank conflicts
+// Where the i-th quad of a pair of columns stands there: no bank conflicts.
+__device__ inline Address merged_at(Address quads, int pair, int i) {
+    return quads + pair * (PAIR_QUADS * 16 + 32) + i * 16;
+}
 
 // WarpShare::merge: the warps [first, first + span) that end with the warp's last block. `members` of
 // them have chunks of it, and this one is the rank-th of those; the others have none at all.
@@ -27,14 +30,17 @@ struct Merged {
         : first(numbers & 255), span(numbers >> 8 & 255), rank(numbers >> 16 & 255),
           members(numbers >> 24) {}
     __device__ bool several() const { return span > 1; }
-    // Four rows each, that the members add up; none where there is nothing to add.
-    __device__ int quads(int block_n) const {
-        return several() && members ? block_n * CHUNK_ROWS / 4 : 0;
-    }
+    // That the members add up; none where there is nothing to add.
+    __device__ int quads(int block_n) const { return several() && members ? quads_in(block_n) : 0; }
 };
 
 __device__ inline float4 floats(const uint4& bits) {
     return {__int_as_float(bits.x), __int_as_float(bits.y), __int_as_float(bits.z), __int_as_float(bits.w)};
+}
+__device__ inline uint4 bits_of_quad(const float (&sum)[4]) {
+    uint32_t bits[4];
+    for (int r = 0; r < 4; r++) bits[r] = __float_as_int(sum[r]);
+    return {bits[0], bits[1], bits[2], bits[3]};
 }
 __device__ inline void add_quad(float4& sum, const float4& value) {
     sum.x += value.x, sum.y += value.y, sum.z += value.z, sum.w += value.w;
@@ -45,20 +51,26 @@ __device__ inline void add_quad(float4& sum, const float4& value) {
 // Of shared memory, as CUDA gives it out: first and end of the segments of each slice.
 inline int bounds_bytes(const HopperProblem& p) { return round_up(p.slices * 8, SHARED_UNIT); }
 
+// The first quad of a segment in a pass.
+template <int BLOCK_N>
+__device__ float4* quads_of(const HopperProblem& p, int pass, int segment) {
+    int64_t place = int64_t(pass) * p.most_segments + segment;
+    return reinterpret_cast<float4*>(p.partial) + place * quads_in(BLOCK_N);
+}
+
 // PARTS threads share the two halves of the slices: each has one, or one has both.
 template <class T, int BLOCK_N, int PARTS>
 struct SegmentSums {
-    static constexpr int HALVES = 2, MINE = HALVES / PARTS, QUADS = CHUNK_ROWS / 4;
-    static constexpr int COLUMNS = SUMS_THREADS / (QUADS * PARTS);
-    static constexpr int BLOCKS = BLOCK_N / COLUMNS;           // of the same rows
+    static constexpr int HALVES = 2, MINE = HALVES / PARTS, QUADS = 32 / PARTS;  // of a warp
+    static constexpr int EACH = quads_in(BLOCK_N);                               // of a segment
     static constexpr int UNDER_WAY = PARTS == HALVES ? 4 : 3;  // loads of a half at once: 2 x 4 would spill
-    static_assert(QUADS * HALVES == 32 && BLOCK_N % COLUMNS == 0);
 
     const HopperProblem& p;
     Shared<int> bounds;  // [slices][2]
-    int quad = threadIdx.x % QUADS, part = threadIdx.x / QUADS % PARTS;
-    int column = threadIdx.x / (QUADS * PARTS), n = blockIdx.y * COLUMNS + column;
-    int m = blockIdx.x * CHUNK_ROWS + quad * 4;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = lane / QUADS;
+    int quad = (blockIdx.y * (SUMS_THREADS / 32) + warp) * QUADS + lane % QUADS;  // of all columns
+    int g = quad % 8, n = quad / PAIR_QUADS * 2, m = blockIdx.x * CHUNK_ROWS + quad % PAIR_QUADS / 8 * 16 + g;
+    const float4* mine = quads_of<BLOCK_N>(p, quad / EACH, 0) + quad % EACH;  // of the first segment
 
     __device__ SegmentSums(const HopperProblem& p, Shared<int> memory) : p(p), bounds(memory) {}
 
@@ -102,18 +114,14 @@ struct SegmentSums {
     }
 
     __device__ float4 load(int segment) const {
-        if (segment < 0) return {};
-        int64_t place = int64_t(blockIdx.y / BLOCKS) * p.most_segments + segment;
-        int in_segment = blockIdx.y % BLOCKS * COLUMNS + column;
-        auto partial = reinterpret_cast<const float4*>(p.partial);
-        return ld_global(partial + (place * BLOCK_N + in_segment) * QUADS + quad);
+        return segment < 0 ? float4{} : ld_global(mine + int64_t(segment) * EACH);
     }
 
     __device__ void add(Batch batch) const {
-        float bias[4] = {};
+        float bias[2] = {};
         if (p.bias)
-            for (int i = 0; i < 4; i++)
-                if (m + i < p.M) bias[i] = bias_of<T>(p, m + i);
+            for (int i = 0; i < 2; i++)
+                if (m + 8 * i < p.M) bias[i] = bias_of<T>(p, m + 8 * i);
         float4 sum[MINE] = {};
         while (batch.any()) {
             float4 values[MINE][UNDER_WAY];
@@ -127,7 +135,7 @@ struct SegmentSums {
                 for (const float4& value : values[half]) add_quad(sum[half], value);
         }
         add_quad(sum[0], MINE > 1 ? sum[MINE - 1] : of_other_part(sum[0]));
-        if (part == 0 && n < p.N) store(sum[0], bias);
+        store(sum[0], bias);
     }
 
   private:
@@ -136,16 +144,26 @@ struct SegmentSums {
         return {other(sum.x), other(sum.y), other(sum.z), other(sum.w)};
     }
 
-    // Four rows of a column: at once, unless A or C do not let them.
-    __device__ void store(const float4& sum, const float (&bias)[4]) const {
-        float rows[] = {sum.x, sum.y, sum.z, sum.w};
-        for (int i = 0; i < 4; i++) rows[i] = finished(p, rows[i], bias[i]);
-        T* to = static_cast<T*>(p.C) + n * p.ldc + m;
-        if (m + 4 <= p.M && reinterpret_cast<uintptr_t>(to) % 8 == 0) {
-            uint2 words = {bits_of<T>(rows[0], rows[1]), bits_of<T>(rows[2], rows[3])};
+    // Lanes of four rows below each other exchange elements, so that each has four of a column: at once, unless
+    // A or C do not let them.
+    __device__ void store(const float4& sum, const float (&bias)[2]) const {
+        bool odd = g & 1, lower = g & 2;
+        uint32_t even_column = bits_of<T>(finished(p, sum.x, bias[0]), finished(p, sum.z, bias[1]));
+        uint32_t odd_column = bits_of<T>(finished(p, sum.y, bias[0]), finished(p, sum.w, bias[1]));
+        uint32_t mine = odd ? odd_column : even_column;
+        uint32_t other = __shfl_xor_sync(~0u, odd ? even_column : odd_column, 1);
+        uint32_t first = odd ? other : mine, second = odd ? mine : other;
+        uint32_t above = prmt(first, second, 0x5410), below = prmt(first, second, 0x7632);
+        uint32_t came = __shfl_xor_sync(~0u, lower ? above : below, 2);
+        uint2 words = lower ? uint2{came, below} : uint2{above, came};
+        int row = m - g % 4 + lower * 8, column = n + odd;
+        if (part || column >= p.N) return;
+        T* to = static_cast<T*>(p.C) + column * p.ldc + row;
+        if (row + 4 <= p.M && reinterpret_cast<uintptr_t>(to) % 8 == 0) {
             st_global(reinterpret_cast<uint2*>(to), words);
         } else {
-            for (int i = 0; i < 4 && m + i < p.M; i++) round_to(to + i, rows[i]);
+            for (int i = 0; i < 4 && row + i < p.M; i++)
+                st_global(reinterpret_cast<uint16_t*>(to) + i, uint16_t((i < 2 ? words.x : words.y) >> i % 2 * 16));
         }
     }
 };

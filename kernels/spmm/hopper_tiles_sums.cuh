@@ -65,9 +65,7 @@ struct TileSums {
         PartialSums<Has::ALL_COLUMNS, PAIR_ROWS> to(p, rank, slot);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
-            if (8 * i < p.product_columns)
-                st_global(to.at(product * EIGHTS + i, strip * 32 + lane),
-                          float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+            if (8 * i < p.product_columns) st_partial(to.at(product * EIGHTS + i, strip * 32 + lane), sum[i]);
     }
 };
 

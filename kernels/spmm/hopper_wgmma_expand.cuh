@@ -38,20 +38,22 @@ struct ExpandDense {
         return memory + (j ^ j / 8 % 2 * 2) * COLUMNS * 2 + ((i ^ j / 16 % 2) << 4);
     }
 
+    // The same, `rows` further on, a multiple of 16.
+    __device__ static Address rows_on(Address at, int rows) {
+        return (at + rows * COLUMNS * 2) ^ rows / 16 % 2 << 4;
+    }
+
     // As HopperDense::ld_dense.
     __device__ void ld_rows(int k0) const {
-        DenseEights<PIECES> from(p, p.K, [&](int i) {
-            int piece = warp + i * WARPS;
-            return int2{column(piece % EIGHTS * 8 + lane / 4), k0 + piece / EIGHTS * 32 + lane % 4 * 8};
-        });
+        constexpr int STEP = WARPS / EIGHTS * 32;
+        int eight = warp % EIGHTS, k = warp / EIGHTS * 32;
+        DenseEights<PIECES, STEP> from(p, column(eight * 8 + lane / 4), k0 + k + lane % 4 * 8, p.K);
         uint4 eights[PIECES];
         wait_for_previous_grid();  // B is its, and the tiles may still be read
         from.load(eights);
+        Address to = at(k + transposed_row(lane), eight);
 #pragma unroll
-        for (int i = 0; i < PIECES; i++) {
-            int piece = warp + i * WARPS, k = piece / EIGHTS * 32 + transposed_row(lane);
-            stmatrix_x4_trans(at(k, piece % EIGHTS), eights[i]);
-        }
+        for (int i = 0; i < PIECES; i++) stmatrix_x4_trans(rows_on(to, i * STEP), eights[i]);
     }
     // Of level 1, whose rows are three apart in B: a warp has four columns, a lane every 32nd row.
     __device__ void ld_level(int k0) const {
@@ -78,14 +80,19 @@ struct ExpandDense {
                 st_shared(at(i * 32 + lane, n / 8) + n % 8 * 2, ones[c][i] | ones[c + 1][i] << 16);
             }
     }
+    // A thread has every APART-th row of B'.
     __device__ void store() const {
-        auto* to = static_cast<uint8_t*>(p.tiles) + (int64_t(pass) * p.rounds + round) * Tile::BYTES;
+        constexpr int APART = THREADS / EIGHTS, IN_B = FORMAT::source(APART);
+        static_assert(IN_B % 16 == 0 && Tile::offset(APART, 0) == APART * Tile::ROW_BYTES);
+        int row = threadIdx.x / EIGHTS, eight = threadIdx.x % EIGHTS;
+        Address from = at(FORMAT::source(row), eight);
+        int64_t tile = int64_t(pass) * p.rounds + round;
+        auto* to = static_cast<uint8_t*>(p.tiles) + tile * Tile::BYTES + Tile::offset(row, first / 8 + eight);
 #pragma unroll
         for (int i = 0; i < STORES; i++) {
-            int id = threadIdx.x + i * THREADS, row = id / EIGHTS, eight = id % EIGHTS;
-            uint4 eights = ld_shared_v4(at(FORMAT::source(row), eight));
+            uint4 eights = ld_shared_v4(rows_on(from, i * IN_B));
             if (FORMAT::is_zeros(row)) eights = {0, 0, 0, 0};
-            st_global(reinterpret_cast<uint4*>(to + Tile::offset(row, first / 8 + eight)), eights);
+            st_global(reinterpret_cast<uint4*>(to + i * APART * Tile::ROW_BYTES), eights);
         }
     }
 

@@ -23,7 +23,7 @@ struct LaneStrips : LaneChunk {
 
     __device__ static bool of_level(const WgmmaProblem&, int) { return false; }
     __device__ static int first_row(const WgmmaProblem&, int round) { return round * ROUND_COLS; }
-    __device__ static int source(int k) { return k; }
+    __host__ __device__ static constexpr int source(int k) { return k; }
     __device__ static bool is_zeros(int) { return false; }
 
     // --- a chunk ---

@@ -75,7 +75,7 @@ struct WgmmaKernel : WgmmaWarp<FORMAT, T, BLOCK_N> {
         int lane = anew(this->lane);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
-            st_global(to.at(i, strip * 32 + lane), float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+            st_partial(to.at(i, strip * 32 + lane), sum[i]);
         if (p.adds_slots()) return;
         __syncwarp();
         if (lane == 0) st_release(to.flag(strip), 1u);

@@ -24,7 +24,7 @@ struct ZeroRowStrips {
         return (round - round / 4) * ROUND_COLS;
     }
     // Of the rows of B of a round, the one that is row k of B', where that is not one of zeros.
-    __device__ static int source(int k) { return k / 4 * 3 + min(k % 4, 2); }
+    __host__ __device__ static constexpr int source(int k) { return k / 4 * 3 + (k % 4 < 2 ? k % 4 : 2); }
     __device__ static bool is_zeros(int k) { return k % 4 == 3; }
 
     // --- a chunk ---

@@ -18,6 +18,11 @@ void st_global(T* to, T value, simt::Site site = simt::here()) {
     simt::note({simt::Op::global_store, site, {}, {int64_t(to), sizeof(T)}});
     *to = known(value, site);
 }
+template <class T>
+void st_global(T* to, const T& value, uint64_t policy, simt::Site site = simt::here()) {
+    (void)policy;  // what the L2 keeps changes no value
+    st_global(to, value, site);
+}
 
 // One grid runs after another, whatever they say: only what a kernel may not touch yet is known.
 inline void wait_for_previous_grid() { simt::Block::lane->after_grid = true; }
