@@ -22,12 +22,22 @@ __device__ uint32_t bits_of(float first, float second) {
     return bits_of<T>(first) | bits_of<T>(second) << 16;
 }
 
-// Four of a lane's sums, which a later grid or thread block adds to others: they stay in the L2, or weights that
-// stream through it would send them to memory and back.
-__device__ inline void st_partial(float4* to, const float4& sums) { st_global(to, sums, evict_last()); }
-__device__ inline void st_partial(float4* to, const float (&sums)[4]) {
-    st_partial(to, float4{sums[0], sums[1], sums[2], sums[3]});
+// Two rows of a column in each word: m and m + 1, m + 8 and m + 9.
+struct RowPairs {
+    uint32_t upper, lower;
+};
+// From elements of rows m and m + 8, a word for each of two columns. Two lanes, `apart` from each other, have
+// neighbouring rows; each takes a column, the second one if its m is `odd`.
+__device__ inline RowPairs pair_rows(uint32_t even_column, uint32_t odd_column, bool odd, int apart) {
+    uint32_t mine = odd ? odd_column : even_column;
+    uint32_t other = __shfl_xor_sync(~0u, odd ? even_column : odd_column, apart);
+    uint32_t first = odd ? other : mine, second = odd ? mine : other;
+    return {prmt(first, second, 0x5410), prmt(first, second, 0x7632)};
 }
+
+// Four of a lane's sums. Those that a later grid or thread block adds to others are stored with evict_last, or
+// weights that stream through the L2 would send them to memory and back.
+__device__ inline float4 quad(const float (&sums)[4]) { return {sums[0], sums[1], sums[2], sums[3]}; }
 
 template <int M_FRAGS, int N_FRAGS>
 __device__ inline void clear(float (&sum)[M_FRAGS][N_FRAGS][4]) {

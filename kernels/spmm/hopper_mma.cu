@@ -64,7 +64,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         float4* to = sums_of(segment) + lane % 4 * PAIR_QUADS + lane / 4;
         bool needed = BLOCK_N > 8 || lane % 4 < pairs_of_pass();  // to ask more often takes registers
         for_quads([&](int pair, int i, float (&sum)[4]) {
-            if (needed) st_partial(to + pair * PAIR_QUADS + i, sum);
+            if (needed) st_global(to + pair * PAIR_QUADS + i, quad(sum), evict_last());
             for (float& each : sum) each = 0;
         });
     }
@@ -98,7 +98,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         int chunk = share[WarpShare::FIRST], end_of_next = share[WarpShare::ENDS + 1];
         int end = min(share[WarpShare::ENDS], last);  // of the segment
         Part part{share[WarpShare::BEGIN]};
-        const Address ring_begin = keep(stages());
+        const Address ring_begin = stages();
         Address at = WarpRing<COPY>::in_line(share[WarpShare::STARTS]);
         uint32_t parity = 0;
         int nth = 0;  // stage
@@ -141,7 +141,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
             float4 sum = {};
 #pragma unroll 2  // more instructions, which run once, come later than they save
             for (int w = 0; w < merged.span; w++) add_quad(sum, floats(ld_shared_v4(at + w * ring_bytes)));
-            st_partial(sums + i, sum);
+            st_global(sums + i, sum, evict_last());
         }
     }
 };

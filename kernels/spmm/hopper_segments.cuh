@@ -4,7 +4,8 @@
 //   slice and, in a slice, warp after warp, and the sums of two halves of the slices last: the same bits
 //   in every run, without atomics
 //
-//   thread     4 rows of a column; both halves, or one of them and the thread 16 lanes on the other
+//   thread     a quad, until four of them have four rows of a column each; both halves, or one of them and the
+//              thread 16 lanes on the other
 #pragma once
 #include "../common/config.cuh"
 #include "hopper.cuh"
@@ -70,7 +71,7 @@ struct SegmentSums {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = lane / QUADS;
     int quad = (blockIdx.y * (SUMS_THREADS / 32) + warp) * QUADS + lane % QUADS;  // of all columns
     int g = quad % 8, n = quad / PAIR_QUADS * 2, m = blockIdx.x * CHUNK_ROWS + quad % PAIR_QUADS / 8 * 16 + g;
-    const float4* mine = quads_of<BLOCK_N>(p, quad / EACH, 0) + quad % EACH;  // of the first segment
+    const float4* sums = quads_of<BLOCK_N>(p, quad / EACH, 0) + quad % EACH;  // of the first segment
 
     __device__ SegmentSums(const HopperProblem& p, Shared<int> memory) : p(p), bounds(memory) {}
 
@@ -114,7 +115,7 @@ struct SegmentSums {
     }
 
     __device__ float4 load(int segment) const {
-        return segment < 0 ? float4{} : ld_global(mine + int64_t(segment) * EACH);
+        return segment < 0 ? float4{} : ld_global(sums + int64_t(segment) * EACH);
     }
 
     __device__ void add(Batch batch) const {
@@ -144,26 +145,24 @@ struct SegmentSums {
         return {other(sum.x), other(sum.y), other(sum.z), other(sum.w)};
     }
 
-    // Lanes of four rows below each other exchange elements, so that each has four of a column: at once, unless
-    // A or C do not let them.
+    // Lanes of four rows below each other exchange elements, and each stores four of a column: at once, unless A
+    // or C do not let it.
     __device__ void store(const float4& sum, const float (&bias)[2]) const {
         bool odd = g & 1, lower = g & 2;
         uint32_t even_column = bits_of<T>(finished(p, sum.x, bias[0]), finished(p, sum.z, bias[1]));
         uint32_t odd_column = bits_of<T>(finished(p, sum.y, bias[0]), finished(p, sum.w, bias[1]));
-        uint32_t mine = odd ? odd_column : even_column;
-        uint32_t other = __shfl_xor_sync(~0u, odd ? even_column : odd_column, 1);
-        uint32_t first = odd ? other : mine, second = odd ? mine : other;
-        uint32_t above = prmt(first, second, 0x5410), below = prmt(first, second, 0x7632);
-        uint32_t came = __shfl_xor_sync(~0u, lower ? above : below, 2);
-        uint2 words = lower ? uint2{came, below} : uint2{above, came};
+        RowPairs two = pair_rows(even_column, odd_column, odd, 1);
+        uint32_t others = __shfl_xor_sync(~0u, lower ? two.upper : two.lower, 2);
+        uint2 words = lower ? uint2{others, two.lower} : uint2{two.upper, others};
         int row = m - g % 4 + lower * 8, column = n + odd;
         if (part || column >= p.N) return;
         T* to = static_cast<T*>(p.C) + column * p.ldc + row;
         if (row + 4 <= p.M && reinterpret_cast<uintptr_t>(to) % 8 == 0) {
             st_global(reinterpret_cast<uint2*>(to), words);
         } else {
+            auto* bits = reinterpret_cast<uint16_t*>(to);
             for (int i = 0; i < 4 && row + i < p.M; i++)
-                st_global(reinterpret_cast<uint16_t*>(to) + i, uint16_t((i < 2 ? words.x : words.y) >> i % 2 * 16));
+                st_global(bits + i, uint16_t((i < 2 ? words.x : words.y) >> i % 2 * 16));
         }
     }
 };

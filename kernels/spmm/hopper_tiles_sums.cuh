@@ -27,12 +27,10 @@ struct RoundedPairs : RoundedSums<T> {
     // Of all lanes of a warp.
     __device__ void store(const float (&sum)[4]) const {
         uint32_t even_column = rounded(sum[0], sum[2]), odd_column = rounded(sum[1], sum[3]);
-        uint32_t mine = odd ? odd_column : even_column;
-        uint32_t other = __shfl_xor_sync(~0u, odd ? even_column : odd_column, 4);
-        uint32_t low = odd ? other : mine, high = odd ? mine : other;
+        RowPairs two = pair_rows(even_column, odd_column, odd, 4);
         if (n >= p.N) return;
-        if (has[0]) st_global(reinterpret_cast<uint32_t*>(to), prmt(low, high, 0x5410));
-        if (has[1]) st_global(reinterpret_cast<uint32_t*>(to + 8), prmt(low, high, 0x7632));
+        if (has[0]) st_global(reinterpret_cast<uint32_t*>(to), two.upper);
+        if (has[1]) st_global(reinterpret_cast<uint32_t*>(to + 8), two.lower);
     }
 };
 
@@ -65,7 +63,8 @@ struct TileSums {
         PartialSums<Has::ALL_COLUMNS, PAIR_ROWS> to(p, rank, slot);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
-            if (8 * i < p.product_columns) st_partial(to.at(product * EIGHTS + i, strip * 32 + lane), sum[i]);
+            if (8 * i < p.product_columns)
+                st_global(to.at(product * EIGHTS + i, strip * 32 + lane), quad(sum[i]), evict_last());
     }
 };
 

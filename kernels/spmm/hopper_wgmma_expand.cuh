@@ -5,7 +5,7 @@
 //   of zero-row 2:4    k    k+1  k+2  zeros  k+3  k+4  k+5  zeros  k+6 ...     rows of B
 //   of streams a lane  k    k+1  k+2  k+3    k+4  k+5  k+6  k+7    k+8 ...
 //
-// All wait for it, and its blocks stand where the grid before leaves room, up to six on one SM: so they are
+// All wait for it, and its blocks stand where the grid before leaves room, several on one SM: so they are
 // small. They also clear the flags of the product's partial sums.
 #pragma once
 #include "hopper_eights.cuh"
@@ -21,7 +21,10 @@ struct ExpandDense {
     using Tile = DenseTile<BLOCK_N>;
     static constexpr int COLUMNS = 16, PARTS = Tile::WIDTH / COLUMNS, EIGHTS = COLUMNS / 8;
     static constexpr int ROUND_COLS = FORMAT::ROUND_COLS;
-    static constexpr int THREADS = 128, WARPS = THREADS / 32, SHARED_BYTES = ROUND_COLS * COLUMNS * 2;
+    static constexpr int THREADS = 128, WARPS = THREADS / 32, BYTES = ROUND_COLS * COLUMNS * 2;
+    // Of which wide blocks ask for more: with more than ten of them on an SM, its last one ends later.
+    static constexpr int TEN_ON_AN_SM = 22 * 1024, SHARED_BYTES = BLOCK_N > 32 ? TEN_ON_AN_SM : BYTES;
+    static_assert(BYTES <= SHARED_BYTES);
     static constexpr int TURNS = ROUND_COLS / 32, OF_WARP = COLUMNS / WARPS;
     static constexpr int PIECES = TURNS * EIGHTS / WARPS;         // of a warp, 32 k x 8 n
     static constexpr int STORES = DENSE_ROWS * EIGHTS / THREADS;  // of a thread
@@ -37,7 +40,6 @@ struct ExpandDense {
     __device__ Address at(int j, int i) const {
         return memory + (j ^ j / 8 % 2 * 2) * COLUMNS * 2 + ((i ^ j / 16 % 2) << 4);
     }
-
     // The same, `rows` further on, a multiple of 16.
     __device__ static Address rows_on(Address at, int rows) {
         return (at + rows * COLUMNS * 2) ^ rows / 16 % 2 << 4;

@@ -75,7 +75,7 @@ struct WgmmaKernel : WgmmaWarp<FORMAT, T, BLOCK_N> {
         int lane = anew(this->lane);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
-            st_partial(to.at(i, strip * 32 + lane), sum[i]);
+            st_global(to.at(i, strip * 32 + lane), quad(sum[i]), evict_last());
         if (p.adds_slots()) return;
         __syncwarp();
         if (lane == 0) st_release(to.flag(strip), 1u);
