@@ -23,8 +23,8 @@ SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of
 # A small matrix, of so many weights, has slices of fewer columns, if there are at most so many
 # slices: its warps wait for B before they begin, but partial sums of many slices cost more.
 SMALL, SLICE_COLS_IF_SMALL, FEW_SLICES = 1 << 26, 1850, 4
-# A tiny one, which has few rows as well, has so many slices where they have this many columns: else
-# most thread blocks would begin with all of B for a part of one block of A.
+# A tiny one of few rows has that many slices, unless they had less than so many columns: else most
+# thread blocks would begin with more of B for less than two blocks of A.
 TINY, TINY_ROWS, LEAST_COLS = 1 << 24, 4096, 384
 # Bytes that a chunk's time is worth, whatever it holds, of packed streams and of words: on an H200,
 # level 1 pays packed at .6, where it saves 6 % with 16 columns, and not at .65, where it loses 3 %
@@ -52,8 +52,8 @@ def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int
     """
     small = M * K <= SMALL and K <= FEW_SLICES * SLICE_COLS_IF_SMALL
     most = SLICE_COLS_IF_SMALL if small else SLICE_COLS
-    if M * K <= TINY and M <= TINY_ROWS:
-        most = min(most, max(LEAST_COLS, -(-K // FEW_SLICES)))
+    if M * K <= TINY and M <= TINY_ROWS and K >= FEW_SLICES * LEAST_COLS:
+        most = min(most, -(-K // FEW_SLICES))
     counts = (n for n in range(1, multiprocessors + 1) if multiprocessors % n == 0)
     slices = next((n for n in counts if n * most >= K), -(-K // most))
     return whole_chunks(-(-K // slices))
