@@ -35,8 +35,8 @@ __device__ inline RowPairs pair_rows(uint32_t even_column, uint32_t odd_column, 
     return {prmt(first, second, 0x5410), prmt(first, second, 0x7632)};
 }
 
-// Four of a lane's sums. Those that a later grid or thread block adds to others are stored with evict_last, or
-// weights that stream through the L2 would send them to memory and back.
+// Four of a lane's sums. Those that a later grid or thread block adds to others are best stored with evict_last,
+// or weights that stream through the L2 may send them to memory and back; it takes two registers.
 __device__ inline float4 quad(const float (&sums)[4]) { return {sums[0], sums[1], sums[2], sums[3]}; }
 
 template <int M_FRAGS, int N_FRAGS>

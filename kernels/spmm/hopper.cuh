@@ -125,9 +125,10 @@ constexpr int registers_of(int block_n) {
     return each < 255 ? each : 255;
 }
 
-// Shared memory of a block: zeros, mbarriers, the slice of B as [k][n], the warps' rings.
+// Shared memory of a block: zeros, mbarriers, WarpShare::merge of warps, the slice of B as [k][n], the warps' rings.
 constexpr int DENSE_READY = ZERO_BYTES, BARRIERS = DENSE_READY + 8, DENSE = 1024;
-static_assert(BARRIERS + MOST_STAGES * warps_of(8) * 8 <= DENSE);
+constexpr int MERGES_OF_WARPS = BARRIERS + MOST_STAGES * warps_of(8) * 8;
+static_assert(MERGES_OF_WARPS + warps_of(8) * 4 <= DENSE);
 // What every launch asks for as its limit: it belongs to the kernel, and matrices that share one in
 // several threads or in one graph need different sizes.
 constexpr int MOST_SHARED_BYTES = 227 * 1024;

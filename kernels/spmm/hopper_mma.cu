@@ -38,6 +38,8 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
     using Product::cols_of_slice, Product::for_quads, Product::multiply_chunk;
     static constexpr bool OVERLAPS = waiting(BLOCK_N) && !DOCUMENTED;
+    // Whether the loop over chunks has no register for WarpShare::merge, which waits in shared memory then.
+    static constexpr bool FULL = BLOCK_N == 8 && !PAIRS;
 
     LaneNumbers<WarpShare> share{p.shares + blockIdx.x * WARPS + warp, lane};
     int last = share[WarpShare::LAST];
@@ -52,6 +54,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         return __ldg(p.first_chunk() + min(block, p.slices * p.row_blocks));
     }
 
+    __device__ Address merges_at() const { return memory + MERGES_OF_WARPS + anew(warp) * 4; }
     // Pairs of columns that C has in this pass, or more.
     __device__ int pairs_of_pass() const { return ceil_div(p.N - int(blockIdx.y) * BLOCK_N, 2); }
     __device__ float4* sums_of(int segment) const {
@@ -76,6 +79,10 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         if (OVERLAPS) let_next_grid_begin();
         if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
         if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
+        if constexpr (FULL) {
+            int merges = share[WarpShare::MERGE];
+            if (lane == 0) st_shared(merges_at(), merges);
+        }
         ring.begin();
         __syncthreads();
         ring.fill(share, stages(), 0, early);
@@ -94,7 +101,8 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     // All chunks of the warp.
     __device__ void multiply_share(const Dense& dense, const Decoder<PAIRS>& decoder) {
         int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
-        Merged merged(share[WarpShare::MERGE]);
+        Merged known(share[WarpShare::MERGE]);
+        auto merged = [&] { return FULL ? Merged(ld_shared(merges_at())) : known; };
         int chunk = share[WarpShare::FIRST], end_of_next = share[WarpShare::ENDS + 1];
         int end = min(share[WarpShare::ENDS], last);  // of the segment
         Part part{share[WarpShare::BEGIN]};
@@ -114,7 +122,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
                 if (++chunk < end) continue;
                 bool done = chunk == last;
                 if (!OVERLAPS && done) let_next_grid_begin();
-                if (!done || !merged.several()) store(segment);
+                if (!done || !merged().several()) store(segment);
                 if (done) break;
                 segment++, block++, part = {chunk}, end = min(end_of_next, last);
                 end_of_next = first_of(block + 2);
@@ -122,7 +130,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
             ring.refill(stage, barrier);
             if (++nth == p.stages) nth = 0, parity ^= 1;
         }
-        if constexpr (MERGES<BLOCK_N>) merge(merged, segment, ring_begin);
+        if constexpr (MERGES<BLOCK_N>) merge(merged(), segment, ring_begin);
     }
 
     // Warps that end with the same block add their sums up where their rings were: one segment then.

@@ -64,7 +64,7 @@ struct TileSums {
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
             if (8 * i < p.product_columns)
-                st_global(to.at(product * EIGHTS + i, strip * 32 + lane), quad(sum[i]), evict_last());
+                st_global(to.at(product * EIGHTS + i, strip * 32 + lane), quad(sum[i]));
     }
 };
 
