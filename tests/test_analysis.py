@@ -178,8 +178,9 @@ def test_slices_share_the_multiprocessors():
     assert large == [48, 48, 2400, 2304]
     small = [zero_row_24.slice_columns(4096, K) for K in (48, 4096, 7168, 14336)]
     assert small == [48, 1056, 1824, 2400]
-    tiny = [zero_row_24.slice_columns(M, K) for M, K in ((2048, 2048), (3072, 768), (8192, 2048))]
-    assert tiny == [528, 768, 1056]
+    tiny = [(2048, 2048), (4096, 1536), (3072, 1535), (4097, 4095), (8192, 2048), (64, 40000)]
+    slices = [-(-K // zero_row_24.slice_columns(M, K)) for M, K in tiny]
+    assert slices == [4, 4, 1, 3, 2, 22]
     for M in (1024, 36864):
         for K in (7168, 12288, 28672, 36864, 49152):
             assert 132 % -(-K // zero_row_24.slice_columns(M, K)) == 0

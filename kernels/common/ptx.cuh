@@ -289,12 +289,13 @@ __device__ inline bool mbarrier_is_over(Address barrier, uint32_t parity) {
     return over;
 }
 
-// What the L2 does with lines that are read once: they leave it first; or again and again: last. PTX does not
-// promise these numbers; ptxas makes createpolicy.fractional.L2 with fraction 1 into them for sm_90a, anew for
-// each copy, and CUTLASS relies on them (TMA::CacheHintSm90).
+// What the L2 does with lines that are read once: they leave it first; or that must stay until they are read: last.
+// PTX does not promise these numbers; ptxas makes createpolicy.fractional.L2 with fraction 1 into them for
+// sm_90a, anew for each copy or store, and CUTLASS relies on them (TMA::CacheHintSm90).
 __device__ inline uint64_t evict_first() { return 0x12f0000000000000u; }
 __device__ inline uint64_t evict_last() { return 0x14f0000000000000u; }
 
+// As st_global above, with such a policy.
 __device__ inline void st_global(float4* to, const float4& value, uint64_t policy) {
     asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(value.x),
                  "f"(value.y), "f"(value.z), "f"(value.w), "l"(policy)

@@ -22,7 +22,7 @@ __device__ uint32_t bits_of(float first, float second) {
     return bits_of<T>(first) | bits_of<T>(second) << 16;
 }
 
-// Two rows of a column in each word: m and m + 1, m + 8 and m + 9.
+// Two rows of a column in each word: m and m + 1, m + 8 and m + 9, where m is the even one of two lanes' rows.
 struct RowPairs {
     uint32_t upper, lower;
 };

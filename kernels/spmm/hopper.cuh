@@ -45,8 +45,8 @@ constexpr int MOST_STAGES = 3;
 // lines of shared memory. Else copies alone take 10 to 25 % longer.
 constexpr int LINE = 128;
 
-// A: data, chunk_start (in 16 bytes), first_chunk; partial [passes][most_segments][BLOCK_N][64], where
-// a pass is BLOCK_N columns of C.
+// A: data, chunk_start (in 16 bytes), first_chunk; partial [passes][most_segments][BLOCK_N / 2][PAIR_QUADS] of
+// quads, where a pass is BLOCK_N columns of C.
 struct HopperProblem : Problem {
     int32_t slice_cols, slices, row_blocks;
     int32_t levels, pairs;
@@ -125,7 +125,8 @@ constexpr int registers_of(int block_n) {
     return each < 255 ? each : 255;
 }
 
-// Shared memory of a block: zeros, mbarriers, WarpShare::merge of warps, the slice of B as [k][n], the warps' rings.
+// Shared memory of a block: zeros, mbarriers, WarpShare::merge of each warp, the slice of B as [k][n], the
+// warps' rings.
 constexpr int DENSE_READY = ZERO_BYTES, BARRIERS = DENSE_READY + 8, DENSE = 1024;
 constexpr int MERGES_OF_WARPS = BARRIERS + MOST_STAGES * warps_of(8) * 8;
 static_assert(MERGES_OF_WARPS + warps_of(8) * 4 <= DENSE);

@@ -9,6 +9,7 @@ namespace lscd {
 // move __ldg to before the wait for the grid before, when B is not yet there.
 template <int COUNT, int STEP>
 struct DenseEights {
+    static_assert(STEP % 8 == 0);
     const uint16_t* from;  // the first one
     int inside;            // rows from there to the end
 
@@ -23,9 +24,9 @@ struct DenseEights {
             eights[i] = {0, 0, 0, 0};
             if (inside >= i * STEP + 8) eights[i] = ld_global(reinterpret_cast<const uint4*>(from + i * STEP));
         }
-        if (inside <= 0 || inside % 8 == 0 || inside % STEP > 8) return;
-        int last = inside / STEP;
-        uint4 cut = fewer(from + last * STEP, inside % STEP);
+        int last = inside / STEP, rest = inside % STEP;
+        if (inside <= 0 || last >= COUNT || rest == 0 || rest >= 8) return;
+        uint4 cut = fewer(from + last * STEP, rest);
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
             if (i == last) eights[i] = cut;

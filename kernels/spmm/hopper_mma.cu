@@ -39,7 +39,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     using Product::cols_of_slice, Product::for_quads, Product::multiply_chunk;
     static constexpr bool OVERLAPS = waiting(BLOCK_N) && !DOCUMENTED;
     // Whether the loop over chunks has no register for WarpShare::merge, which waits in shared memory then.
-    static constexpr bool FULL = BLOCK_N == 8 && !PAIRS;
+    static constexpr bool MERGE_WAITS = BLOCK_N == 8 && !PAIRS;
 
     LaneNumbers<WarpShare> share{p.shares + blockIdx.x * WARPS + warp, lane};
     int last = share[WarpShare::LAST];
@@ -79,7 +79,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         if (OVERLAPS) let_next_grid_begin();
         if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
         if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
-        if constexpr (FULL) {
+        if constexpr (MERGE_WAITS) {
             int merges = share[WarpShare::MERGE];
             if (lane == 0) st_shared(merges_at(), merges);
         }
@@ -102,7 +102,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     __device__ void multiply_share(const Dense& dense, const Decoder<PAIRS>& decoder) {
         int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
         Merged known(share[WarpShare::MERGE]);
-        auto merged = [&] { return FULL ? Merged(ld_shared(merges_at())) : known; };
+        auto merged = [&] { return MERGE_WAITS ? Merged(ld_shared(merges_at())) : known; };
         int chunk = share[WarpShare::FIRST], end_of_next = share[WarpShare::ENDS + 1];
         int end = min(share[WarpShare::ENDS], last);  // of the segment
         Part part{share[WarpShare::BEGIN]};

@@ -19,8 +19,9 @@ namespace {
 template <int BLOCK_N>
 constexpr bool MERGES = BLOCK_N <= 16;
 // Where the i-th quad of a pair of columns stands there: no bank conflicts.
+constexpr int MERGE_PAIR_BYTES = PAIR_QUADS * 16 + 32;
 __device__ inline Address merged_at(Address quads, int pair, int i) {
-    return quads + pair * (PAIR_QUADS * 16 + 32) + i * 16;
+    return quads + pair * MERGE_PAIR_BYTES + i * 16;
 }
 
 // WarpShare::merge: the warps [first, first + span) that end with the warp's last block. `members` of
@@ -69,9 +70,9 @@ struct SegmentSums {
     const HopperProblem& p;
     Shared<int> bounds;  // [slices][2]
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = lane / QUADS;
-    int quad = (blockIdx.y * (SUMS_THREADS / 32) + warp) * QUADS + lane % QUADS;  // of all columns
-    int g = quad % 8, n = quad / PAIR_QUADS * 2, m = blockIdx.x * CHUNK_ROWS + quad % PAIR_QUADS / 8 * 16 + g;
-    const float4* sums = quads_of<BLOCK_N>(p, quad / EACH, 0) + quad % EACH;  // of the first segment
+    int index = (blockIdx.y * (SUMS_THREADS / 32) + warp) * QUADS + lane % QUADS;  // of the quad, of all columns
+    int g = index % 8, n = index / PAIR_QUADS * 2, m = blockIdx.x * CHUNK_ROWS + index % PAIR_QUADS / 8 * 16 + g;
+    const float4* sums = quads_of<BLOCK_N>(p, index / EACH, 0) + index % EACH;  // of the first segment
 
     __device__ SegmentSums(const HopperProblem& p, Shared<int> memory) : p(p), bounds(memory) {}
 
@@ -148,13 +149,13 @@ struct SegmentSums {
     // Lanes of four rows below each other exchange elements, and each stores four of a column: at once, unless A
     // or C do not let it.
     __device__ void store(const float4& sum, const float (&bias)[2]) const {
-        bool odd = g & 1, lower = g & 2;
+        bool odd = g & 1, second = g & 2;  // of two rows, of two pairs of rows
         uint32_t even_column = bits_of<T>(finished(p, sum.x, bias[0]), finished(p, sum.z, bias[1]));
         uint32_t odd_column = bits_of<T>(finished(p, sum.y, bias[0]), finished(p, sum.w, bias[1]));
         RowPairs two = pair_rows(even_column, odd_column, odd, 1);
-        uint32_t others = __shfl_xor_sync(~0u, lower ? two.upper : two.lower, 2);
-        uint2 words = lower ? uint2{others, two.lower} : uint2{two.upper, others};
-        int row = m - g % 4 + lower * 8, column = n + odd;
+        uint32_t others = __shfl_xor_sync(~0u, second ? two.upper : two.lower, 2);
+        uint2 words = second ? uint2{others, two.lower} : uint2{two.upper, others};
+        int row = m - g % 4 + second * 8, column = n + odd;
         if (part || column >= p.N) return;
         T* to = static_cast<T*>(p.C) + column * p.ldc + row;
         if (row + 4 <= p.M && reinterpret_cast<uintptr_t>(to) % 8 == 0) {

@@ -22,8 +22,8 @@ struct ExpandDense {
     static constexpr int COLUMNS = 16, PARTS = Tile::WIDTH / COLUMNS, EIGHTS = COLUMNS / 8;
     static constexpr int ROUND_COLS = FORMAT::ROUND_COLS;
     static constexpr int THREADS = 128, WARPS = THREADS / 32, BYTES = ROUND_COLS * COLUMNS * 2;
-    // Of which wide blocks ask for more: with more than ten of them on an SM, its last one ends later.
-    static constexpr int TEN_ON_AN_SM = 22 * 1024, SHARED_BYTES = BLOCK_N > 32 ? TEN_ON_AN_SM : BYTES;
+    // Of which wide tiles ask for more than they need: so many that nine blocks share an SM, not sixteen.
+    static constexpr int OF_NINE = 22 * 1024, SHARED_BYTES = BLOCK_N > 32 ? OF_NINE : BYTES;
     static_assert(BYTES <= SHARED_BYTES);
     static constexpr int TURNS = ROUND_COLS / 32, OF_WARP = COLUMNS / WARPS;
     static constexpr int PIECES = TURNS * EIGHTS / WARPS;         // of a warp, 32 k x 8 n
@@ -85,7 +85,7 @@ struct ExpandDense {
     // A thread has every APART-th row of B'.
     __device__ void store() const {
         constexpr int APART = THREADS / EIGHTS, IN_B = FORMAT::source(APART);
-        static_assert(IN_B % 16 == 0 && Tile::offset(APART, 0) == APART * Tile::ROW_BYTES);
+        static_assert(APART % 4 == 0 && IN_B % 16 == 0 && Tile::offset(APART, 0) == APART * Tile::ROW_BYTES);
         int row = threadIdx.x / EIGHTS, eight = threadIdx.x % EIGHTS;
         Address from = at(FORMAT::source(row), eight);
         int64_t tile = int64_t(pass) * p.rounds + round;

@@ -23,9 +23,9 @@ SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of
 # A small matrix, of so many weights, has slices of fewer columns, if there are at most so many
 # slices: its warps wait for B before they begin, but partial sums of many slices cost more.
 SMALL, SLICE_COLS_IF_SMALL, FEW_SLICES = 1 << 26, 1850, 4
-# A tiny one of few rows has that many slices, unless they had less than so many columns: else most
-# thread blocks would begin with more of B for less than two blocks of A.
-TINY, TINY_ROWS, LEAST_COLS = 1 << 24, 4096, 384
+# A tiny one, of so many weights and rows at most, has no fewer slices than those, from so many
+# columns on: else a thread block would begin with more of B for less than two blocks of A.
+TINY, TINY_ROWS, TINY_COLS = 1 << 24, 4096, 1536
 # Bytes that a chunk's time is worth, whatever it holds, of packed streams and of words: on an H200,
 # level 1 pays packed at .6, where it saves 6 % with 16 columns, and not at .65, where it loses 3 %
 # with 8; with words at .5, but not at .6.
@@ -52,9 +52,9 @@ def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int
     """
     small = M * K <= SMALL and K <= FEW_SLICES * SLICE_COLS_IF_SMALL
     most = SLICE_COLS_IF_SMALL if small else SLICE_COLS
-    if M * K <= TINY and M <= TINY_ROWS and K >= FEW_SLICES * LEAST_COLS:
-        most = min(most, -(-K // FEW_SLICES))
-    counts = (n for n in range(1, multiprocessors + 1) if multiprocessors % n == 0)
+    tiny = M * K <= TINY and M <= TINY_ROWS and K >= TINY_COLS
+    least = FEW_SLICES if tiny else 1
+    counts = (n for n in range(least, multiprocessors + 1) if multiprocessors % n == 0)
     slices = next((n for n in counts if n * most >= K), -(-K // most))
     return whole_chunks(-(-K // slices))
 

@@ -30,7 +30,7 @@ MOST_COLUMNS = 4 * 65535  # of C: add_segments has a row of its grid for each fo
 # Copies under way in a ring. More of them keep memory no busier, and are in the way of what is
 # needed first.
 MOST_STAGES = 3
-MERGES, MERGE_PITCH = 16, 68  # columns and fp32 of a column, if warps add sums in shared memory
+MERGES, MERGE_PAIR_BYTES = 16, 544  # columns, and bytes of two, if warps add sums in shared memory
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
 SELECTION = Selection("mma.sp", "lscd_cuda_select", PROBES, documented=True)
 LINE, CHUNK_ALIGN = 128, 32  # bytes: of memory, and where chunks begin in it
@@ -87,7 +87,7 @@ class Layout:
     @property
     def merging(self) -> int:
         """Warps that add up in shared memory what they have of the same 64 rows; 1: none do."""
-        fits = self.stages * self.stage_bytes >= self.block_n * MERGE_PITCH * 4
+        fits = self.stages * self.stage_bytes >= self.block_n // 2 * MERGE_PAIR_BYTES
         return self.warps if self.block_n <= MERGES and fits else 1
 
     @property
