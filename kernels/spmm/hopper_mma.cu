@@ -147,7 +147,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         for (int i = merged.rank * 32 + lane; i < merged.quads(BLOCK_N); i += merged.members * 32) {
             Address at = merged_at(others, i / PAIR_QUADS, i % PAIR_QUADS);
             float4 sum = {};
-#pragma unroll 2  // more instructions, which run once, come later than they save
+#pragma unroll 2  // further, it takes longer: instructions that run once must come first
             for (int w = 0; w < merged.span; w++) add_quad(sum, floats(ld_shared_v4(at + w * ring_bytes)));
             st_global(sums + i, sum, evict_last());
         }
