@@ -164,7 +164,10 @@ def wavefronts(A: ZeroRow24) -> float:
 )  # fmt: skip
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
     dense = random_sparse(128, 1536, sparsity)
-    found = [ZeroRow24.encode(dense, pairs=sparsity > 0.65, reach=reach) for reach in (-1, 8)]
+    found = [
+        ZeroRow24.encode(dense, slice_cols=1536, pairs=sparsity > 0.65, reach=reach)
+        for reach in (-1, 8)
+    ]
     assert [wavefronts(A) for A in found] == pytest.approx([plain, placed], abs=0.05)
 
 
