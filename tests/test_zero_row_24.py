@@ -163,11 +163,8 @@ def wavefronts(A: ZeroRow24) -> float:
      (0.95, 1.0, 1.0)],
 )  # fmt: skip
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
-    dense = random_sparse(128, 1536, sparsity)
-    found = [
-        ZeroRow24.encode(dense, slice_cols=1536, pairs=sparsity > 0.65, reach=reach)
-        for reach in (-1, 8)
-    ]
+    dense, kind = random_sparse(128, 1536, sparsity), {"slice_cols": 1536, "pairs": sparsity > 0.65}
+    found = [ZeroRow24.encode(dense, **kind, reach=reach) for reach in (-1, 8)]
     assert [wavefronts(A) for A in found] == pytest.approx([plain, placed], abs=0.05)
 
 
