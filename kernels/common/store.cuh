@@ -38,6 +38,12 @@ __device__ inline RowPairs pair_rows(uint32_t even_column, uint32_t odd_column, 
 // Four of a lane's sums. Those that a later grid or thread block adds to others are best stored with evict_last,
 // or weights that stream through the L2 may send them to memory and back; it takes two registers.
 __device__ inline float4 quad(const float (&sums)[4]) { return {sums[0], sums[1], sums[2], sums[3]}; }
+__device__ inline void add_quad(float (&sums)[4], const float4& value) {
+    sums[0] += value.x, sums[1] += value.y, sums[2] += value.z, sums[3] += value.w;
+}
+__device__ inline void add_quad(float4& sum, const float4& value) {
+    sum.x += value.x, sum.y += value.y, sum.z += value.z, sum.w += value.w;
+}
 
 template <int M_FRAGS, int N_FRAGS>
 __device__ inline void clear(float (&sum)[M_FRAGS][N_FRAGS][4]) {

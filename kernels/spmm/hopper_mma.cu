@@ -139,7 +139,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         Address to = merged_at(mine, lane % 4, lane / 4);
         if (merged.several())
             for_quads([&](int pair, int i, const float (&sum)[4]) {
-                st_shared_v4(merged_at(to, pair, i), bits_of_quad(sum));
+                st_shared_v4(merged_at(to, pair, i), bits(quad(sum)));
             });
         __syncthreads();
         Address others = mine + (merged.first - warp) * ring_bytes;

@@ -39,13 +39,9 @@ struct Merged {
 __device__ inline float4 floats(const uint4& bits) {
     return {__int_as_float(bits.x), __int_as_float(bits.y), __int_as_float(bits.z), __int_as_float(bits.w)};
 }
-__device__ inline uint4 bits_of_quad(const float (&sum)[4]) {
-    uint32_t bits[4];
-    for (int r = 0; r < 4; r++) bits[r] = __float_as_int(sum[r]);
-    return {bits[0], bits[1], bits[2], bits[3]};
-}
-__device__ inline void add_quad(float4& sum, const float4& value) {
-    sum.x += value.x, sum.y += value.y, sum.z += value.z, sum.w += value.w;
+__device__ inline uint4 bits(const float4& floats) {
+    auto of = [](float one) { return uint32_t(__float_as_int(one)); };
+    return {of(floats.x), of(floats.y), of(floats.z), of(floats.w)};
 }
 
 // --- after all thread blocks ---

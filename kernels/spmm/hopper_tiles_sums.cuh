@@ -88,10 +88,8 @@ struct AddParts {
         wait_for_previous_grid();
         if (column >= p.product_columns) return;
 #pragma unroll 4
-        for (int slot = rows.y; slot < int(rows.z); slot++) {
-            float4 part = ld_global(Partial(p, rank, slot).at(eight, threadIdx.x));
-            sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
-        }
+        for (int slot = rows.y; slot < int(rows.z); slot++)
+            add_quad(sum, ld_global(Partial(p, rank, slot).at(eight, threadIdx.x)));
         if (in_words(p)) return RoundedPairs<T>(p, m, n).store(sum);
         RoundedSums<T>(p, m, n).store(sum);
     }

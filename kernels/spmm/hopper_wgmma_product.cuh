@@ -89,10 +89,8 @@ struct WgmmaKernel : WgmmaWarp<FORMAT, T, BLOCK_N> {
             PartialSums<BLOCK_N> from(p, blockIdx.y, slot);
             wait_for_flag(from.flag(strip));
 #pragma unroll
-            for (int i = 0; i < BLOCK_N / 8; i++) {
-                float4 part = ld_global(from.at(i, strip * 32 + anew(lane)));
-                sum[i][0] += part.x, sum[i][1] += part.y, sum[i][2] += part.z, sum[i][3] += part.w;
-            }
+            for (int i = 0; i < BLOCK_N / 8; i++)
+                add_quad(sum[i], ld_global(from.at(i, strip * 32 + anew(lane))));
         }
     }
     __device__ void store_rounded(int row_block) const {

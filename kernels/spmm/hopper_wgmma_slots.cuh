@@ -65,10 +65,8 @@ struct AddSlots {
         wait_for_previous_grid();
         if (m >= p.M) return;  // strips that A does not have write no sums
 #pragma unroll 4
-        for (int slot = rows.y; slot < int(rows.z); slot++) {
-            float4 part = ld_global(Partial(p, pass, slot).at(eight, threadIdx.x));
-            sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
-        }
+        for (int slot = rows.y; slot < int(rows.z); slot++)
+            add_quad(sum, ld_global(Partial(p, pass, slot).at(eight, threadIdx.x)));
         RoundedSums<T>(p, m, n).store(sum);
     }
 };
