@@ -61,14 +61,13 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         return quads_of<BLOCK_N>(p, blockIdx.y, segment);
     }
 
-    // The sums of a segment; new ones begin.
+    // The sums of a segment.
     __device__ void store(int segment) {
         int lane = threadIdx.x % 32;  // anew: the loop over chunks has no register for what follows from it
         float4* to = sums_of(segment) + lane % 4 * PAIR_QUADS + lane / 4;
         bool needed = BLOCK_N > 8 || lane % 4 < pairs_of_pass();  // to ask more often takes registers
         for_quads([&](int pair, int i, float (&sum)[4]) {
             if (needed) st_global(to + pair * PAIR_QUADS + i, quad(sum), evict_last());
-            for (float& each : sum) each = 0;
         });
     }
 

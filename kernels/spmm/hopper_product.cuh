@@ -113,11 +113,14 @@ struct HopperProduct {
     }
 
     // Whether it is an extra chunk. B is there when the first part begins; to ask again costs others nothing.
+    // Sums become zeros where a block begins: behind their store the compiler would make other registers zeros,
+    // and move sums back and forth in every chunk.
     __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
         mbarrier_wait(memory + DENSE_READY, 0);
         int cols = anew(cols_of_slice()), regular = ceil_div(cols, CHUNK_COLS), nth = chunk - part.begin;
         int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
         if (uniform(nth >= fixed)) return true;
+        if (uniform(nth == 0)) clear(sum);
         part.end = part.begin + (nth < regular ? regular : fixed);
         part.rows = dense.rows(nth, regular);
         return false;
