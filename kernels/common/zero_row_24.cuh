@@ -2,15 +2,17 @@
 // values, which the tensor core counts (bmma). spmm/hopper.md says why;
 // kernels/cpu/encode/zero_row_24_tile.h how bytes lie.
 //
-//   lane (g, t)   rows g and g + 8 of each tile, groups step * 8 + half * 4 + t
+//   lane (g, t)   rows g and g + 8 of each tile, groups step * 8 + half * 4 + t; sixes half * 4 + t, of both steps
 #pragma once
 #include "ptx.cuh"
 
 namespace lscd {
 
 constexpr int TILES = 4;  // of a chunk, 16 x 48 each
-// Where starts stand, behind metadata: of paired streams; three quarters of them in packed ones.
-__host__ __device__ constexpr int starts_at(bool pairs) { return pairs ? 512 : 384; }
+// Of streams: values one behind the other, words of two of them, such words of six columns.
+enum Kind { PACKED, PAIRS, SIXES };
+// Where starts stand, behind metadata: codes of packed streams, and those of sixes, have three quarters of their bits.
+__host__ __device__ constexpr int starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
 
 // bmma's B operand: which groups of a stream come before the one whose address a lane looks for. Its
 // column, lane / 4, is 2 t + row half; its word, lane % 4, has 4 bits for each of eight groups.
@@ -45,24 +47,41 @@ __device__ inline uint32_t swapped(uint32_t mask) {
     return (mask & 0x0f0f0f0fu) << 4 | (mask >> 4 & 0x0f0f0f0fu);
 }
 
-template <bool PAIRS>
+template <Kind KIND>
 __device__ inline uint32_t gather(Address at) {
-    return PAIRS ? ld_shared(at) : ld_shared_halves(at);
+    return KIND == PACKED ? ld_shared_halves(at) : ld_shared(at);
 }
 
 namespace {
 
 // What a lane needs of every chunk; kept, so that the loop does not compute it anew.
-template <bool PAIRS>
+template <Kind KIND>
 struct Decoder {
     uint32_t masks[4];  // rank_mask of each half of each step
     uint32_t metadata_at, starts_at;
     __device__ explicit Decoder(int lane)
-        : metadata_at(keep(lane * (PAIRS ? 16 : 12))),
-          starts_at(keep(lscd::starts_at(PAIRS) + lane / 4 * 8)) {
+        : metadata_at(keep(lane * (KIND == PAIRS ? 16 : 12))),
+          starts_at(keep(lscd::starts_at(KIND) + lane / 4 * 8)) {
         for (int q = 0; q < 4; q++)
-            masks[q] = keep(PAIRS ? rank_mask(q, lane) : swapped(rank_mask(q, lane)));
+            masks[q] = keep(KIND == PAIRS ? rank_mask(q, lane) : swapped(rank_mask(q, lane)));
     }
+    // For half q % 2 of step q / 2, of any two tiles.
+    __device__ uint32_t mask(int /*pair*/, int q) const { return masks[q]; }
+};
+
+// Of sixes: lanes 0 and 1 of each four have the presence of tiles 0 and 1, lanes 2 and 3 that of tiles 2 and 3;
+// so masks are those of each half of either two tiles.
+template <>
+struct Decoder<SIXES> {
+    uint32_t masks[4];
+    uint32_t indices_at, steps_at, starts_at;
+    uint32_t second;  // all ones in lanes whose metadata are those of step 1
+    __device__ explicit Decoder(int lane)
+        : indices_at(keep((lane / 4 * 2 + lane % 2) * 16)), steps_at(keep(256 + (lane / 4 * 2 + lane % 2) * 8)),
+          starts_at(keep(lscd::starts_at(SIXES) + lane / 4 * 8)), second(keep(lane & 2 ? ~0u : 0)) {
+        for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q % 2, q < 2 ? lane : lane ^ 2));
+    }
+    __device__ uint32_t mask(int pair, int q) const { return masks[2 * pair + q % 2]; }
 };
 
 // What a chunk states beside its 32 starts: a byte, two bits of it in each of the first four. They are
@@ -91,7 +110,7 @@ struct Header {
 };
 
 // Metadata as stored.
-__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<true>& decoder) {
+__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<PAIRS>& decoder) {
     uint4 metadata = ld_shared_v4(at + decoder.metadata_at);
     h.metadata[0] = metadata.x, h.metadata[1] = metadata.y;
     h.metadata[2] = metadata.z, h.metadata[3] = metadata.w;
@@ -100,7 +119,7 @@ __device__ __forceinline__ void read_metadata(Header& h, Address at, const Decod
 }
 
 // Codes of tiles 0 to 2 in nibbles of a word each, whose highest bits are codes of tile 3.
-__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<false>& decoder) {
+__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<PACKED>& decoder) {
     uint32_t last = 0;
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++) {
@@ -115,8 +134,25 @@ __device__ __forceinline__ void read_metadata(Header& h, Address at, const Decod
     }
 }
 
-template <bool PAIRS>
-__device__ Header header(Address at, const Decoder<PAIRS>& decoder) {
+// Indices, and 3 in slots of the other step.
+__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<SIXES>& decoder) {
+    constexpr uint32_t EVEN = 0x55555555u;
+    uint4 v = ld_shared_v4(at + decoder.indices_at);
+    uint2 steps = ld_shared_v2(at + decoder.steps_at);
+    uint32_t indices[TILES] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int pair = 0; pair < TILES / 2; pair++) {
+        uint32_t others = (pair ? steps.y : steps.x) ^ decoder.second;
+        uint32_t even = others & EVEN, odd = others & ~EVEN;
+        h.metadata[2 * pair] = indices[2 * pair] | even | even << 1;
+        h.metadata[2 * pair + 1] = indices[2 * pair + 1] | odd | odd >> 1;
+        h.presence[pair] = presence(select_bits(decoder.second, indices[2 + pair], indices[pair]));
+    }
+    h.presence[2] = h.presence[0], h.presence[3] = h.presence[1];
+}
+
+template <Kind KIND>
+__device__ Header header(Address at, const Decoder<KIND>& decoder) {
     Header h;
     uint2 starts = ld_shared_v2(at + decoder.starts_at);
     read_metadata(h, at, decoder);

@@ -2,7 +2,7 @@
 // bytes of each chunk, which are those of kernels/cpu/encode/zero_row_24_*.cpp.
 //
 //   queue: a block of four warps for 64 rows of a slice, a warp for a tile's 16 rows,
-//          a lane for a group of three columns, or of level 1, then of three columns of the queue
+//          a lane for a group of three columns, or of level 1, or for a six, then for one of the queue
 //   place, pack: a warp for a chunk, a lane for a stream (zero_row_24_tile.cuh)
 #include "zero_row_24.cuh"
 #include "zero_row_24_place.cuh"
@@ -25,12 +25,43 @@ struct Filling {
         length += __popc(have);
         __syncwarp();
     }
+    // Of each lane's six the columns that some rows have between two others; column(i): which that is.
+    template <class Column>
+    __device__ void append_between(const uint32_t (&rows)[SIX], Column column) {
+        uint32_t found[SIX];
+        int count = 0;
+#pragma unroll
+        for (int i = 0; i < SIX; i++) count += (found[i] = between(rows, i)) != 0;
+        int after = inclusive_scan(count);
+        uint32_t* word = words + length + after - count;
+#pragma unroll
+        for (int i = 0; i < SIX; i++)
+            if (found[i]) st_global(word++, uint32_t(column(i)) << 16 | found[i]);
+        length += __shfl_sync(ALL_LANES, after, LANES - 1);
+        __syncwarp();
+    }
+    // The same of sixes of the queue, which are made whole first, until there are no more.
+    __device__ void append_waiting() {
+        for (int done = 0; SIX * done < length;) {
+            int whole = (length + SIX - 1) / SIX;
+            if (lane_id() < SIX * whole - length) st_global(words + length + lane_id(), uint32_t(NOTHING) << 16);
+            __syncwarp();
+            Queue queue{words, SIXES, SIX * whole};
+            length = SIX * whole;
+            for (; done < whole; done = min(done + LANES, whole)) {
+                int nth = done + lane_id();
+                uint32_t rows[SIX] = {};
+                if (nth < whole) queue.six(nth, rows);
+                append_between(rows, [&](int i) { return queue.column(SIX * nth + i); });
+            }
+        }
+    }
     // Where a row has all three columns of a group, the third waits once more. All groups that are
     // complete now look at the same time; one or two columns at the end have no such row.
     __device__ void append_thirds() {
         for (int done = 0; 3 * done + 2 < length;) {
             int batch = min(length / 3 - done, LANES);
-            Queue queue{words, 3 * (done + batch)};
+            Queue queue{words, PAIRS, 3 * (done + batch)};
             int group = done + lane_id();
             append(queue.column(3 * group + 2), queue.full(group));
             done += batch;
@@ -61,25 +92,50 @@ struct Found {
         }
         return rows;
     }
+    // By column, the rows that have a weight in a six whose first column is k.
+    __device__ void six(int64_t row, int64_t k, int64_t end, uint32_t (&rows)[SIX]) {
+#pragma unroll
+        for (int i = 0; i < SIX; i++) {
+            int64_t col = k + column_of_six(0, i);
+            rows[i] = 0;
+#pragma unroll 4
+            for (int r = 0; r < TILE_ROWS; r++) {
+                uint32_t weight = col < end ? dense.load(row + r, col) : 0;
+                rows[i] |= uint32_t(weight != 0) << r;
+                bad |= (weight & exponent) == exponent;
+            }
+            nnz += __popc(rows[i]);
+        }
+    }
 };
 
+template <bool OF_SIXES>
 __global__ void __launch_bounds__(TILES * LANES)
     queue(Grid grid, Source dense, uint32_t exponent, uint32_t* queues, int* queued, int* nnz,
           int* nonfinite) {
     Block block(grid, blockIdx.x);
     int64_t tile = int64_t(blockIdx.x) * TILES + warp_id();
     int64_t row = block.row + warp_id() * TILE_ROWS;
-    Filling filling{queues + tile * (grid.slice_cols / 2)};
+    Filling filling{queues + tile * queue_capacity(grid.slice_cols, OF_SIXES ? SIXES : PAIRS)};
     Found found{dense, exponent};
-    int width = grid.levels ? 9 : 3;
+    int64_t end = block.col + block.cols;
+    int width = OF_SIXES ? SIX : grid.levels ? 9 : 3;
     for (int c = 0; c < block.cols; c += width * LANES) {
-        int col = c + width * lane_id();
-        uint32_t rows = ~0u;
-        for (int i = 0; i < width; i += 3)
-            rows &= found.full(row, block.col + col + i, block.col + block.cols);
-        filling.append(col + width / 2, rows);
+        if constexpr (OF_SIXES) {
+            int six = c / SIX + lane_id(), col = six * SIX / COLS * COLS;
+            int first = col + column_of_six(six % (COLS / SIX), 0);
+            uint32_t rows[SIX];
+            found.six(row, block.col + first, end, rows);
+            filling.append_between(rows, [&](int i) { return first + column_of_six(0, i); });
+        } else {
+            int col = c + width * lane_id();
+            uint32_t rows = ~0u;
+            for (int i = 0; i < width; i += 3) rows &= found.full(row, block.col + col + i, end);
+            filling.append(col + width / 2, rows);
+        }
     }
-    filling.append_thirds();
+    if constexpr (OF_SIXES) filling.append_waiting();
+    else filling.append_thirds();
     int count = __reduce_add_sync(ALL_LANES, found.nnz);
     bool bad = __any_sync(ALL_LANES, found.bad);
     if (lane_id()) return;
@@ -91,20 +147,20 @@ __global__ void __launch_bounds__(TILES * LANES)
 constexpr Costs COSTS{3, 40};
 
 // Weights are done with when streams are placed: with their memory, more blocks fit on an SM.
-template <bool PAIRS>
+template <Kind KIND>
 struct PlaceMemory {
     union {
         Tiles::Memory tiles;
-        typename Piles<PAIRS>::Memory piles;
+        typename Piles<KIND>::Memory piles;
     };
     uint32_t metadata[METADATA_WORDS];
 };
 
-template <bool PAIRS>
+template <Kind KIND>
 __global__ void __launch_bounds__(LANES)
     place(const __grid_constant__ Plan plan, int reach, uint16_t* starts, int* sizes) {
     extern __shared__ __align__(128) unsigned char memory[];
-    auto& shared = *reinterpret_cast<PlaceMemory<PAIRS>*>(memory);
+    auto& shared = *reinterpret_cast<PlaceMemory<KIND>*>(memory);
     Place here(plan.grid, plan.first_chunk);
     Tiles tiles(shared.tiles);
     Shared<uint32_t> metadata = in_shared(shared.metadata);
@@ -112,9 +168,9 @@ __global__ void __launch_bounds__(LANES)
     load(tiles, plan, here);
     int halves = 0;
     auto count = [&](uint32_t) { halves++; };
-    Writer<PAIRS, decltype(count), Middle>(metadata, count, Middle()).write(tiles);
-    Placement<PAIRS> placement(metadata, shared.piles, 2 * halves,
-                               values_at(PAIRS, here.extra));
+    Writer<KIND, decltype(count), Middle>(metadata, count, Middle()).write(tiles);
+    Placement<KIND> placement(metadata, shared.piles, 2 * halves,
+                               values_at(KIND, here.extra));
     placement.place(reach, COSTS, MOST_BYTES);
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
     int units = (placement.end + TAIL + UNIT - 1) / UNIT * (UNIT / START_BYTES);
@@ -127,24 +183,38 @@ struct PackMemory {
     uint32_t metadata[METADATA_WORDS];
 };
 
-// The lane's four words of metadata into a chunk; of packed streams three words of codes.
-template <bool PAIRS>
+// The lane's four words of metadata into a chunk; of packed streams three words of codes. Of sixes two lanes of
+// four put indices and steps.
+template <Kind KIND>
 __device__ void put_metadata(Shared<uint32_t> chunk, Shared<uint32_t> metadata) {
     uint32_t codes[3] = {};
 #pragma unroll
     for (int m = 0; m < TILES; m++) {
         uint32_t word = metadata.load(lane_id() * TILES + m);
-        if (PAIRS) chunk.store(lane_id() * TILES + m, word);
-        for (int n = 0; !PAIRS && n < 8; n++) {
+        if (KIND == PAIRS) chunk.store(lane_id() * TILES + m, word);
+        for (int n = 0; KIND == PACKED && n < 8; n++) {
             uint32_t code = code_of(word >> 4 * n & 15), shift = code_shift(n);
             if (m < 3) codes[m] |= code << shift;
             else for (int i = 0; i < 3; i++) codes[i] |= (code >> i & 1) << (shift + 3);
         }
     }
-    for (int i = 0; !PAIRS && i < 3; i++) chunk.store(code_word(lane_id(), i), codes[i]);
+    for (int i = 0; KIND == PACKED && i < 3; i++) chunk.store(code_word(lane_id(), i), codes[i]);
+}
+template <>
+__device__ void put_metadata<SIXES>(Shared<uint32_t> chunk, Shared<uint32_t> metadata) {
+    if (lane_id() & 2) return;
+    int at = lane_id() / 4 * 2 + lane_id() % 2;  // (g, half)
+    uint32_t steps[2] = {};
+#pragma unroll
+    for (int m = 0; m < TILES; m++) {
+        uint32_t step0 = metadata.load(lane_id() * TILES + m), step1 = metadata.load((lane_id() + 2) * TILES + m);
+        chunk.store(at * TILES + m, step0 & step1);
+        steps[m / 2] |= (unused(step0) & ~unused(step1)) << m % 2;
+    }
+    for (int i = 0; i < 2; i++) chunk.store(64 + at * 2 + i, steps[i]);
 }
 
-template <bool PAIRS>
+template <Kind KIND>
 __global__ void __launch_bounds__(LANES)
     pack(const __grid_constant__ Plan plan, const uint16_t* starts, const int* chunk_start,
          uint4* data) {
@@ -162,16 +232,16 @@ __global__ void __launch_bounds__(LANES)
     load(tiles, plan, here);
     int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
     auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
-    Writer<PAIRS, decltype(put), Middle>(metadata, put, Middle()).write(tiles);
-    put_metadata<PAIRS>(chunk.as<uint32_t>(), metadata);
+    Writer<KIND, decltype(put), Middle>(metadata, put, Middle()).write(tiles);
+    put_metadata<KIND>(chunk.as<uint32_t>(), metadata);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     int size = vectors * START_BYTES / UNIT;
-    int stated = starts_at(PAIRS) / 2 + TILES * g + m, lists = header_bytes(PAIRS) / 2;
+    int stated = starts_at(KIND) / 2 + TILES * g + m, lists = header_bytes(KIND) / 2;
     halves.store(stated, uint16_t(start | (size >> 2 * m & 3) << 14));
     for (int i = lane_id(); here.extra && i < LIST_BYTES / 2; i += LANES) {
         Queue queue = plan.queue(here.z, i / (4 * GROUPS));
-        int col = (here.nth - here.block.fixed) * COLS + i % (4 * GROUPS) / 4 * 3 + i % 4;
-        halves.store(lists + i, uint16_t(i % 4 < 3 ? queue.column(col) : NOTHING));
+        int word = queue.word_of(here.nth - here.block.fixed, i % (4 * GROUPS) / 4 * 3 + i % 4);
+        halves.store(lists + i, uint16_t(i % 4 < 3 ? queue.column(word) : NOTHING));
     }
     __syncwarp();
     for (int i = lane_id(); i < vectors; i += LANES) st_global(data + first + i, chunk.load(i));
@@ -183,38 +253,42 @@ __global__ void __launch_bounds__(LANES)
 using namespace lscd;
 using namespace lscd::zero_row_24;
 
-// queues [blocks][4][slice_cols / 2], of which queued [blocks][4] words are filled; nnz
+// queues [blocks][4][capacity], of which queued [blocks][4] words are filled; nnz
 // [blocks][4]: of each 16 rows of a slice. nonfinite [1], of zeros: 1 if a weight has all bits of
 // `exponent`.
 LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t K,
-                                       int64_t slice_cols, int64_t levels, int64_t exponent,
-                                       uint32_t* queues, int* queued, int* nnz, int* nonfinite,
+                                       int64_t slice_cols, int64_t levels, int64_t kind,
+                                       int64_t exponent, uint32_t* queues, int* queued, int* nnz, int* nonfinite,
                                        cudaStream_t stream) {
     Grid grid{M, K, slice_cols, levels};
-    return launch(queue, grid.blocks(), TILES * LANES, stream, grid, Source(dense, M, K),
+    auto kernel = kind == SIXES ? queue<true> : queue<false>;
+    return launch(kernel, grid.blocks(), TILES * LANES, stream, grid, Source(dense, M, K),
                   uint32_t(exponent), queues, queued, nnz, nonfinite);
 }
 
 // starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:
 // in units of 16 bytes.
 LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t K,
-                                       int64_t slice_cols, int64_t levels, int64_t pairs,
+                                       int64_t slice_cols, int64_t levels, int64_t kind,
                                        uint32_t* queues, const int* queued, const int* first_chunk,
                                        int64_t chunks, int64_t reach, uint16_t* starts, int* sizes,
                                        cudaStream_t stream) {
-    Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), queues, queued, first_chunk};
-    int bytes = pairs ? sizeof(PlaceMemory<true>) : sizeof(PlaceMemory<false>);
-    return launch_with(bytes, pairs ? place<true> : place<false>, chunks, LANES, stream, plan,
-                       int(reach), starts, sizes);
+    Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), Kind(kind), queues, queued, first_chunk};
+    auto launched = [&](auto kernel, size_t bytes) {
+        return launch_with(int(bytes), kernel, chunks, LANES, stream, plan, int(reach), starts, sizes);
+    };
+    if (kind == SIXES) return launched(place<SIXES>, sizeof(PlaceMemory<SIXES>));
+    return kind == PAIRS ? launched(place<PAIRS>, sizeof(PlaceMemory<PAIRS>))
+                         : launched(place<PACKED>, sizeof(PlaceMemory<PACKED>));
 }
 
 // data [16 * chunk_start[chunks]].
 LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t K,
-                                      int64_t slice_cols, int64_t levels, int64_t pairs,
+                                      int64_t slice_cols, int64_t levels, int64_t kind,
                                       uint32_t* queues, const int* queued, const int* first_chunk,
                                       int64_t chunks, const uint16_t* starts,
                                       const int* chunk_start, uint4* data, cudaStream_t stream) {
-    Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), queues, queued, first_chunk};
-    return launch_with(sizeof(PackMemory), pairs ? pack<true> : pack<false>, chunks, LANES, stream,
-                       plan, starts, chunk_start, data);
+    Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), Kind(kind), queues, queued, first_chunk};
+    auto kernel = kind == SIXES ? pack<SIXES> : kind == PAIRS ? pack<PAIRS> : pack<PACKED>;
+    return launch_with(sizeof(PackMemory), kernel, chunks, LANES, stream, plan, starts, chunk_start, data);
 }

@@ -9,8 +9,8 @@ constexpr int ROWS = 64, COLS = TILE_COLS;
 constexpr int LIST_BYTES = 512;
 constexpr int UNIT = 32, MOST_BYTES = 255 * UNIT, NOTHING = 0xffff;
 
-__device__ constexpr int values_at(bool pairs, bool extra) {
-    return header_bytes(pairs) + extra * LIST_BYTES;
+__device__ constexpr int values_at(Kind kind, bool extra) {
+    return header_bytes(kind) + extra * LIST_BYTES;
 }
 
 struct Grid {
@@ -48,8 +48,13 @@ __device__ inline int64_t block_of(const Grid& grid, const int* first_chunk, int
 }
 
 // The columns of a tile's extra chunks: see kernels/cpu/encode/zero_row_24.h.
+constexpr int SIX_ROUNDS = 40;
+__host__ __device__ constexpr int64_t queue_capacity(int64_t slice_cols, Kind kind) {
+    return kind == SIXES ? 2 * slice_cols + SIX * SIX_ROUNDS : slice_cols / 2;
+}
 struct Queue {
     uint32_t* words;
+    Kind kind;
     int length;
 
     __device__ uint32_t word(int i) const {
@@ -60,19 +65,38 @@ struct Queue {
     __device__ uint32_t full(int group) const {
         return rows(3 * group) & rows(3 * group + 1) & rows(3 * group + 2);
     }
-    // Rows whose weight of column i goes to the extra chunk.
-    __device__ uint32_t taken(int i) const { return rows(i) & (i % 3 == 2 ? ~full(i / 3) : ~0u); }
+    // Those of column k of a six.
+    __device__ void six(int nth, uint32_t (&of)[SIX]) const {
+#pragma unroll
+        for (int k = 0; k < SIX; k++) of[k] = rows(SIX * nth + k);
+    }
+    // Rows whose weight of word i waits once more, and those whose weight goes to the extra chunk.
+    __device__ uint32_t waiting(int i) const {
+        if (kind != SIXES) return i % 3 == 2 ? full(i / 3) : 0;
+        uint32_t of[SIX], found = 0;
+        six(i / SIX, of);
+#pragma unroll
+        for (int k = 0; k < SIX; k++) found = k == i % SIX ? between(of, k) : found;
+        return found;
+    }
+    __device__ uint32_t taken(int i) const { return rows(i) & ~waiting(i); }
+    // The word for column i of a tile of extra chunk `nth`.
+    __device__ int word_of(int nth, int i) const {
+        constexpr int HALF = TILE_COLS / 2;
+        return nth * COLS + (kind == SIXES ? i % HALF / 3 * SIX + i / HALF * 3 + i % 3 : i);
+    }
 };
 
 struct Plan {
     Grid grid;
     Source dense;
+    Kind kind;
     uint32_t* queues;
     const int *queued, *first_chunk;
 
     __device__ Queue queue(int64_t z, int m) const {
         int64_t tile = z * TILES + m;
-        return {queues + tile * (grid.slice_cols / 2), ld_global(queued + tile)};
+        return {queues + tile * queue_capacity(grid.slice_cols, kind), kind, ld_global(queued + tile)};
     }
 };
 
@@ -89,8 +113,9 @@ struct Place {
 
 __device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Place& place) {
     for (int i = lane_id(); i < TILES * COLS; i += LANES) {
-        int m = i / COLS, col = i % COLS, at = (place.nth - place.block.fixed) * COLS + col;
+        int m = i / COLS, col = i % COLS;
         Queue queue = plan.queue(place.z, m);
+        int at = queue.word_of(place.nth - place.block.fixed, col);
         uint32_t rows = queue.taken(at);
         int64_t k = place.block.col + queue.column(at);
         for (int r = 0; r < TILE_ROWS; r++) {

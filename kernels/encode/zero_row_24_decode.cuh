@@ -23,14 +23,14 @@ namespace lscd::zero_row_24 {
 constexpr int REGULAR_WARPS = 3;
 
 // The groups of a chunk in shared memory.
-template <bool PAIRS>
+template <Kind KIND>
 class Groups {
-    const Decoder<PAIRS>& decoder_;
+    const Decoder<KIND>& decoder_;
     Header header_;
 
   public:
-    __device__ Groups(Shared<uint4> chunk, const Decoder<PAIRS>& decoder)
-        : decoder_(decoder), header_(header<PAIRS>(chunk.address(0), decoder)) {}
+    __device__ Groups(Shared<uint4> chunk, const Decoder<KIND>& decoder)
+        : decoder_(decoder), header_(header<KIND>(chunk.address(0), decoder)) {}
 
     // Calls visit(tile, row half, q, values, nibble) for each group of the lane: number
     // 4 q + lane % 4 of row lane / 4 + 8 * row half.
@@ -50,17 +50,21 @@ class Groups {
     }
 
   private:
+    // Without a place in memory for masks, where q is not a constant.
+    __device__ uint32_t mask(int pair, int q) const {
+        auto of = [&](int q) { return decoder_.mask(pair, q); };
+        return q < 2 ? q ? of(1) : of(0) : q == 2 ? of(2) : of(3);
+    }
     template <class Visit>
     __device__ void quarter(int q, Visit visit) const {
-        const uint32_t(&masks)[4] = decoder_.masks, *presence = header_.presence;
-        uint32_t mask = q < 2 ? q ? masks[1] : masks[0] : q == 2 ? masks[2] : masks[3];
+        const uint32_t* presence = header_.presence;
         int t = lane_id() % 4, from = lane_id() - t + q;
 #pragma unroll
         for (int m = 0; m < TILES; m += 2) {
             uint32_t at[4], values[4], nibbles[2];
-            bmma_m16n8k128(at, presence[m], presence[m + 1], mask, header_.bases[m / 2]);
+            bmma_m16n8k128(at, presence[m], presence[m + 1], mask(m / 2, q), header_.bases[m / 2]);
 #pragma unroll
-            for (int i = 0; i < 4; i++) values[i] = gather<PAIRS>(at[i]);
+            for (int i = 0; i < 4; i++) values[i] = gather<KIND>(at[i]);
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 nibbles[i] = __shfl_sync(ALL_LANES, header_.metadata[m + i], from) >> 4 * t;

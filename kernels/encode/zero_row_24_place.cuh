@@ -6,7 +6,6 @@
 namespace lscd::zero_row_24 {
 
 constexpr int FREE_BYTES = 120, WAVEFRONT_COST = 20;
-constexpr int GATHERS = 8;   // of a tile; packed streams take two loads for each
 constexpr int LONGEST = 4;   // banks that a load of a stream reads: a word for each of four groups
 constexpr int RUN_BITS = 8;  // a run of banks: the first one, and above these bits its length - 1
 
@@ -15,10 +14,10 @@ struct Costs {
     int skip, turns;
 };
 
-template <bool PAIRS>
-constexpr int SLOT_LOADS = PAIRS ? 1 : 2;
-template <bool PAIRS>
-constexpr int LOADS = GATHERS * SLOT_LOADS<PAIRS>;
+template <Kind KIND>
+constexpr int SLOT_LOADS = KIND == PACKED ? 2 : 1;  // for each gather
+template <Kind KIND>
+constexpr int LOADS = orders_of(KIND) / 4 * SLOT_LOADS<KIND>;  // of a tile
 
 // Bit k becomes bit k + by, modulo 32.
 __device__ inline uint32_t turned(uint32_t banks, int by) {
@@ -27,25 +26,27 @@ __device__ inline uint32_t turned(uint32_t banks, int by) {
 
 // The run of banks that each load of the lane's stream reads, if it starts with bank 0. Words of a
 // stream lie side by side, and those of four groups in a row touch each other.
-template <bool PAIRS>
+template <Kind KIND>
 struct Reads {
-    uint32_t run[LOADS<PAIRS>];
+    uint32_t run[LOADS<KIND>];
 
     __device__ explicit Reads(Shared<uint32_t> metadata) {
         uint32_t at = 0;
 #pragma unroll
-        for (int order = 0; order < ORDERS; order++) {
+        for (int order = 0; order < orders_of(KIND); order++) {
             int word = metadata_word(lane_id() / TILE_STREAMS, lane_id() % TILE_STREAMS, order);
-            uint32_t code = metadata.load(word) >> 4 * (order % 8) & 15;
+            uint32_t code = metadata.load(word);
+            if (KIND == SIXES) code &= metadata.load(word + 2 * TILES);  // of step 1
+            code = code >> 4 * (order % 8) & 15;
 #pragma unroll
-            for (int slot = 0; slot < SLOT_LOADS<PAIRS>; slot++) {
+            for (int slot = 0; slot < SLOT_LOADS<KIND>; slot++) {
                 uint32_t bank = (at + 2 * slot) / 4;
-                uint32_t& mine = run[order / 4 * SLOT_LOADS<PAIRS> + slot];
+                uint32_t& mine = run[order / 4 * SLOT_LOADS<KIND> + slot];
                 if (order % 4 == 0) mine = bank;
                 if (order % 4 == 3) mine |= (bank - mine) << RUN_BITS;
             }
             int first = (code & 3) != 3, second = code >> 2 != 3;
-            at += PAIRS ? 4 * second : 2 * first + 2 * second;
+            at += KIND == PACKED ? 2 * first + 2 * second : 4 * second;
         }
     }
 };
@@ -63,24 +64,24 @@ __device__ int banks_on(int q) {
 
 // What placed streams read, by load and tile: level n holds the banks that more than n of them
 // read, spread n the banks from which on a run of n + 1 meets one that no other bank exceeds.
-template <bool PAIRS>
+template <Kind KIND>
 class Piles {
-    static constexpr int PILES = LOADS<PAIRS> * TILES, STRIDE = PILES + TILES;
+    static constexpr int PILES = LOADS<KIND> * TILES, STRIDE = PILES + TILES;
     Shared<uint32_t> level_, spread_;
     Shared<uint16_t> run_;
 
   public:
     struct Memory {
         uint32_t level[TILE_STREAMS * PILES], spread[LONGEST * STRIDE];
-        uint16_t run[LOADS<PAIRS> * LANES];
+        uint16_t run[LOADS<KIND> * LANES];
     };
-    __device__ Piles(Memory& memory, const Reads<PAIRS>& reads)
+    __device__ Piles(Memory& memory, const Reads<KIND>& reads)
         : level_(in_shared(memory.level)), spread_(in_shared(memory.spread)),
           run_(in_shared(memory.run)) {
         for (int i = lane_id(); i < TILE_STREAMS * PILES; i += LANES) level_.store(i, 0);
         for (int i = lane_id(); i < LONGEST * STRIDE; i += LANES) spread_.store(i, ~0u);
 #pragma unroll
-        for (int q = 0; q < LOADS<PAIRS>; q++)
+        for (int q = 0; q < LOADS<KIND>; q++)
             run_.store(q * LANES + lane_id(), uint16_t(reads.run[q]));
         __syncwarp();
     }
@@ -95,7 +96,7 @@ class Piles {
     template <bool ODD>
     __device__ void add(int bank, int chosen) const {
         int q = lane_id();
-        if (q < LOADS<PAIRS>) {
+        if (q < LOADS<KIND>) {
             uint32_t run = run_.load(load_like<ODD>(q) * LANES + chosen);
             int first = int(run & 31) + banks_on<ODD>(q) + bank;
             uint32_t banks = (2u << (run >> RUN_BITS)) - 1;
@@ -151,16 +152,16 @@ struct Counts {
     }
 };
 
-template <bool PAIRS>
+template <Kind KIND>
 class Placement {
-    Reads<PAIRS> reads_;
-    Piles<PAIRS> piles_;
+    Reads<KIND> reads_;
+    Piles<KIND> piles_;
     int bytes_, first_;  // of the lane's stream; where streams may begin
 
   public:
     int start, end;  // of the lane's stream; of all of them
 
-    __device__ Placement(Shared<uint32_t> metadata, typename Piles<PAIRS>::Memory& memory,
+    __device__ Placement(Shared<uint32_t> metadata, typename Piles<KIND>::Memory& memory,
                          int bytes, int first)
         : reads_(metadata), piles_(memory, reads_), bytes_(bytes), first_(first), start(first),
           end(first) {}
@@ -189,7 +190,7 @@ class Placement {
             best = __reduce_min_sync(ALL_LANES, best);
             __syncwarp();  // all lanes have read the piles
             int chosen = best % 256, at = end + best / 256 % 256;
-            if (!PAIRS && at / 2 % 2) piles_.template add<true>(at / 4, chosen);
+            if (KIND == PACKED && at / 2 % 2) piles_.template add<true>(at / 4, chosen);
             else piles_.template add<false>(at / 4, chosen);
             if (lane_id() == chosen) start = at;
             end = at + __shfl_sync(ALL_LANES, bytes_, chosen);
@@ -202,16 +203,16 @@ class Placement {
         uint32_t of_tile = placed >> lane_id() / TILE_STREAMS * TILE_STREAMS & 0xff;
         int saved = costs.turns * __popc(of_tile);  // the others' costs are of 8 streams left
         uint32_t best = cheapest<false>(reach, costs.skip);
-        if (!PAIRS) best = min(best, cheapest<true>(reach, costs.skip));
+        if (KIND == PACKED) best = min(best, cheapest<true>(reach, costs.skip));
         return best + (uint32_t(saved) << 16 | lane_id());
     }
     // Least cost << 16 | bytes skipped << 8, of starts with the first, or ODD, second half of a
     // bank. Of equal costs those that skip less: a start further on must save wavefronts.
     template <bool ODD>
     __device__ uint32_t cheapest(int reach, int skip_cost) const {
-        Counts<LOADS<PAIRS>> wavefronts;
+        Counts<LOADS<KIND>> wavefronts;
 #pragma unroll
-        for (int q = 0; q < LOADS<PAIRS>; q++)
+        for (int q = 0; q < LOADS<KIND>; q++)
             wavefronts.add(piles_.more(q, reads_.run[load_like<ODD>(q)] + banks_on<ODD>(q)), q);
         int at = end + (end / 2 % 2 != ODD ? 2 : 0);
         uint32_t best = 0xffffff00, starts = (1u << (end + reach - at + 4) / 4) - 1;

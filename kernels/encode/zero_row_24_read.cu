@@ -23,16 +23,16 @@ struct Encoding {
 };
 
 // A chunk, and the lane's stream in it.
-template <bool PAIRS>
-struct Chunk : Streams<PAIRS> {
+template <Kind KIND>
+struct Chunk : Streams<KIND> {
     Place place;
     int64_t rows;  // of A below the block's first one
 
     __device__ explicit Chunk(const Encoding& A)
-        : Streams<PAIRS>(A.extent(blockIdx.x)), place(A.grid, A.first_chunk),
+        : Streams<KIND>(A.extent(blockIdx.x)), place(A.grid, A.first_chunk),
           rows(A.grid.M - place.block.row) {}
 
-    __device__ int listed(int i) const { return this->half(header_bytes(PAIRS) + 2 * i); }
+    __device__ int listed(int i) const { return this->half(header_bytes(KIND) + 2 * i); }
     __device__ int column(int group, int i) const {
         if (place.extra) return listed((this->m * GROUPS + group) * 4 + i);
         return place.block.column(place.nth, 3 * group + i);
@@ -40,7 +40,7 @@ struct Chunk : Streams<PAIRS> {
     __device__ bool inside(int64_t row, int64_t column) const {
         return row < rows && column < place.block.cols;
     }
-    __device__ int first() const { return values_at(PAIRS, place.extra); }
+    __device__ int first() const { return values_at(KIND, place.extra); }
 
     // Calls visit(row in the block, column in the slice, offset) for each value of the lane's
     // stream; returns the offset after the last one.
@@ -61,11 +61,11 @@ struct Chunk : Streams<PAIRS> {
     }
 };
 
-template <bool PAIRS>
+template <Kind KIND>
 __global__ void __launch_bounds__(LANES)
     check(const __grid_constant__ Encoding A, uint32_t exponent, int* nonfinite, long long* found) {
     extern __shared__ __align__(128) unsigned char memory[];
-    Chunk<PAIRS> chunk(A);
+    Chunk<KIND> chunk(A);
     Shared<int> unused(memory);
     int problem = chunk.header_problem();
     if (!problem) problem = metadata_problem(chunk);
@@ -95,7 +95,7 @@ struct Part {
 
 // Up to three regular chunks of a block side by side, and their chunk of level 1. A regular chunk
 // has all weights of its place but those that are elsewhere: it is written whole, zeros included.
-template <bool PAIRS>
+template <Kind KIND>
 __global__ void __launch_bounds__(warps_of(1) * LANES)
     unpack_fixed(const __grid_constant__ Encoding A, int largest, Rows rows, Target dense) {
     extern __shared__ __align__(128) unsigned char memory[];
@@ -109,11 +109,11 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
         int chunk = ld_global(A.first_chunk + part.z) + (regular ? number : level);
         begin_copy(here.chunk, A.extent(chunk));
     }
-    Decoder<PAIRS> decoder(lane_id());
+    Decoder<KIND> decoder(lane_id());
     wait_for_copy();
-    if (regular) here.tile.fill(Groups<PAIRS>(here.chunk, decoder));
+    if (regular) here.tile.fill(Groups<KIND>(here.chunk, decoder));
     wait_for_warps(A.grid.levels);
-    if (has_level) here.tile.add_level(Groups<PAIRS>(here.level, decoder));
+    if (has_level) here.tile.add_level(Groups<KIND>(here.level, decoder));
     wait_for_warps(A.grid.levels);
     if (regular)
         here.tile.store([&](int m, int r, int k, uint4 eight) {
@@ -122,13 +122,13 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
 }
 
 // Then the weights of extra chunks, of which each thread block takes every so many-th.
-template <bool PAIRS>
+template <Kind KIND>
 __global__ void __launch_bounds__(LANES)
     unpack_extra(const __grid_constant__ Encoding A, Rows rows, Target dense) {
     extern __shared__ __align__(128) unsigned char memory[];
     Shared<uint4> chunk(memory);
-    Shared<uint16_t> columns = chunk.as<uint16_t>() + header_bytes(PAIRS) / 2;
-    Decoder<PAIRS> decoder(lane_id());
+    Shared<uint16_t> columns = chunk.as<uint16_t>() + header_bytes(KIND) / 2;
+    Decoder<KIND> decoder(lane_id());
     Part part(A.grid, rows);
     uint16_t* origin = dense.at(part.row(), part.block.col);
     int first = ld_global(A.first_chunk + part.z) + part.block.fixed;
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(LANES)
     for (int c = first + part.nth; c < end; c += rows.of_each) {
         begin_copy(chunk, A.extent(c));
         wait_for_copy();
-        Groups<PAIRS> groups(chunk, decoder);
+        Groups<KIND> groups(chunk, decoder);
 #pragma unroll 1
         for (int q = 0; q < 4; q++)
             groups.for_each_weight(q, [&](int m, int half, int q, int index, uint32_t weight) {
@@ -149,25 +149,25 @@ __global__ void __launch_bounds__(LANES)
     }
 }
 
-template <bool PAIRS>
+template <Kind KIND>
 int unpack(const Encoding& A, int64_t largest, int64_t first, const Target& dense,
            cudaStream_t stream) {
     int64_t thirds = ceil_div(A.grid.slice_cols, REGULAR_WARPS * COLS);
     unsigned slices = unsigned(A.grid.slices());
     Rows rows{first, slices, unsigned(thirds)}, extra{first, slices, EXTRA_WARPS};
     int64_t blocks = ceil_div(dense.M, ROWS) * slices;
-    int error = launch_decoder<Tile, MOST_BYTES>(unpack_fixed<PAIRS>, blocks * thirds,
+    int error = launch_decoder<Tile, MOST_BYTES>(unpack_fixed<KIND>, blocks * thirds,
                                                  A.grid.levels, largest, stream, A, int(largest),
                                                  rows, dense);
     if (error) return error;
-    return launch_with(int(largest), unpack_extra<PAIRS>, blocks * EXTRA_WARPS, LANES, stream, A,
+    return launch_with(int(largest), unpack_extra<KIND>, blocks * EXTRA_WARPS, LANES, stream, A,
                        extra, dense);
 }
 
-template <bool PAIRS>
+template <Kind KIND>
 __global__ void __launch_bounds__(LANES)
     count(const uint8_t* data, const int* chunk_start, int* nnz) {
-    int used = Streams<PAIRS>(Extent(data, chunk_start, MOST_BYTES)).count();
+    int used = Streams<KIND>(Extent(data, chunk_start, MOST_BYTES)).count();
     used = __reduce_add_sync(ALL_LANES, used);
     if (lane_id() == 0) st_global(nnz + blockIdx.x, used);
 }
@@ -182,18 +182,20 @@ using namespace lscd::zero_row_24;
 // `exponent`. The offsets are sound.
 LSCD_EXPORT int lscd_zero_row_24_check(const uint8_t* data, const int* chunk_start,
                                        const int* first_chunk, int64_t M, int64_t K,
-                                       int64_t slice_cols, int64_t levels, int64_t pairs,
+                                       int64_t slice_cols, int64_t levels, int64_t kind,
                                        int64_t chunks, int64_t exponent, int* nonfinite,
                                        long long* found, cudaStream_t stream) {
     Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
-    return launch_with(UNUSED_BYTES, pairs ? check<true> : check<false>, chunks, LANES, stream, A,
+    auto kernel = kind == SIXES ? check<SIXES> : kind == PAIRS ? check<PAIRS> : check<PACKED>;
+    return launch_with(UNUSED_BYTES, kernel, chunks, LANES, stream, A,
                        uint32_t(exponent), nonfinite, found);
 }
 
 // nnz [chunks]: slots in use.
-LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_start, int64_t pairs,
+LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_start, int64_t kind,
                                        int64_t chunks, int* nnz, cudaStream_t stream) {
-    return launch(pairs ? count<true> : count<false>, chunks, LANES, stream, data, chunk_start,
+    auto kernel = kind == SIXES ? count<SIXES> : kind == PAIRS ? count<PAIRS> : count<PACKED>;
+    return launch(kernel, chunks, LANES, stream, data, chunk_start,
                   nnz);
 }
 
@@ -201,10 +203,11 @@ LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_sta
 // the last ones of A, whose largest chunk has `largest` bytes.
 LSCD_EXPORT int lscd_zero_row_24_unpack(const uint8_t* data, const int* chunk_start,
                                         const int* first_chunk, int64_t M, int64_t K,
-                                        int64_t slice_cols, int64_t levels, int64_t pairs,
+                                        int64_t slice_cols, int64_t levels, int64_t kind,
                                         int64_t /*chunks*/, int64_t largest, int64_t first_row,
                                         int64_t rows, uint16_t* dense, cudaStream_t stream) {
     Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
     Target target(dense, rows, K);
-    return (pairs ? unpack<true> : unpack<false>)(A, largest, first_row / ROWS, target, stream);
+    auto unpacks = kind == SIXES ? unpack<SIXES> : kind == PAIRS ? unpack<PAIRS> : unpack<PACKED>;
+    return unpacks(A, largest, first_row / ROWS, target, stream);
 }

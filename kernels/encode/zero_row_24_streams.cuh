@@ -24,7 +24,7 @@ struct Extent {
 };
 
 // The lane's stream of a chunk.
-template <bool PAIRS>
+template <Kind KIND>
 struct Streams {
     const uint8_t* bytes;
     int size;
@@ -34,11 +34,17 @@ struct Streams {
 
     __device__ uint32_t half(int at) const { return load<uint16_t>(at); }
     __device__ uint32_t word(int at) const { return load<uint32_t>(at); }
-    __device__ int stated() const { return half(starts_at(PAIRS) + 2 * (TILES * g + m)); }
+    __device__ int stated() const { return half(starts_at(KIND) + 2 * (TILES * g + m)); }
     __device__ int start() const { return stated() & 0x3fff; }
     __device__ int above_start() const { return stated() >> 14; }
     __device__ int code(int order) const {
-        if (PAIRS) return word(4 * metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
+        if (KIND == PAIRS) return word(4 * metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
+        if (KIND == SIXES) {
+            int at = 2 * g + order / 8 % 2;
+            uint32_t others = (word(256 + 8 * at + 4 * (m / 2)) >> m % 2 & EVEN) * 3;
+            uint32_t step = word(16 * at + 4 * m) | (order / 16 ? ~others : others);
+            return step >> 4 * (order % 8) & 15;
+        }
         auto stored = [&](int i) {
             return word(4 * code_word(4 * g + order / 8, i)) >> code_shift(order % 8) & 15;
         };
@@ -46,7 +52,7 @@ struct Streams {
         return nibble_of(stored(0) >> 3 | stored(1) >> 3 << 1 | stored(2) >> 3 << 2);
     }
     __device__ bool starts_within(int first) const {
-        return first <= start() && start() <= size - TAIL && start() % (PAIRS ? 4 : 2) == 0;
+        return first <= start() && start() <= size - TAIL && start() % (KIND == PACKED ? 2 : 4) == 0;
     }
     // Two values of a group without ascending indices, which alone PTX promises to select.
     __device__ bool descends() const {
@@ -61,14 +67,30 @@ struct Streams {
     // returns the offset after the last one.
     template <class Visit>
     __device__ int for_each_of_stream(Visit visit) const {
+        if constexpr (KIND == SIXES) return for_each_of_sixes(visit);
         int at = start();
         for (int order = 0; order < ORDERS; order++) {
             int first = code(order) & 3, second = code(order) >> 2;
             int row = row_of(g, order), group = group_of(order);
             bool slot0 = first != 3, slot1 = second != 3;
             if (slot0) visit(row, group, first, at);
-            if (slot1) visit(row, group, second, PAIRS || slot0 ? at + 2 : at);
-            at += PAIRS ? 4 * slot1 : 2 * slot0 + 2 * slot1;
+            if (slot1) visit(row, group, second, KIND == PAIRS || slot0 ? at + 2 : at);
+            at += KIND == PAIRS ? 4 * slot1 : 2 * slot0 + 2 * slot1;
+        }
+        return at;
+    }
+    template <class Visit>
+    __device__ int for_each_of_sixes(Visit visit) const {
+        int at = start();
+        for (int order = 0; order < orders_of(SIXES); order++) {
+            bool second = false;
+            for (int i = 0; i < 4; i++) {  // slot i % 2 of step i / 2
+                int nth = order + i / 2 * orders_of(SIXES), index = code(nth) >> i % 2 * 2 & 3;
+                if (index == 3) continue;
+                visit(row_of(g, order), group_of(nth), index, at + i % 2 * 2);
+                second |= i % 2;
+            }
+            at += 4 * second;
         }
         return at;
     }

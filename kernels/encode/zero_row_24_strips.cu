@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(SCAN_WARPS * LANES)
 struct PlaceMemory {
     union {
         Tiles::Memory tiles;
-        Piles<true>::Memory piles;
+        Piles<PAIRS>::Memory piles;
     };
     uint32_t metadata[METADATA_WORDS];
 };
@@ -62,8 +62,8 @@ __global__ void __launch_bounds__(LANES)
     auto leaves = [&](int order, const uint32_t (&)[3]) {
         return here.entries ? entries.nth(order) % 3 : 1;
     };
-    Writer<true, decltype(count), decltype(leaves)>(metadata, count, leaves).write(tiles);
-    Placement<true> placement(metadata, shared.piles, 2 * halves, ENTRIES + entries.bytes());
+    Writer<PAIRS, decltype(count), decltype(leaves)>(metadata, count, leaves).write(tiles);
+    Placement<PAIRS> placement(metadata, shared.piles, 2 * halves, ENTRIES + entries.bytes());
     placement.place(reach, COSTS, MOST_BYTES);
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
     if (lane_id() == 0) st_global(sizes + blockIdx.x, (placement.end + TAIL + UNIT - 1) / UNIT);
@@ -95,10 +95,10 @@ __global__ void __launch_bounds__(LANES)
     auto leaves = [&](int order, const uint32_t (&weights)[3]) {
         return here.entries ? entries.put(words, order, weights) : 1;
     };
-    Writer<true, decltype(put), decltype(leaves)>(words, put, leaves).write(tiles);
+    Writer<PAIRS, decltype(put), decltype(leaves)>(words, put, leaves).write(tiles);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     uint32_t header = uint32_t(entries.steps() | units << 8) >> (g / 2 * 8 + 2 * m) & 3;
-    halves.store(starts_at(true) / 2 + TILES * g + m, uint16_t(start | header << 14));
+    halves.store(starts_at(PAIRS) / 2 + TILES * g + m, uint16_t(start | header << 14));
     __syncwarp();
     for (int i = lane_id(); i < units; i += LANES) st_global(data + first + i, chunk.load(i));
 }

@@ -8,7 +8,7 @@ namespace {  // zero_row_24.cuh has a Grid and a Place of its own
 
 constexpr int ROWS = TILE_ROWS, COLS = TILES * TILE_COLS;
 constexpr int64_t STRIPS = 4;  // of 64 rows
-constexpr int ENTRIES = header_bytes(true), PLACES = 8, STEP_BYTES = 4 * PLACES, UNIT = START_BYTES;
+constexpr int ENTRIES = header_bytes(PAIRS), PLACES = 8, STEP_BYTES = 4 * PLACES, UNIT = START_BYTES;
 constexpr int MOST_STEPS = 171, MOST_BYTES = ENTRIES + STEP_BYTES * MOST_STEPS + 4096 + TAIL;
 constexpr int MOST_UNITS = (MOST_BYTES + UNIT - 1) / UNIT;
 

@@ -33,7 +33,7 @@ struct Entry {
 };
 
 // The bytes of a chunk, wherever it stands in A.
-struct Bytes : Streams<true> {
+struct Bytes : Streams<PAIRS> {
     uint32_t header;  // steps, and size in 16 bytes << 8
 
     __device__ explicit Bytes(const Extent& chunk) : Streams(chunk) {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(LANES)
 // has each `threads`-th from `first` on.
 template <class Put>
 __device__ void for_each_entry(Shared<uint4> chunk, int first, int threads, Put put) {
-    int steps = stated(ld_shared_v2(chunk.address(0) + starts_at(true))) & 255;
+    int steps = stated(ld_shared_v2(chunk.address(0) + starts_at(PAIRS))) & 255;
     for (int i = first; i < PLACES * steps; i += threads) {
         Entry entry{chunk.as<uint32_t>().load(ENTRIES / 4 + i)};
         if (entry.used()) put(entry.row(), entry.column(), entry.bits & 0xffff);
@@ -122,10 +122,10 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
     int round = level ? min(4 * third + 3, A.grid.rounds - 1) : number + levels * third;
     Workplace<Tile> here(memory, largest);
     if (regular || level) begin_copy(here.chunk, A.extent(strip * A.grid.rounds + round));
-    Decoder<true> decoder(lane_id());
+    Decoder<PAIRS> decoder(lane_id());
     wait_for_copy();
     if (regular) {
-        here.tile.fill(Groups<true>(here.chunk, decoder));
+        here.tile.fill(Groups<PAIRS>(here.chunk, decoder));
         for_each_entry(here.chunk, lane_id(), LANES, [&](int r, int i, uint32_t weight) {
             here.tile.put(r, warp_id() * COLS + i, weight);
         });
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
     }
     wait_for_warps(levels);
     if (levels) {
-        here.tile.add_level(Groups<true>(here.level, decoder));
+        here.tile.add_level(Groups<PAIRS>(here.level, decoder));
         for_each_entry(here.level, threadIdx.x, blockDim.x, [&](int r, int i, uint32_t weight) {
             here.tile.put(r, 3 * i + 1, weight);
         });

@@ -12,7 +12,8 @@ namespace lscd::zero_row_24 {
 constexpr int TILE_ROWS = 16, TILE_COLS = 48, GROUPS = 16, TILE_STREAMS = 8;
 constexpr int ORDERS = 32;  // groups of a stream
 constexpr int METADATA_WORDS = 128, TAIL = 4;
-__host__ __device__ constexpr int header_bytes(bool pairs) { return starts_at(pairs) + 64; }
+__host__ __device__ constexpr int header_bytes(Kind kind) { return starts_at(kind) + 64; }
+__host__ __device__ constexpr int orders_of(Kind kind) { return kind == SIXES ? ORDERS / 2 : ORDERS; }
 constexpr int START_BYTES = 16;  // of chunk_start
 
 static_assert(TILES * TILE_STREAMS == LANES, "a lane has a stream");
@@ -31,6 +32,23 @@ __device__ inline uint32_t code_of(uint32_t nibble) {
 __device__ inline uint32_t nibble_of(uint32_t code) { return 0xfedc9840u >> 4 * code & 15; }
 __device__ inline int code_shift(int n) { return 4 * (n / 2 + n % 2 * 4); }
 __device__ inline int code_word(int lane, int word) { return 3 * lane + word; }
+// Of sixes: see there, too.
+constexpr int SIX = 6;
+constexpr uint32_t EVEN = 0x55555555u;
+__device__ inline int column_of_six(int six, int i) { return six * 3 + i % 3 + i / 3 * (TILE_COLS / 2); }
+__device__ inline uint32_t place_in_six(int i) { return i + i / 3; }
+__device__ inline uint32_t nibble_of_step(uint32_t slot0, uint32_t slot1, uint32_t step) {
+    return (slot0 / 4 == step ? slot0 & 3 : 3) | (slot1 / 4 == step ? slot1 & 3 : 3) << 2;
+}
+__device__ inline uint32_t unused(uint32_t codes) { return codes & codes >> 1 & EVEN; }
+// Rows that have a weight in column i of a six, and one on either side.
+__device__ inline uint32_t between(const uint32_t (&rows)[SIX], int i) {
+    uint32_t before = 0, behind = 0;
+#pragma unroll
+    for (int k = 0; k < SIX; k++) (k < i ? before : behind) |= k == i ? 0 : rows[k];
+    return rows[i] & before & behind;
+}
+
 // One of three registers.
 __device__ inline uint32_t of(const uint32_t (&w)[3], int i) {
     return i == 0 ? w[0] : i == 1 ? w[1] : w[2];
@@ -90,11 +108,12 @@ struct Middle {
     __device__ int operator()(int /*order*/, const uint32_t (&)[3]) const { return 1; }
 };
 
-// The lane's stream, group by group: its nibbles go into zeroed metadata, its values to put(value),
-// zeros beside lone ones included. Where a group has three weights, leaves(order, weights) is the
-// one without a slot.
-template <bool PAIRS, class Put, class Leaves>
+// The lane's stream, group by group or six by six: its nibbles go into zeroed metadata, its values to
+// put(value), zeros beside lone ones included. Where a group has three weights, leaves(order, weights) is the
+// one without a slot; of a six the first and the last one have slots.
+template <Kind KIND, class Put, class Leaves>
 class Writer {
+    static constexpr uint32_t NONE = 3;  // an index: of a slot that is not in use
     Shared<uint32_t> metadata_;
     Put put_;
     Leaves leaves_;
@@ -107,45 +126,66 @@ class Writer {
         : metadata_(metadata), put_(put), leaves_(leaves) {}
 
     __device__ void write(const Tiles& tiles) {
-        for (int order = 0; order < ORDERS; order++) {
-            int row = m_ * TILE_ROWS + row_of(g_, order), col = 3 * group_of(order);
-            uint32_t w[3] = {tiles.at(row, col), tiles.at(row, col + 1), tiles.at(row, col + 2)};
-            int first = w[0] ? 0 : w[1] ? 1 : 2, last = w[2] ? 2 : w[1] ? 1 : 0;
-            if (w[0] && w[1] && w[2]) {
-                int away = leaves_(order, w);
-                first = away == 0, last = away == 2 ? 1 : 2;
-            }
-            uint32_t low = of(w, first), high = of(w, last);
-            if (first < last) two(order, first, low, last, high);
-            else if (first == last) one(order, first, low);
-            else set(order, 15);
+        for (int order = 0; order < orders_of(KIND); order++) {
+            int row = m_ * TILE_ROWS + row_of(g_, order);
+            if (KIND == SIXES) six(tiles, row, order);
+            else group(tiles, row, order);
         }
-        if (waiting_ >= 0) place(value_, index_ | 3 << 2, 0);
+        if (waiting_ >= 0) place(value_, index_, NONE, 0);
         __syncwarp();
     }
 
   private:
-    __device__ void set(int order, uint32_t nibble) {
+    __device__ void group(const Tiles& tiles, int row, int order) {
+        int col = 3 * group_of(order);
+        uint32_t w[3] = {tiles.at(row, col), tiles.at(row, col + 1), tiles.at(row, col + 2)};
+        int first = w[0] ? 0 : w[1] ? 1 : 2, last = w[2] ? 2 : w[1] ? 1 : 0;
+        if (w[0] && w[1] && w[2]) {
+            int away = leaves_(order, w);
+            first = away == 0, last = away == 2 ? 1 : 2;
+        }
+        add(order, first, of(w, first), last, of(w, last));
+    }
+    __device__ void six(const Tiles& tiles, int row, int order) {
+        auto weight = [&](int i) { return tiles.at(row, column_of_six(group_of(order), i)); };
+        int first = 0, last = SIX - 1;
+        while (first < SIX && !weight(first)) first++;
+        while (last >= 0 && !weight(last)) last--;
+        uint32_t low = first < SIX ? weight(first) : 0, high = last >= 0 ? weight(last) : 0;
+        add(order, first, low, last, high);
+    }
+    // What a row has from `first` to `last`: two values, one, or, where these cross, none.
+    __device__ void add(int order, int first, uint32_t low, int last, uint32_t high) {
+        uint32_t i = KIND == SIXES ? place_in_six(first) : first, j = KIND == SIXES ? place_in_six(last) : last;
+        if (first < last) two(order, i, low, j, high);
+        else if (first == last) one(order, i, low);
+        else set(order, NONE, NONE);
+    }
+    __device__ void set(int order, uint32_t slot0, uint32_t slot1) {
+        set_nibble(order, nibble_of_step(slot0, slot1, 0));
+        if (KIND == SIXES) set_nibble(order + ORDERS / 2, nibble_of_step(slot0, slot1, 1));
+    }
+    __device__ void set_nibble(int order, uint32_t nibble) {
         int word = metadata_word(m_, g_, order);
         metadata_.store(word, metadata_.load(word) | nibble << 4 * (order % 8));
     }
-    __device__ void place(uint32_t low, uint32_t nibble, uint32_t high) {
-        set(waiting_, nibble);
+    __device__ void place(uint32_t low, uint32_t slot0, uint32_t slot1, uint32_t high) {
+        set(waiting_, slot0, slot1);
         put_(low), put_(high);
         waiting_ = -1;
     }
     __device__ void two(int order, uint32_t i, uint32_t a, uint32_t j, uint32_t b) {
-        if (waiting_ >= 0) place(0, 3 | index_ << 2, value_);
-        set(order, i | j << 2);
+        if (waiting_ >= 0) place(0, NONE, index_, value_);
+        set(order, i, j);
         put_(a), put_(b);
     }
     __device__ void one(int order, uint32_t i, uint32_t a) {
-        if (!PAIRS) {
-            set(order, i | 3 << 2);
+        if (KIND == PACKED) {
+            set(order, i, NONE);
             put_(a);
         } else if (waiting_ >= 0) {
-            set(order, 3 | i << 2);
-            place(value_, index_ | 3 << 2, a);
+            set(order, NONE, i);
+            place(value_, index_, NONE, a);
         } else {
             waiting_ = order, index_ = i, value_ = a;
         }

@@ -23,7 +23,7 @@ constexpr int PAIR_QUADS = CHUNK_ROWS / 2;
 __host__ __device__ constexpr int quads_in(int columns) { return columns / 2 * PAIR_QUADS; }
 constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * CHUNK_COLS;  // of a chunk of level 1
 // Where lists stand in a chunk.
-__host__ __device__ constexpr int lists_at(bool pairs) { return starts_at(pairs) + 64; }
+__host__ __device__ constexpr int lists_at(Kind kind) { return starts_at(kind) + 64; }
 constexpr uint32_t NOT_LISTED = 0xffff;
 constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
 
@@ -49,7 +49,7 @@ constexpr int LINE = 128;
 // quads, where a pass is BLOCK_N columns of C.
 struct HopperProblem : Problem {
     int32_t slice_cols, slices, row_blocks;
-    int32_t levels, pairs;
+    int32_t levels, kind;
     int32_t block_n, warps;            // of a thread block
     int32_t blocks_per_slice;          // thread blocks
     int32_t copy;                      // chunks that a bulk copy takes along

@@ -8,8 +8,8 @@ namespace lscd {
 namespace {
 
 // extract: the A fragments of a step. A bmma gives the addresses of two tiles' values.
-template <bool PAIRS>
-__device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<PAIRS>& decoder,
+template <Kind KIND>
+__device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<KIND>& decoder,
                         int step) {
 #pragma unroll
     for (int pair = 0; pair < TILES / 2; pair++)
@@ -17,11 +17,11 @@ __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<
         for (int half = 0; half < 2; half++) {
             uint32_t at[4];
             bmma_m16n8k128(at, h.presence[2 * pair], h.presence[2 * pair + 1],
-                           decoder.masks[2 * step + half], h.bases[pair]);
+                           decoder.mask(pair, 2 * step + half), h.bases[pair]);
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 a[2 * pair + i / 2][2 * half + i % 2] =
-                    left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<PAIRS>(at[i]);
+                    left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<KIND>(at[i]);
         }
 }
 

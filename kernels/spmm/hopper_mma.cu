@@ -30,16 +30,16 @@
 namespace lscd {
 namespace {
 
-template <class T, int BLOCK_N, bool PAIRS, int COPY, bool DOCUMENTED = false>
-struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
-    using Product = HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED>;
+template <class T, int BLOCK_N, Kind KIND, int COPY, bool DOCUMENTED = false>
+struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
+    using Product = HopperProduct<T, BLOCK_N, KIND, DOCUMENTED>;
     using typename Product::Dense, typename Product::Part;
     using Product::Product;
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
     using Product::cols_of_slice, Product::for_quads, Product::multiply_chunk;
     static constexpr bool OVERLAPS = waiting(BLOCK_N) && !DOCUMENTED;
     // Whether the loop over chunks has no register for WarpShare::merge, which waits in shared memory then.
-    static constexpr bool MERGE_WAITS = BLOCK_N == 8 && !PAIRS;
+    static constexpr bool MERGE_WAITS = BLOCK_N == 8 && KIND == PACKED;
 
     LaneNumbers<WarpShare> share{p.shares + blockIdx.x * WARPS + warp, lane};
     int last = share[WarpShare::LAST];
@@ -87,7 +87,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
         ring.fill(share, stages(), 0, early);
         int k0 = slice * p.slice_cols, end = k0 + cols_of_slice();
         Dense dense{p, memory};
-        Decoder<PAIRS> decoder(lane);
+        Decoder<KIND> decoder(lane);
         int n0 = blockIdx.y * BLOCK_N;
         auto first = dense.eights(k0, end, n0);
         wait_for_previous_grid();
@@ -98,7 +98,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     }
 
     // All chunks of the warp.
-    __device__ void multiply_share(const Dense& dense, const Decoder<PAIRS>& decoder) {
+    __device__ void multiply_share(const Dense& dense, const Decoder<KIND>& decoder) {
         int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
         Merged known(share[WarpShare::MERGE]);
         auto merged = [&] { return MERGE_WAITS ? Merged(ld_shared(merges_at())) : known; };
@@ -153,12 +153,12 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, PAIRS, DOCUMENTED> {
     }
 };
 
-template <class T, int BLOCK_N, bool PAIRS, int COPY>
+template <class T, int BLOCK_N, Kind KIND, int COPY>
 __global__ void __maxnreg__(registers_of(BLOCK_N))
     hopper_mma(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
-    HopperKernel<T, BLOCK_N, PAIRS, COPY>(p, shared_address(memory)).run();
+    HopperKernel<T, BLOCK_N, KIND, COPY>(p, shared_address(memory)).run();
 #else
     __trap();
 #endif
@@ -166,12 +166,12 @@ __global__ void __maxnreg__(registers_of(BLOCK_N))
 
 constexpr int DOCUMENTED_N = 8;
 
-template <class T, bool PAIRS>
+template <class T, Kind KIND>
 __global__ void __launch_bounds__(warps_of(DOCUMENTED_N) * 32, 1)
     hopper_mma_documented(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
-    HopperKernel<T, DOCUMENTED_N, PAIRS, 1, true>(p, shared_address(memory)).run();
+    HopperKernel<T, DOCUMENTED_N, KIND, 1, true>(p, shared_address(memory)).run();
 #else
     __trap();
 #endif
@@ -234,24 +234,31 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
 
 // Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks are large:
 // one chunk each.
-template <class T, int BLOCK_N, bool PAIRS>
+template <class T, int BLOCK_N, Kind KIND>
 cudaError_t launch_copy(const HopperProblem& p, cudaStream_t stream) {
-    if (p.copy == 1) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, PAIRS, 1>, p, stream);
-    if constexpr (BLOCK_N <= 16 && PAIRS)
-        if (p.copy == 2) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, PAIRS, 2>, p, stream);
+    if (p.copy == 1) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, KIND, 1>, p, stream);
+    if constexpr (BLOCK_N <= 16 && KIND != PACKED)
+        if (p.copy == 2) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, KIND, 2>, p, stream);
     return cudaErrorInvalidValue;
 }
 
 template <class T, int BLOCK_N>
 cudaError_t launch_streams(const HopperProblem& p, cudaStream_t stream) {
-    return p.pairs ? launch_copy<T, BLOCK_N, true>(p, stream)
-                   : launch_copy<T, BLOCK_N, false>(p, stream);
+    switch (p.kind) {
+        case PACKED: return launch_copy<T, BLOCK_N, PACKED>(p, stream);
+        case PAIRS: return launch_copy<T, BLOCK_N, PAIRS>(p, stream);
+        case SIXES: return launch_copy<T, BLOCK_N, SIXES>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
 }
 
 template <class T>
 cudaError_t launch_documented(const HopperProblem& p, cudaStream_t stream) {
     if (p.block_n != DOCUMENTED_N || p.copy != 1) return cudaErrorInvalidValue;
-    auto kernel = p.pairs ? hopper_mma_documented<T, true> : hopper_mma_documented<T, false>;
+    void (*kernels[])(HopperProblem) = {hopper_mma_documented<T, PACKED>, hopper_mma_documented<T, PAIRS>,
+                                        hopper_mma_documented<T, SIXES>};
+    if (p.kind < PACKED || p.kind > SIXES) return cudaErrorInvalidValue;
+    auto kernel = kernels[p.kind];
     return launch<T, DOCUMENTED_N>(kernel, p, stream);
 }
 

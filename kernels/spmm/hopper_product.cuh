@@ -6,7 +6,7 @@
 namespace lscd {
 namespace {
 
-template <class T, int BLOCK_N, bool PAIRS, bool DOCUMENTED>
+template <class T, int BLOCK_N, Kind KIND, bool DOCUMENTED>
 struct HopperProduct {
     static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8;
     using Dense = HopperDense<BLOCK_N, WARPS>;
@@ -41,7 +41,7 @@ struct HopperProduct {
                                    const Dense& dense) {
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
-            Address list = at + lists_at(PAIRS) + (tile * 2 + step) * 64;
+            Address list = at + lists_at(KIND) + (tile * 2 + step) * 64;
             Address rows = dense.listed(ld_shared_u16(list + lane * 2));
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++) {
@@ -68,21 +68,30 @@ struct HopperProduct {
 
     // One chunk; returns its bytes. Where `part` has ended another one begins, the first of them when B is
     // there.
-    __device__ uint32_t multiply_chunk(Address at, const Decoder<PAIRS>& decoder, const Dense& dense,
+    __device__ uint32_t multiply_chunk(Address at, const Decoder<KIND>& decoder, const Dense& dense,
                                        Part& part, int chunk) {
-        Header h = header<PAIRS>(at, decoder);
+        Header h = header<KIND>(at, decoder);
         if constexpr (BLOCK_N == 32) multiply_by_steps(at, h, decoder, dense, part, chunk);
         else multiply_at_once(at, h, decoder, dense, part, chunk);
         return h.bytes;
     }
 
+    __device__ static void extract_step(uint32_t (&a)[TILES][4], const uint32_t (&first)[TILES][4],
+                                        const Header& h, const Decoder<KIND>& decoder, int step) {
+        if (step == 0 || KIND != SIXES) return extract<KIND>(a, h, decoder, step);
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) a[tile][i] = first[tile][i];
+    }
+
     // Both steps are extracted before one is multiplied: what a warp waits for, bmma and then its values, it
-    // waits for once.
-    __device__ void multiply_at_once(Address at, Header& h, const Decoder<PAIRS>& decoder,
+    // waits for once. Sixes have the same values in both.
+    __device__ void multiply_at_once(Address at, Header& h, const Decoder<KIND>& decoder,
                                      const Dense& dense, Part& part, int chunk) {
         uint32_t a[2][TILES][4];
 #pragma unroll
-        for (int step = 0; step < 2; step++) extract<PAIRS>(a[step], h, decoder, step);
+        for (int step = 0; step < 2; step++) extract_step(a[step], a[0], h, decoder, step);
         if (DOCUMENTED) only_documented(a, h, lane);
         if (uniform(chunk >= part.end) && begin_part(part, dense, chunk) && !left_out(Stage::smem2tc)) {
 #pragma unroll
@@ -97,14 +106,14 @@ struct HopperProduct {
     }
 
     // One after the other, where 12 warps have registers for the values of one alone.
-    __device__ void multiply_by_steps(Address at, const Header& h, const Decoder<PAIRS>& decoder,
+    __device__ void multiply_by_steps(Address at, const Header& h, const Decoder<KIND>& decoder,
                                       const Dense& dense, Part& part, int chunk) {
         static_assert(!DOCUMENTED);
         bool extra = uniform(chunk >= part.end) && begin_part(part, dense, chunk);
+        uint32_t a[TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            uint32_t a[TILES][4];
-            extract<PAIRS>(a, h, decoder, step);
+            extract_step(a, a, h, decoder, step);
             if (left_out(Stage::smem2tc)) use(a);
             else if (extra) smem2tc_listed(a, h, step, at, dense);
             else smem2tc(a, h, step, part.rows.of(step));

@@ -40,7 +40,7 @@ struct ZeroRowStrips {
     __device__ __forceinline__ static Header header(Address at, int lane,
                                                     const uint32_t (&metadata)[TILES]) {
         Header h;
-        uint2 starts = ld_shared_v2(at + starts_at(true) + lane / 4 * 8);
+        uint2 starts = ld_shared_v2(at + starts_at(PAIRS) + lane / 4 * 8);
         h.steps = __shfl_sync(~0u, stated(starts), 0);
         begin_streams(h.bases, starts, at);
 #pragma unroll
@@ -79,7 +79,7 @@ struct ZeroRowStrips {
                 for (int i = 0; i < 4; i++)
                     of_step[2 * pair + i / 2][2 * half + i % 2] =
                         left_out(Stage::extract) ? wgmma_operand(address[half][i] & 0x3bff3bff)
-                                                 : gather<true>(address[half][i]);
+                                                 : gather<PAIRS>(address[half][i]);
         }
     };
 

@@ -6,15 +6,30 @@ sends a column there with probability 1 − (1 − d³)^r, and in the queue that
 d³ / (1 − (1 − d³)^r). Three columns of the queue are again a group, of that density, and send a
 column: the same step, until nothing is left. A block has as many extra chunks as the longest of its
 four queues has 48 columns, begun ones included. With levels = 1, middle ones stand in chunks of
-level 1 first, which have density d³, and queues are filled by their groups, with d⁹ instead of d³.
+level 1 first, which have density d³, and queues are filled by their groups, with d⁹ instead of d³. A row of a six sends column i of 0 to 5,
+with probability d (1 − (1 − d)ⁱ) (1 − (1 − d)⁵⁻ⁱ): whatever stands between two others.
 (kernels/cpu/encode/zero_row_24.h: the layout.)
 """
 
 import math
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+
+
+class Streams(IntEnum):
+    """How values stand in an encoding: one behind the other, or in words of two values.
+
+    A word has two values of a group, or of two groups with one each; of a six, which is a group of
+    either step of mma.sp, or of two of these. (False and True are PACKED and PAIRS.)
+    """
+
+    PACKED = 0
+    PAIRS = 1
+    SIXES = 2
+
 
 ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a chunk; rows of one of its four tiles
 LEVEL_COLS = 3 * COLS  # that a chunk of level 1 stands for
@@ -29,18 +44,24 @@ TINY, TINY_ROWS, TINY_COLS = 1 << 24, 4096, 1536
 # Bytes that a chunk's time is worth, whatever it holds, of packed streams and of words: on an H200,
 # level 1 pays packed at .6, where it saves 6 % with 16 columns, and not at .65, where it loses 3 %
 # with 8; with words at .5, but not at .6.
-CHUNK_COST = {False: 200, True: 1000}
+CHUNK_COST = {Streams.PACKED: 200, Streams.PAIRS: 1000, Streams.SIXES: 1000}
 # Sparsity from which streams of matrices up to so many weights are words of two values: where
 # loads, and what a product takes however few its bytes are, bind more than bytes do.
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
+# And from which on words are of sixes: one load and one address for both steps, and three quarters of
+# the metadata, where few sixes have more than two values.
+SIXES_FROM = 0.88
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
-METADATA_BYTES = {False: 384, True: 512}  # with words: nibbles of mma.sp; else codes of 3 bits
+# Nibbles of mma.sp; codes of 3 bits; of sixes indices, and a bit for each slot.
+METADATA_BYTES = {Streams.PACKED: 384, Streams.PAIRS: 512, Streams.SIXES: 384}
 NIBBLES = np.array([0, 4, 8, 9, 12, 13, 14, 15])  # that these codes stand for
 STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 64, 512, 4
 OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 20, 16  # the last: unit of chunk_start
 # Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
-ROUNDING_BYTES = {False: 15, True: 14}
+ROUNDING_BYTES = {Streams.PACKED: 15, Streams.PAIRS: 14, Streams.SIXES: 14}
+SIX = 6  # columns
+QUEUE_ROUNDS = 40  # how often words of a queue of sixes are made whole, at most
 _normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
 
 
@@ -62,6 +83,20 @@ def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int
 def pairs_pay(M: int, K: int, sparsity: float | np.ndarray) -> bool | np.ndarray:
     """Whether streams of A [M, K] are words of two values, if nothing else is asked for."""
     return sparsity >= next(least for most, least in PAIRS_FROM.items() if most >= M * K)
+
+
+def streams_of(M: int, K: int, sparsity: float) -> Streams:
+    """What A [M, K] is encoded as, if nothing else is asked for."""
+    if sparsity >= SIXES_FROM:
+        return Streams.SIXES
+    return Streams(int(pairs_pay(M, K, sparsity)))
+
+
+def queue_capacity(slice_cols: int, streams: Streams) -> int:
+    """Words of the queue of a tile (kernels/cpu/encode/zero_row_24.h)."""
+    if streams == Streams.SIXES:
+        return 2 * slice_cols + SIX * QUEUE_ROUNDS
+    return slice_cols // 2
 
 
 def whole_chunks(cols: int) -> int:
@@ -86,7 +121,7 @@ def parts(
     M: int,
     K: int,
     density: np.ndarray,
-    pairs: bool | None = None,
+    pairs: Streams | bool | None = None,
     slice_cols: int | None = None,
     levels: int | None = None,
 ) -> dict[str, np.ndarray]:
@@ -97,9 +132,11 @@ def parts(
     what `ZeroRow24.encode` chooses.
     """
     if pairs is None:
-        words, packed = (parts(M, K, density, one, slice_cols, levels) for one in (True, False))
-        pays = pairs_pay(M, K, 1 - density)
-        return {part: np.where(pays, words[part], packed[part]) for part in words}
+        each = [parts(M, K, density, one, slice_cols, levels) for one in Streams]
+        pays = [1 - density >= SIXES_FROM, pairs_pay(M, K, 1 - density)]
+        chosen = [each[Streams.SIXES], each[Streams.PAIRS]]
+        packed = each[Streams.PACKED]
+        return {part: np.select(pays, [one[part] for one in chosen], packed[part]) for part in packed}
     found = chunks(M, K, density, pairs, slice_cols, levels)
     blocks = -(-K // (slice_cols or slice_columns(M, K))) * -(-M // ROWS)
     values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * found.count
@@ -111,7 +148,7 @@ def parts(
     }
 
 
-def cost(count: np.ndarray, extra: np.ndarray, pairs: bool) -> np.ndarray:
+def cost(count: np.ndarray, extra: np.ndarray, pairs: Streams | bool) -> np.ndarray:
     """What so many chunks, so many of them extra, take beside their values: in bytes."""
     own = header_bytes(pairs) + TAIL_BYTES + ROUNDING_BYTES[pairs] + OFFSET_BYTES
     return (own + CHUNK_COST[pairs]) * count + LIST_BYTES * extra
@@ -121,12 +158,14 @@ def chunks(
     M: int,
     K: int,
     density: np.ndarray,
-    pairs: bool,
+    pairs: Streams | bool,
     slice_cols: int | None = None,
     levels: int | None = None,
 ) -> Chunks:
     """What A is cut into; `levels` None: by what has the smaller `cost`."""
     slice_cols = slice_cols or slice_columns(M, K)
+    if pairs == Streams.SIXES:
+        return _chunks(M, K, density, pairs, slice_cols, 0)
     if levels is not None:
         return _chunks(M, K, density, pairs, slice_cols, levels)
     both = [_chunks(M, K, density, pairs, slice_cols, levels) for levels in (0, 1)]
@@ -135,37 +174,38 @@ def chunks(
 
 
 def _chunks(
-    M: int, K: int, density: np.ndarray, pairs: bool, slice_cols: int, levels: int
+    M: int, K: int, density: np.ndarray, pairs: Streams | bool, slice_cols: int, levels: int
 ) -> Chunks:
     regular, level, extra, padding = 0, 0 * density, 0 * density, 0 * density
     for cols, slices in cut(K, slice_cols):
         for rows, blocks in cut(M, ROWS):
-            n, queues = slices * blocks, _queues(rows, cols, density, levels)
+            n, queues = slices * blocks, _queues(rows, cols, density, levels, pairs)
             regular = regular + n * -(-cols // COLS)
             level = level + n * levels * -(-cols // LEVEL_COLS)
             extra = extra + n * _extra_of_block(queues, cols)
             if pairs:
-                padding = padding + n * _padding_of_queues(queues)
-                padding = padding + n * _padding(rows, cols, density)
-                padding = padding + n * levels * _padding(rows, cols // 3, density**3)
+                size = SIX if pairs == Streams.SIXES else 3
+                padding = padding + n * _padding_of_queues(queues, size)
+                padding = padding + n * _padding(rows, cols, density, size)
+                padding = padding + n * levels * _padding(rows, cols // 3, density**3, size)
     return Chunks(regular, level, extra, padding)
 
 
-def _padding(rows: int, cols: int, density: np.ndarray) -> np.ndarray:
+def _padding(rows: int, cols: int, density: np.ndarray, size: int) -> np.ndarray:
     """Zeros beside lone values of chunks that hold rows x cols, each pair of rows a stream."""
     widths = cut(cols, COLS)
     return 0 * density + rows / 2 * sum(
-        n * padding_of_stream(density, 2 * width / 3) for width, n in widths
+        n * padding_of_stream(density, 2 * width / size, size) for width, n in widths
     )
 
 
-def padding_of_stream(density: np.ndarray, groups: float = ORDERS) -> np.ndarray:
-    """Expected zeros beside lone values of a paired stream of so many groups.
+def padding_of_stream(density: np.ndarray, groups: float = ORDERS, size: int = 3) -> np.ndarray:
+    """Expected zeros beside lone values of a stream of words, of so many groups of `size` columns.
 
     Lone values share words two by two; one that is left over when two values follow, or at the end,
     has a zero beside it. `odd`: the probability that one waits.
     """
-    none, one = (1 - density) ** 3, 3 * density * (1 - density) ** 2
+    none, one = (1 - density) ** size, size * density * (1 - density) ** (size - 1)
     odd, zeros = 0 * density, 0 * density
     for _ in range(round(groups)):
         zeros = zeros + odd * (1 - none - one)
@@ -173,7 +213,7 @@ def padding_of_stream(density: np.ndarray, groups: float = ORDERS) -> np.ndarray
     return zeros + odd
 
 
-def wavefronts(data: np.ndarray, chunk_start: np.ndarray, pairs: bool) -> float:
+def wavefronts(data: np.ndarray, chunk_start: np.ndarray, pairs: Streams | bool) -> float:
     """Mean shared-memory wavefronts of a warp's load from the streams of an encoding.
 
     `data` uint8 and `chunk_start` int32 are its arrays. A load of 32 lanes takes as many wavefronts
@@ -187,12 +227,12 @@ def wavefronts(data: np.ndarray, chunk_start: np.ndarray, pairs: bool) -> float:
     return float(np.mean(found))
 
 
-def header_bytes(pairs: bool) -> int:
+def header_bytes(pairs: Streams | bool) -> int:
     """Bytes of a chunk before its values, or its list."""
     return METADATA_BYTES[pairs] + STARTS_BYTES
 
 
-def codes_of(chunk: np.ndarray, pairs: bool) -> np.ndarray:
+def codes_of(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
     """The nibbles of a chunk's metadata in the order of streams, int [tile, g, 32].
 
     Bits 0 and 1 are the index of slot 0, bits 2 and 3 that of slot 1; 3: not in use. Groups are in
@@ -200,7 +240,9 @@ def codes_of(chunk: np.ndarray, pairs: bool) -> np.ndarray:
     """
     words = chunk[: METADATA_BYTES[pairs]].view(np.uint32).reshape(8, 4, -1, 1)  # g, lane, word
     n = np.arange(8, dtype=np.uint32)  # of a lane's groups
-    if pairs:
+    if pairs == Streams.SIXES:
+        codes = _codes_of_sixes(chunk)
+    elif pairs:
         codes = words >> 4 * n & 15
     else:
         stored = words >> 4 * (n // 2 + n % 2 * 4) & 15
@@ -209,47 +251,69 @@ def codes_of(chunk: np.ndarray, pairs: bool) -> np.ndarray:
     return codes.transpose(2, 0, 1, 3).reshape(4, 8, ORDERS).astype(int)
 
 
-def starts_of(chunk: np.ndarray, pairs: bool) -> np.ndarray:
+def _codes_of_sixes(chunk: np.ndarray) -> np.ndarray:
+    """The nibbles of both steps, [g, lane, tile, n]: indices, and 3 where a slot is the other's."""
+    indices = chunk[:256].view(np.uint32).reshape(8, 2, 4, 1)  # g, half, tile
+    steps = chunk[256:384].view(np.uint32).reshape(8, 2, 2, 1) >> np.arange(2, dtype=np.uint32)
+    others = (steps.reshape(8, 2, 4, 1) & np.uint32(0x55555555)) * np.uint32(3)
+    words = np.concatenate([indices | others, indices | ~others], axis=1)
+    return words >> 4 * np.arange(8, dtype=np.uint32) & np.uint32(15)
+
+
+def starts_of(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
     """Where the streams of a chunk begin, in bytes from its own start: int [tile, g]."""
     starts = chunk[METADATA_BYTES[pairs] : header_bytes(pairs)].view(np.uint16)
     return (starts.reshape(8, 4).T & 0x3FFF).astype(int)
 
 
-def addresses_of(codes: np.ndarray, starts: np.ndarray, pairs: bool) -> np.ndarray:
+def addresses_of(codes: np.ndarray, starts: np.ndarray, pairs: Streams | bool) -> np.ndarray:
     """Bytes from the chunk's start to each group's values, counted one by one: int [..., 32].
 
     `codes` int [..., 32], `starts` int [...]. Slots in use before a group move it: by 2 bytes each,
-    in paired streams by 4 for each slot 1.
+    in streams of words by 4 for each slot 1; both groups of a six have one address.
     """
+    if pairs == Streams.SIXES:
+        both = (codes // 4 != 3).reshape(*codes.shape[:-1], 2, -1).any(-2)
+        moves = 4 * both
+        return np.tile(starts[..., None] + moves.cumsum(-1) - moves, 2)
     first, second = codes % 4 != 3, codes // 4 != 3
     moves = 4 * second if pairs else 2 * (first.astype(int) + second)
     return starts[..., None] + moves.cumsum(-1) - moves
 
 
-def _words_of_loads(chunk: np.ndarray, pairs: bool) -> np.ndarray:
+def _words_of_loads(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
     """The word that each lane reads in each load of a chunk, int [loads, 32]."""
     at = addresses_of(codes_of(chunk, pairs), starts_of(chunk, pairs), pairs)
+    at = at[..., : ORDERS // 2] if pairs == Streams.SIXES else at
     addresses = np.stack([at] if pairs else [at, at + 2])
-    gathers = addresses.reshape(-1, 4, 8, 8, 4).transpose(0, 1, 3, 2, 4)  # slot, tile, gather, g, t
+    gathers = addresses.reshape(len(addresses), 4, 8, -1, 4).transpose(0, 1, 3, 2, 4)  # slot, tile, gather, g, t
     return gathers.reshape(-1, 32) // 4
 
 
 def _extra_of_block(queues: list[tuple[np.ndarray, ...]], cols: int) -> np.ndarray:
     """Expected extra chunks: how often is a queue longer than 48 j columns, j = 0, 1, …"""
-    steps = COLS * np.arange(1 + cols // (2 * COLS)).reshape(-1, *[1] * queues[0][0].ndim)
+    steps = COLS * np.arange(1 + 2 * cols // COLS).reshape(-1, *[1] * queues[0][0].ndim)
     fits = math.prod(_normal((steps + 0.5 - mean) / sigma) for mean, sigma, _, _ in queues)
     fits[0] = math.prod(empty for _, _, empty, _ in queues)
     return (1 - fits).sum(0)
 
 
-def _padding_of_queues(queues: list[tuple[np.ndarray, ...]]) -> np.ndarray:
+def _padding_of_queues(queues: list[tuple[np.ndarray, ...]], size: int) -> np.ndarray:
     """Zeros beside lone values of a block's extra chunks."""
-    return sum(8 * 2 * mean / 3 / ORDERS * padding_of_stream(first) for mean, _, _, first in queues)
+    groups = ORDERS * 3 / size  # of a stream
+    return sum(
+        8 * 2 * mean / size / groups * padding_of_stream(first, groups, size)
+        for mean, _, _, first in queues
+    )
 
 
-def _queues(rows: int, cols: int, density: np.ndarray, levels: int) -> list[tuple[np.ndarray, ...]]:
+def _queues(
+    rows: int, cols: int, density: np.ndarray, levels: int, pairs: Streams | bool
+) -> list[tuple[np.ndarray, ...]]:
     """Of each tile of a block of rows x cols: see `_queue`."""
     heights = [height for height, n in cut(rows, TILE_ROWS) for _ in range(n)]
+    if pairs == Streams.SIXES:
+        return [_queue_of_sixes(height, cols / SIX, density) for height in heights]
     groups, sent = (cols // 9, density**3) if levels else (cols // 3, density)
     return [_queue(height, groups, sent) for height in heights]
 
@@ -265,6 +329,29 @@ def _queue(rows: int, groups: int, density: np.ndarray) -> tuple[np.ndarray, ...
         empty = (1 - sends) ** groups if empty is None else empty
         first = density if first is None else first
         mean, sent = mean + sent * sends, sent * sends / 3
+    return mean, np.sqrt(variance), empty, first
+
+
+def _queue_of_sixes(rows: int, sixes: float, density: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The same of sixes: columns of each of their places, then those that these send, and so on.
+
+    What stands there is made whole, to six words, each time that it sends.
+    """
+    mean, variance, first, empty = 0 * density, 1e-9, None, None
+    while first is None or np.max(sixes) > 0.01:
+        sends, weights, spread, none = 0 * density, 0 * density, 0 * density, 1
+        for i in range(1, SIX - 1):
+            between = density * (1 - (1 - density) ** i) * (1 - (1 - density) ** (SIX - 1 - i))
+            some = 1 - (1 - between) ** rows
+            sends, weights, spread = sends + some, weights + between, spread + some * (1 - some)
+            none = none * (1 - some)
+        variance = variance + sixes * spread
+        empty = none**sixes if empty is None else empty
+        density = np.divide(weights, sends, out=np.zeros_like(sends), where=sends > 0)
+        first = density if first is None else first
+        whole = (SIX - 1) / 2 * (1 - none**sixes)
+        mean, sixes = mean + sixes * sends + whole, (sixes * sends + whole) / SIX
+        sixes = np.where(sixes * SIX < SIX - 1, 0 * sixes, sixes)
     return mean, np.sqrt(variance), empty, first
 
 

@@ -7,7 +7,7 @@ chunks of A's slice are cut into shares of equal costs for all warps of the bloc
 import ctypes
 from dataclasses import dataclass, replace
 
-from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS
+from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS, Streams
 from lab_utils.backends.chunk_shares import row_blocks_of, share_out
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
@@ -46,7 +46,7 @@ class HopperProblem(Problem):
         *(
             (name, ctypes.c_int32)
             for name in (
-                "slice_cols", "slices", "row_blocks", "levels", "pairs", "block_n", "warps",
+                "slice_cols", "slices", "row_blocks", "levels", "kind", "block_n", "warps",
                 "blocks_per_slice", "copy", "stages", "stage_bytes", "most_segments",
             )
         ),
@@ -181,7 +181,7 @@ def launch_of(A: ZeroRow24, N: int, layout: Layout, place: Place = unmoved) -> L
         slices=slices_of(A),
         row_blocks=row_blocks_of(A),
         levels=A.levels,
-        pairs=int(A.pairs),
+        kind=int(A.streams),
         documented=int(layout.documented),
         block_n=layout.block_n,
         warps=layout.warps,
@@ -206,7 +206,11 @@ def choices(A: ZeroRow24, N: int, layout: Layout) -> dict[str, str]:
     """What `explain` says of a launch."""
     slices, chunks = slices_of(A), chunks_of(A)
     warps, passes = slices * layout.blocks * layout.warps, -(-N // layout.block_n)
-    streams = "pairs, a load of 32 bits each" if A.pairs else "packed, two loads of 16 bits each"
+    streams = {
+        Streams.PACKED: "packed, two loads of 16 bits each",
+        Streams.PAIRS: "pairs, a load of 32 bits each",
+        Streams.SIXES: "pairs of six columns, a load of 32 bits for both steps",
+    }[A.streams]
     return {
         "blocks": f"{slices * layout.blocks} of {32 * layout.warps} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory, {layout.dense_bytes / 1024:.0f} of B",

@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.variants import PACKED
-from lab_utils.analysis.zero_row_24 import COLS, pairs_pay, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, Streams, pairs_pay, whole_chunks
 from lab_utils.formats.checks import check_dense
 from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
 from lab_utils.formats.zero_row_24_encode import (
     REACH,
-    Queues,
-    cheaper,
     check_options,
     checked_slice,
+    choose,
     pack,
 )
 from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, fixed_chunks, tiles_of
@@ -35,17 +34,21 @@ class ZeroRow24(ZeroRowChunks):
         level 1   the middle columns of all groups, where `levels` is 1; a row that has three of
                   three there sends the middle one to an extra chunk; else all b's go there
         extra     columns are listed, for each 16 rows: those that have such a weight
+        six       two groups, one of either step of mma.sp, which have two values together: both
+                  steps multiply the same words; what stands between a row's first and last
+                  value of a six goes to an extra chunk, and there is no level 1
+
         chunk  four tiles 16x48, a multiple of 32 bytes, at most 8160
                +----------------+--------------+------------------+---------------------+---+
                | metadata       | starts 64 B  | extra chunks:    | 32 streams          | 0 |
-               | 512 B, packed: | of streams,  | columns, 512 B   | of tile, rows g and | 4 |
-               | 384 B          | chunk's size |                  | g + 8: the values   | B |
+               | pairs 512 B,   | of streams,  | columns, 512 B   | of tile, rows g and | 4 |
+               | else 384 B     | chunk's size |                  | g + 8: the values   | B |
                +----------------+--------------+------------------+---------------------+---+
 
         data         uint8 [16 * U]                   chunks of block after block
         chunk_start  int32 [chunks + 1]               of each chunk, in 16 bytes
         first_chunk  int32 [slices * row blocks + 1]  of block (slice, 64 rows)
-        geometry     int32 [5]                        the `constants`: slice_cols, levels, pairs,
+        geometry     int32 [5]                        the `constants`: slice_cols, levels, streams,
                                                       largest_chunk, nonfinite
 
     Bits and offsets are drawn in kernels/cpu/encode/zero_row_24.h. An infinite or NaN weight could
@@ -67,7 +70,7 @@ class ZeroRow24(ZeroRowChunks):
 
         slice_cols: int
         levels: int
-        pairs: int
+        streams: int
         largest_chunk: int
         nonfinite: int
 
@@ -79,6 +82,7 @@ class ZeroRow24(ZeroRowChunks):
         pairs: bool | None = None,
         reach: int = REACH,
         levels: int | None = None,
+        sixes: bool | None = None,
     ) -> Self:
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
 
@@ -90,24 +94,23 @@ class ZeroRow24(ZeroRowChunks):
         `reach`: how many bytes may be skipped to put a stream where it meets fewer bank conflicts;
         -1: none, in plain order. `levels`: 1 or 0, see above; None: 1 where chunks then cost less,
         as packed ones of random masks do up to about 62 % sparsity
-        (`lab_utils.analysis.zero_row_24.cost`).
+        (`lab_utils.analysis.zero_row_24.cost`). `sixes`: words of six columns instead of three, in
+        fewer bytes from about 85 % sparsity on, with half of the loads; None: from 88 % on, if
+        `pairs` and `levels` are None as well.
 
         Shared-memory wavefronts of a warp's load from the streams, packed up to 60 %, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  2.13  1.87  2.35  1.97  1.51  1.00
             reach 8      1.67  1.52  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
+            (without sixes)
         """
         dense = check_dense(dense)
         slice_cols = checked_slice(slice_cols, *dense.shape)
-        check_options(pairs, levels, reach)
-        queues = Queues.of(dense, slice_cols, levels or 0)
-        if pairs is None:
-            pairs = pairs_pay(*dense.shape, 1 - int(queues.nnz.sum()) / dense.numel())
-        if levels is None:
-            levels, queues = cheaper(dense, slice_cols, pairs, queues)
-        arrays, largest = pack(dense, slice_cols, levels, pairs, reach, queues)
-        constants = (slice_cols, levels, int(pairs), largest, int(queues.nonfinite))
+        check_options(pairs, sixes, levels, reach)
+        streams, levels, queues = choose(dense, slice_cols, pairs, sixes, levels)
+        arrays, largest = pack(dense, slice_cols, levels, streams, reach, queues)
+        constants = (slice_cols, levels, int(streams), largest, int(queues.nonfinite))
         arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)
         return cls.of_valid(tuple(dense.shape), dense.dtype, arrays, constants)
 
@@ -122,9 +125,14 @@ class ZeroRow24(ZeroRowChunks):
         return self.geometry.levels
 
     @property
+    def streams(self) -> Streams:
+        """How values stand."""
+        return Streams(self.geometry.streams)
+
+    @property
     def pairs(self) -> bool:
-        """Whether streams are words of two values, not packed."""
-        return bool(self.geometry.pairs)
+        """Whether streams are words of two values, of sixes or not, instead of packed."""
+        return self.streams != Streams.PACKED
 
     @property
     def variant(self) -> str:
@@ -134,21 +142,24 @@ class ZeroRow24(ZeroRowChunks):
     def _encoding(self, geometry: Geometry) -> tuple[Tensor | int, ...]:
         arrays = (self.arrays[name] for name in ("data", "chunk_start", "first_chunk"))
         chunks = self.arrays["chunk_start"].numel() - 1
-        return *arrays, *self.shape, geometry.slice_cols, geometry.levels, geometry.pairs, chunks
+        return *arrays, *self.shape, geometry.slice_cols, geometry.levels, geometry.streams, chunks
 
     def _rows(self, geometry: Geometry, first: int, rows: int) -> tuple[Tensor | int, ...]:
         return *self._encoding(geometry), geometry.largest_chunk, first, rows
 
     def _streams(self) -> tuple[Tensor | int, ...]:
-        return *super()._streams(), self._read_geometry().pairs
+        return *super()._streams(), self._read_geometry().streams
 
     def _lengths(self) -> dict[str, int | None]:
         return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 5}
 
     def _check(self) -> None:
-        slice_cols, levels, pairs, largest, nonfinite = geometry = self._read_geometry()
+        slice_cols, levels, streams, largest, nonfinite = geometry = self._read_geometry()
         self._check_slices(slice_cols)
-        self._check_flags(levels=levels, pairs=pairs, nonfinite=nonfinite)
+        self._check_flags(levels=levels, nonfinite=nonfinite)
+        known = ", ".join(f"{one.value} ({one.name.lower()})" for one in Streams)
+        self.require(streams in list(Streams), f"streams is {streams}; allowed: {known}")
+        self.require(not (levels and streams == Streams.SIXES), "sixes have no level 1; levels is 1")
         self._check_offsets(slice_cols, levels, largest)
         self._check_weights(geometry)
 

@@ -5,7 +5,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, cost, slice_columns, whole_chunks
+from lab_utils.analysis.zero_row_24 import (
+    COLS,
+    Streams,
+    cost,
+    queue_capacity,
+    slice_columns,
+    streams_of,
+    whole_chunks,
+)
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
 from lab_utils.formats.chunks import START_BYTES
@@ -26,7 +34,7 @@ PLAIN_ORDER, REACH, MOST_REACH = -1, 8, 32  # bytes
 class Queues(NamedTuple):
     """What one pass over A finds: the columns for extra chunks, and what else encoding depends on.
 
-    words int32 [tiles * slice_cols / 2], of which lengths int32 [tiles] are in use; nnz int32
+    words int32 [tiles * `queue_capacity`], of which lengths int32 [tiles] are in use; nnz int32
     [tiles]: non-zeros; nonfinite int32 [1]: 1 if a weight is infinite or NaN.
     """
 
@@ -36,18 +44,41 @@ class Queues(NamedTuple):
     nonfinite: Tensor
 
     @classmethod
-    def of(cls, dense: Tensor, slice_cols: int, levels: int) -> "Queues":
+    def of(
+        cls, dense: Tensor, slice_cols: int, levels: int, streams: Streams = Streams.PAIRS
+    ) -> "Queues":
         M, K = dense.shape
         tiles = tiles_of(M, K, slice_cols)
-        words = dense.new_empty(tiles * (slice_cols // 2), dtype=torch.int32)
+        words = dense.new_empty(tiles * queue_capacity(slice_cols, streams), dtype=torch.int32)
         lengths, nnz = (dense.new_empty(tiles, dtype=torch.int32) for _ in range(2))
         queues = cls(words, lengths, nnz, lengths.new_zeros(1))
-        cut = (dense, M, K, slice_cols, levels)
+        cut = (dense, M, K, slice_cols, levels, int(streams))
         native.call("lscd_zero_row_24_queue", *cut, EXPONENT[dense.dtype], *queues)
         return queues
 
 
-def cheaper(dense: Tensor, slice_cols: int, pairs: bool, without: Queues) -> tuple[int, Queues]:
+def choose(
+    dense: Tensor, slice_cols: int, pairs: bool | None, sixes: bool | None, levels: int | None
+) -> tuple[Streams, int, Queues]:
+    """Streams and levels of an encoding, as far as they are not given, and its queues."""
+    streams = Streams.SIXES if sixes else Streams(pairs or 0)
+    queues = Queues.of(dense, slice_cols, levels or 0, streams)
+    if pairs is None and not sixes:
+        streams = streams_of(*dense.shape, 1 - int(queues.nnz.sum()) / dense.numel())
+        if streams == Streams.SIXES and (sixes is False or levels):
+            streams = Streams.PAIRS
+        if streams == Streams.SIXES:
+            queues = Queues.of(dense, slice_cols, 0, streams)
+    if streams == Streams.SIXES:
+        return streams, 0, queues
+    if levels is None:
+        levels, queues = cheaper(dense, slice_cols, streams, queues)
+    return streams, levels, queues
+
+
+def cheaper(
+    dense: Tensor, slice_cols: int, streams: Streams, without: Queues
+) -> tuple[int, Queues]:
     """Levels, and their queues: 1 where chunks cost less then, by `analysis.zero_row_24.cost`.
 
     `without` are the queues of levels = 0, whose extra chunks are known; A is read once more only
@@ -56,7 +87,7 @@ def cheaper(dense: Tensor, slice_cols: int, pairs: bool, without: Queues) -> tup
 
     def costs(levels: int, extra: int) -> float:
         fixed = fixed_chunks(*dense.shape, slice_cols, levels, dense.device)
-        return cost(int(fixed.sum()) + extra, extra, pairs)
+        return cost(int(fixed.sum()) + extra, extra, streams)
 
     lists = costs(0, int(extra_chunks(without.lengths).sum()))
     if lists <= costs(1, 0):
@@ -67,13 +98,13 @@ def cheaper(dense: Tensor, slice_cols: int, pairs: bool, without: Queues) -> tup
 
 
 def pack(
-    dense: Tensor, slice_cols: int, levels: int, pairs: bool, reach: int, queues: Queues
+    dense: Tensor, slice_cols: int, levels: int, streams: Streams, reach: int, queues: Queues
 ) -> tuple[dict[str, Tensor], int]:
     """The arrays of the encoding but for its geometry, and the bytes of its largest chunk."""
     M, K = dense.shape
     first_chunk = first_chunks(queues.lengths, M, K, slice_cols, levels)
     chunks = int(first_chunk[-1])
-    plan = (dense, M, K, slice_cols, levels, int(pairs), *queues[:2], first_chunk, chunks)
+    plan = (dense, M, K, slice_cols, levels, int(streams), *queues[:2], first_chunk, chunks)
     starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)
     sizes = dense.new_empty(chunks, dtype=torch.int32)
     native.call("lscd_zero_row_24_place", *plan, reach, starts, sizes)
@@ -96,11 +127,19 @@ def checked_slice(slice_cols: int | None, M: int, K: int) -> int:
     return min(slice_cols, whole_chunks(K))
 
 
-def check_options(pairs: bool | None, levels: int | None, reach: int) -> None:
+def check_options(
+    pairs: bool | None, sixes: bool | None, levels: int | None, reach: int
+) -> None:
     """Raise ValueError for options that `ZeroRow24.encode` does not take."""
     check_levels(levels)
-    if pairs is not None and not isinstance(pairs, bool):
-        raise ValueError(f"pairs={pairs!r}; allowed: None, True, False")
+    for name, flag in {"pairs": pairs, "sixes": sixes}.items():
+        if flag is not None and not isinstance(flag, bool):
+            raise ValueError(f"{name}={flag!r}; allowed: None, True, False")
+    if sixes and (pairs is False or levels):
+        raise ValueError(
+            f"sixes=True with pairs={pairs}, levels={levels}; allowed: words of two values, "
+            "without level 1"
+        )
     check_reach(reach)
 
 

@@ -11,8 +11,11 @@
 //                     the middle one goes to an extra chunk.
 //   levels = 0        to an extra chunk.
 // Columns of extra chunks are listed: 48 columns of a tile that have such a weight, three a group.
+// Of a row of a six all weights between its first and its last one go to an extra chunk, whose columns
+// are sixes in the order of the list; there is no level 1.
 //
-//   packed  paired
+//   packed, sixes
+//           pairs
 //   384     512    start u16 [g][tile]  bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32
 //   448     576    extra chunks only: column u16 [tile][step][lane], in the slice: the row of B for
 //                  lane 8 m + j of ldmatrix, groups 2 m and 2 m + 1 of the step; 0xffff: zeros
@@ -28,7 +31,7 @@ constexpr i64 UNIT = 32, MOST_BYTES = 255 * UNIT;
 constexpr u16 NOTHING = 0xffff;
 
 // Where the values begin.
-constexpr i64 values_at(bool pairs, bool extra) { return header_bytes(pairs) + extra * LIST_BYTES; }
+constexpr i64 values_at(Kind kind, bool extra) { return header_bytes(kind) + extra * LIST_BYTES; }
 
 struct Grid {
     i64 M, K, slice_cols, levels;
@@ -51,15 +54,21 @@ struct Block {
 };
 
 // The columns of a tile's extra chunks: one word each, column in the slice << 16 | mask of the 16
-// rows whose weight of that column goes there. Three at a time are a group of an extra chunk. Where
-// a row has all three of those, the third waits once more, at the end of the queue.
+// rows whose weight of that column goes there. Three at a time are a group of an extra chunk, or six a six.
+// What a row has too much of there waits once more, at the end of the queue: the third of three, or what
+// stands between the first and the last of a six, whose words are made whole with such of no column.
 //
 // A slice of s columns has s / 3 groups, and every third column in the queue can wait again: at
-// most s / 2 words for each tile, without level 1.
-constexpr i64 queue_capacity(i64 slice_cols) { return slice_cols / 2; }
+// most s / 2 words for each tile, without level 1. Of sixes two thirds can wait, and wait again: 2 s, and
+// less than six for each time that words are made whole.
+constexpr i64 SIX_ROUNDS = 40;  // of a slice of 65520 columns it takes 29
+constexpr i64 queue_capacity(i64 slice_cols, Kind kind) {
+    return kind == SIXES ? 2 * slice_cols + SIX * SIX_ROUNDS : slice_cols / 2;
+}
 
 struct Queue {
     u32* words;
+    Kind kind;
     i64 length;
 
     void push(u32 column, u32 rows) { words[length++] = column << 16 | rows; }
@@ -69,12 +78,22 @@ struct Queue {
     u32 full(i64 group) const {
         return rows(3 * group) & rows(3 * group + 1) & rows(3 * group + 2);
     }
+    // Rows whose weight of word i waits once more.
+    u32 waiting(i64 i) const {
+        if (kind != SIXES) return i % 3 == 2 ? full(i / 3) : 0;
+        return between(i % SIX, [&](i64 k) { return rows(i - i % SIX + k); });
+    }
+    // The word for column i of a tile of extra chunk `nth`, by the order of columns there.
+    i64 word_of(i64 nth, i64 i) const {
+        i64 half = TILE_COLS / 2, six = i % half / 3 * SIX + i / half * 3 + i % 3;
+        return nth * COLS + (kind == SIXES ? six : i);
+    }
 };
 
 // What encoding has found out about A when chunks are placed and written.
 struct Plan {
     Grid grid;
-    bool pairs;
+    Kind kind;
     const u16* dense;
     u32* queues;             // [blocks][tile][capacity]
     const i32* queued;       // [blocks][tile], words
@@ -82,7 +101,7 @@ struct Plan {
 
     Queue queue(i64 z, i64 m) const {
         i64 tile = z * TILES + m;
-        return {queues + tile * queue_capacity(grid.slice_cols), queued[tile]};
+        return {queues + tile * queue_capacity(grid.slice_cols, kind), kind, queued[tile]};
     }
 };
 
@@ -96,9 +115,12 @@ struct Tiles {
             if (nth < block.fixed) load_fixed(plan, block, nth, m);
             else load_extra(plan, block, plan.queue(z, m), nth - block.fixed, m);
     }
-    void streams(bool pairs, Stream (&streams)[STREAMS]) const {
-        for (int s = 0; s < STREAMS; s++)
-            streams[s] = tile[s / TILE_STREAMS].stream(s % TILE_STREAMS, pairs, Middle());
+    void streams(Kind kind, Stream (&streams)[STREAMS]) const {
+        for (int s = 0; s < STREAMS; s++) {
+            const Tile& mine = tile[s / TILE_STREAMS];
+            int g = s % TILE_STREAMS;
+            streams[s] = kind == SIXES ? mine.sixes(g) : mine.stream(g, kind, Middle());
+        }
     }
 
   private:
@@ -113,9 +135,8 @@ struct Tiles {
         memset(&tile[m], 0, sizeof tile[m]);
         const u16* origin = plan.dense + (block.row + m * TILE_ROWS) * plan.grid.K + block.col;
         for (i64 i = 0; i < COLS; i++) {
-            i64 at = nth * COLS + i, col = queue.column(at);
-            u32 rows = i % 3 == 2 ? queue.rows(at) & ~queue.full(at / 3) : queue.rows(at);
-            for_each_bit(rows,
+            i64 at = queue.word_of(nth, i), col = queue.column(at);
+            for_each_bit(queue.rows(at) & ~queue.waiting(at),
                          [&](i64 r) { tile[m].weight[r][i] = origin[r * plan.grid.K + col]; });
         }
     }

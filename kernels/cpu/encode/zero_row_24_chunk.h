@@ -9,7 +9,7 @@ namespace lscd::zero_row_24 {
 
 struct Encoding {
     Grid grid;
-    bool pairs;
+    Kind kind;
     const u8* data;
     const i32 *chunk_start, *first_chunk;
 
@@ -26,12 +26,12 @@ struct Chunk : Streams {
 
     Chunk(const Encoding& A, i64 chunk, i64 z)
         : Streams{A.data + START_BYTES * A.chunk_start[chunk],
-                  START_BYTES * (i64(A.chunk_start[chunk + 1]) - A.chunk_start[chunk]), A.pairs},
+                  START_BYTES * (i64(A.chunk_start[chunk + 1]) - A.chunk_start[chunk]), A.kind},
           block(A.grid, z), nth(chunk - A.first_chunk[z]), rows(A.grid.M - block.row),
           extra(nth >= block.fixed) {}
 
     u16 listed(i64 m, i64 group, i64 i) const {
-        return half(header_bytes(pairs) + 2 * ((m * GROUPS + group) * 4 + i));
+        return half(header_bytes(kind) + 2 * ((m * GROUPS + group) * 4 + i));
     }
     // Column in the slice of index i of a group; NOTHING, which no slice has, where there is none.
     i64 column(i64 m, i64 group, i64 i) const {

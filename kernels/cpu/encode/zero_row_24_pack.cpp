@@ -11,7 +11,7 @@ void put_list(u8* lists, const Queue& queue, i64 nth, i64 m) {
     u16 columns[GROUPS][4];
     for (i64 group = 0; group < GROUPS; group++)
         for (i64 i = 0; i < 4; i++)
-            columns[group][i] = i < 3 ? u16(queue.column(nth * COLS + 3 * group + i)) : NOTHING;
+            columns[group][i] = i < 3 ? u16(queue.column(queue.word_of(nth, 3 * group + i))) : NOTHING;
     memcpy(lists + m * i64(sizeof columns), columns, sizeof columns);
 }
 
@@ -19,10 +19,10 @@ void put_list(u8* lists, const Queue& queue, i64 nth, i64 m) {
 
 // data [16 * chunk_start[chunks]].
 LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 levels,
-                                       i64 pairs, u32* queues, const i32* queued,
+                                       i64 kind, u32* queues, const i32* queued,
                                        const i32* first_chunk, i64 /*chunks*/, const u16* starts,
                                        const i32* chunk_start, u8* data) {
-    Plan plan{{M, K, slice_cols, levels}, bool(pairs), dense, queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels}, Kind(kind), dense, queues, queued, first_chunk};
 #pragma omp parallel for schedule(dynamic) if (large(M * K))
     for (i64 z = 0; z < plan.grid.blocks(); z++)
         for (i64 c = first_chunk[z]; c < first_chunk[z + 1]; c++) {
@@ -31,13 +31,13 @@ LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice
             i64 nth = c - first_chunk[z], extra = nth - Block(plan.grid, z).fixed;
             memset(chunk, 0, bytes);
             Stream streams[STREAMS];
-            Tiles(plan, z, nth).streams(bool(pairs), streams);
+            Tiles(plan, z, nth).streams(Kind(kind), streams);
             for (i64 m = 0; m < TILES; m++) {
                 for (i64 g = 0; g < TILE_STREAMS; g++) {
                     i64 s = TILE_STREAMS * m + g, size = bytes / UNIT >> 2 * m & 3;
-                    put_stream(chunk, streams[s], pairs, m, g, starts[c * STREAMS + s], size);
+                    put_stream(chunk, streams[s], plan.kind, m, g, starts[c * STREAMS + s], size);
                 }
-                if (extra >= 0) put_list(chunk + header_bytes(pairs), plan.queue(z, m), extra, m);
+                if (extra >= 0) put_list(chunk + header_bytes(plan.kind), plan.queue(z, m), extra, m);
             }
         }
 }

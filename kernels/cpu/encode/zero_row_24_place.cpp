@@ -14,18 +14,18 @@ constexpr Costs COSTS{3, 40};
 // starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:
 // in units of 16 bytes.
 LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 levels,
-                                        i64 pairs, u32* queues, const i32* queued,
+                                        i64 kind, u32* queues, const i32* queued,
                                         const i32* first_chunk, i64 /*chunks*/, i64 reach,
                                         u16* starts, i32* sizes) {
-    Plan plan{{M, K, slice_cols, levels}, bool(pairs), dense, queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels}, Kind(kind), dense, queues, queued, first_chunk};
 #pragma omp parallel for schedule(dynamic) if (large(M * K))
     for (i64 z = 0; z < plan.grid.blocks(); z++)
         for (i64 chunk = first_chunk[z]; chunk < first_chunk[z + 1]; chunk++) {
             i64 nth = chunk - first_chunk[z];
             Stream streams[STREAMS];
-            Tiles(plan, z, nth).streams(bool(pairs), streams);
+            Tiles(plan, z, nth).streams(Kind(kind), streams);
             bool extra = nth >= Block(plan.grid, z).fixed;
-            Placement placement(streams, bool(pairs), values_at(pairs, extra));
+            Placement placement(streams, Kind(kind), values_at(Kind(kind), extra));
             placement.place(reach, COSTS, MOST_BYTES);
             memcpy(starts + chunk * STREAMS, placement.start, sizeof placement.start);
             sizes[chunk] = i32(ceil_div(placement.end + TAIL, UNIT) * (UNIT / START_BYTES));

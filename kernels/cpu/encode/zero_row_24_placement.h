@@ -22,7 +22,8 @@
 
 namespace lscd::zero_row_24 {
 
-constexpr int LOADS = 16, PAIR_LOADS = 8;  // of a tile
+constexpr int LOADS = 16;  // of a tile, at most
+constexpr int loads_of(Kind kind) { return kind == PACKED ? LOADS : orders_of(kind) / 4; }
 constexpr i64 FREE_BYTES = 120;            // of a tile's streams: with what is read after, 32 banks
 constexpr int WAVEFRONT_COST = 20;
 
@@ -39,19 +40,19 @@ struct Reads {
     i64 bytes = 0;
 
     Reads() = default;
-    Reads(const Stream& stream, bool pairs) : bytes(2 * stream.count) {
+    Reads(const Stream& stream, Kind kind) : bytes(2 * stream.count) {
         i64 at = 0;
-        for (int order = 0; order < ORDERS; order++) {
-            u32 code = stream.nibble(order);
+        for (int order = 0; order < orders_of(kind); order++) {
+            u32 code = stream.nibble(order, kind);
             bool slot0 = (code & 3) != 3, slot1 = code >> 2 != 3;
-            for (int odd = 0; odd < 2; odd++) add(odd, order / 4, at + 2 * odd, pairs);
-            at += pairs ? 4 * slot1 : 2 * slot0 + 2 * slot1;
+            for (int odd = 0; odd < 2; odd++) add(odd, order / 4, at + 2 * odd, kind != PACKED);
+            at += kind == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
         }
     }
 
   private:
-    void add(int odd, int gather, i64 at, bool pairs) {
-        if (pairs) {
+    void add(int odd, int gather, i64 at, bool words) {
+        if (words) {
             banks[odd][gather] |= 1u << (at / 4 & 31);
             return;
         }
@@ -88,9 +89,9 @@ struct Pile {
 // Starts of the streams of a chunk, the first one at `first`; `end`: where the last one ends.
 class Placement {
   public:
-    Placement(const Stream (&streams)[STREAMS], bool pairs, i64 first)
-        : end(first), first_(first), loads_(pairs ? PAIR_LOADS : LOADS), step_(pairs ? 4 : 2) {
-        for (int s = 0; s < STREAMS; s++) reads_[s] = Reads(streams[s], pairs);
+    Placement(const Stream (&streams)[STREAMS], Kind kind, i64 first)
+        : end(first), first_(first), loads_(loads_of(kind)), step_(kind == PACKED ? 2 : 4) {
+        for (int s = 0; s < STREAMS; s++) reads_[s] = Reads(streams[s], kind);
     }
     // Greedily, unless that would make more than `most` bytes of the chunk.
     void place(i64 reach, const Costs& costs, i64 most) {

@@ -10,39 +10,55 @@ namespace {
 
 // What a tile of 16 rows of A (fewer at its end) has from `origin` on, in `cols` columns.
 struct Found {
-    std::vector<u32> full;  // by group: rows that have three weights there
+    std::vector<u32> rows;  // by column: those that have a weight there; of groups, those that begin a full one
     i64 nnz = 0;
 
-    Found(const u16* origin, i64 K, i64 rows, i64 cols) : full(ceil_div(cols, 3 * COLS) * COLS) {
+    Found(const u16* origin, i64 K, i64 height, i64 cols, Kind kind)
+        : rows(ceil_div(cols, 3 * COLS) * 3 * COLS) {
         for (i64 c = 0; c < cols; c += COLS)
-            for (i64 r = 0; r < rows; r++) {
+            for (i64 r = 0; r < height; r++) {
                 u64 nonzero = nonzero_mask(origin + r * K + c, min(COLS, cols - c));
                 nnz += __builtin_popcountll(nonzero);
-                for_each_bit(full_groups(nonzero),
-                             [&](i64 bit) { full[(c + bit) / 3] |= 1u << r; });
+                for_each_bit(kind == SIXES ? nonzero : full_groups(nonzero),
+                             [&](i64 bit) { rows[c + bit] |= 1u << r; });
             }
     }
-    // Rows that are full in group i, or in group i of level 1: in three in a row.
-    u32 rows(i64 i, i64 levels) const {
-        return levels ? full[3 * i] & full[3 * i + 1] & full[3 * i + 2] : full[i];
-    }
-    // The middle columns of these groups, left to right; then thirds again, where a row is full.
-    void fill(Queue& queue, i64 levels) const {
+    // The middle columns of full groups, or of three in a row of these, which are a full one of level 1, left to
+    // right; then thirds again, where a row is full.
+    void fill_groups(Queue& queue, i64 levels) const {
         i64 width = levels ? 9 : 3;
-        for (i64 i = 0; i < i64(full.size()) * 3 / width; i++)
-            if (u32 mask = rows(i, levels)) queue.push(u32(i * width + width / 2), mask);
+        for (i64 c = 0; c < i64(rows.size()); c += width) {
+            u32 mask = levels ? rows[c] & rows[c + 3] & rows[c + 6] : rows[c];
+            if (mask) queue.push(u32(c + width / 2), mask);
+        }
         for (i64 group = 0; 3 * group < queue.length; group++)
             if (u32 mask = queue.full(group)) queue.push(queue.column(3 * group + 2), mask);
+    }
+    // What stands between the first and the last weight of sixes, one six after another; the same of those
+    // words, until there are no more.
+    void fill_sixes(Queue& queue) const {
+        for (i64 c = 0; c < i64(rows.size()); c += COLS)
+            for (i64 six = 0; six < COLS / SIX; six++)
+                for (i64 i = 0; i < SIX; i++) {
+                    i64 column = c + column_of_six(six, i);
+                    u32 mask = between(i, [&](i64 k) { return rows[c + column_of_six(six, k)]; });
+                    if (mask) queue.push(u32(column), mask);
+                }
+        for (i64 done = 0; done < queue.length;) {
+            while (queue.length % SIX) queue.push(NOTHING, 0);
+            for (i64 end = queue.length; done < end; done++)
+                if (u32 mask = queue.waiting(done)) queue.push(queue.column(done), mask);
+        }
     }
 };
 
 }  // namespace
 
-// queues [blocks][4][slice_cols / 2], of which queued [blocks][4] words are filled; nnz
+// queues [blocks][4][capacity], of which queued [blocks][4] words are filled; nnz
 // [blocks][4]: of each 16 rows of a slice. nonfinite [1]: 1 if a weight has all bits of `exponent`.
 LSCD_EXPORT void lscd_zero_row_24_queue(const u16* dense, i64 M, i64 K, i64 slice_cols,
-                                        i64 levels, i64 exponent, u32* queues, i32* queued,
-                                        i32* nnz, i32* nonfinite) {
+                                        i64 levels, i64 kind, i64 exponent, u32* queues,
+                                        i32* queued, i32* nnz, i32* nonfinite) {
     Grid grid{M, K, slice_cols, levels};
     bool any = false;
 #pragma omp parallel for schedule(static) reduction(|| : any) if (large(M * K))
@@ -50,9 +66,10 @@ LSCD_EXPORT void lscd_zero_row_24_queue(const u16* dense, i64 M, i64 K, i64 slic
         Block block(grid, tile / TILES);
         i64 row = block.row + tile % TILES * TILE_ROWS, rows = min(TILE_ROWS, M - row);
         const u16* origin = dense + row * K + block.col;
-        Queue queue{queues + tile * queue_capacity(slice_cols), 0};
-        Found found(origin, K, rows, block.cols);
-        found.fill(queue, levels);
+        Queue queue{queues + tile * queue_capacity(slice_cols, Kind(kind)), Kind(kind), 0};
+        Found found(origin, K, rows, block.cols, Kind(kind));
+        if (kind == SIXES) found.fill_sixes(queue);
+        else found.fill_groups(queue, levels);
         nnz[tile] = i32(found.nnz);
         queued[tile] = i32(queue.length);
         for (i64 r = 0; r < rows && !any; r++)

@@ -10,7 +10,7 @@ constexpr int ZERO = 8, GARBAGE = 9;  // OWN: in what stands between starts and 
 struct Streams {
     const u8* bytes;
     i64 size;
-    bool pairs;
+    Kind kind;
 
     template <class Word>
     Word load(i64 at) const {
@@ -19,12 +19,18 @@ struct Streams {
         return word;
     }
     u16 half(i64 at) const { return load<u16>(at); }
-    u16 stated(i64 m, i64 g) const { return half(starts_at(pairs) + 2 * (TILES * g + m)); }
+    u16 stated(i64 m, i64 g) const { return half(starts_at(kind) + 2 * (TILES * g + m)); }
     u16 start(i64 m, i64 g) const { return stated(m, g) & 0x3fff; }
     u16 above_start(i64 m, i64 g) const { return stated(m, g) >> 14; }
     int nibble(i64 m, i64 g, int order) const {
         i64 lane = 4 * g + order / 8;
-        if (pairs) return load<u32>(16 * lane + 4 * m) >> 4 * (order % 8) & 15;
+        if (kind == PAIRS) return load<u32>(16 * lane + 4 * m) >> 4 * (order % 8) & 15;
+        if (kind == SIXES) {
+            i64 at = 2 * g + order / 8 % 2;
+            u32 steps = load<u32>(256 + 8 * at + 4 * (m / 2));
+            u32 step = of_sixes(load<u32>(16 * at + 4 * m), steps, m, order / 16);
+            return step >> 4 * (order % 8) & 15;
+        }
         auto stored = [&](i64 word) {
             return load<u32>(code_word(lane, word)) >> code_shift(order % 8) & 15;
         };
@@ -36,14 +42,15 @@ struct Streams {
     // offset after the last one.
     template <class Visit>
     i64 for_each_of_stream(i64 m, int g, Visit visit) const {
+        if (kind == SIXES) return for_each_of_sixes(m, g, visit);
         i64 at = start(m, g);
         for (int order = 0; order < ORDERS; order++) {
             int code = nibble(m, g, order), first = code & 3, second = code >> 2;
             int row = row_of(g, order), group = group_of(order);
             bool slot0 = first != 3, slot1 = second != 3;
             if (slot0) visit(row, group, first, at);
-            if (slot1) visit(row, group, second, pairs || slot0 ? at + 2 : at);
-            at += pairs ? 4 * slot1 : 2 * slot0 + 2 * slot1;
+            if (slot1) visit(row, group, second, kind == PAIRS || slot0 ? at + 2 : at);
+            at += kind == PAIRS ? 4 * slot1 : 2 * slot0 + 2 * slot1;
         }
         return at;
     }
@@ -52,9 +59,27 @@ struct Streams {
         for (i64 m = 0; m < TILES; m++)
             for (i64 g = 0; g < TILE_STREAMS; g++) {
                 i64 at = start(m, g);
-                sound &= first <= at && at <= size - TAIL && at % (pairs ? 4 : 2) == 0;
+                sound &= first <= at && at <= size - TAIL && at % (kind == PACKED ? 2 : 4) == 0;
             }
         return sound;
+    }
+    template <class Visit>
+    i64 for_each_of_sixes(i64 m, int g, Visit visit) const {
+        i64 at = start(m, g);
+        for (int order = 0; order < orders_of(SIXES); order++) {
+            bool second = false;
+            for (int step = 0; step < 2; step++) {
+                int nth = order + step * orders_of(SIXES), code = nibble(m, g, nth);
+                for (int slot = 0; slot < 2; slot++) {
+                    int index = code >> 2 * slot & 3;
+                    if (index == 3) continue;
+                    visit(row_of(g, order), group_of(nth), index, at + 2 * slot);
+                    second |= slot == 1;
+                }
+            }
+            at += 4 * second;
+        }
+        return at;
     }
     // Two values of a group without ascending indices, which alone PTX promises to select.
     bool descends(i64 m, int g) const {

@@ -25,7 +25,7 @@ void put_chunk(u8* chunk, i64 size, const Contents& contents, const u16* starts)
     for (i64 m = 0; m < TILES; m++)
         for (i64 g = 0; g < TILE_STREAMS; g++) {
             i64 s = TILE_STREAMS * m + g, above = header >> (g / 2 * 8 + 2 * m) & 3;
-            put_stream(chunk, contents.streams[s], true, m, g, starts[s], above);
+            put_stream(chunk, contents.streams[s], PAIRS, m, g, starts[s], above);
         }
 }
 
@@ -52,7 +52,7 @@ LSCD_EXPORT void lscd_zero_row_24_strips_place(const u16* dense, i64 M, i64 K, i
 #pragma omp parallel for schedule(dynamic, 8) if (large(M * K))
     for (i64 c = 0; c < A.chunks(); c++) {
         Contents contents(dense, A, c);
-        Placement placement(contents.streams, true, ENTRIES + contents.entries.bytes());
+        Placement placement(contents.streams, PAIRS, ENTRIES + contents.entries.bytes());
         placement.place(reach, COSTS, MOST_BYTES);
         memcpy(starts + c * STREAMS, placement.start, sizeof placement.start);
         sizes[c] = i32(ceil_div(placement.end + TAIL, UNIT));

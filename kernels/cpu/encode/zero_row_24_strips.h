@@ -29,7 +29,7 @@
 namespace lscd::zero_row_24::strips {
 
 constexpr i64 ROWS = TILE_ROWS, COLS = TILES * TILE_COLS, STRIPS = 4;  // the last: of 64 rows
-constexpr i64 ENTRIES = header_bytes(true), PLACES = 8, STEP_BYTES = 4 * PLACES, UNIT = START_BYTES;
+constexpr i64 ENTRIES = header_bytes(PAIRS), PLACES = 8, STEP_BYTES = 4 * PLACES, UNIT = START_BYTES;
 // Of a chunk without a zero: 512 groups of either kind, and two values of each in streams.
 constexpr i64 MOST_STEPS = 171;
 constexpr i64 MOST_BYTES = ENTRIES + STEP_BYTES * MOST_STEPS + 2 * 2 * 1024 + TAIL;
@@ -88,7 +88,7 @@ struct Contents {
                 return entries.add(tile.weight[row] + 3 * group, row, m * GROUPS + group);
             };
             for (i64 g = 0; g < TILE_STREAMS; g++)
-                streams[m * TILE_STREAMS + g] = tile.stream(int(g), true, leaves);
+                streams[m * TILE_STREAMS + g] = tile.stream(int(g), PAIRS, leaves);
         }
     }
 

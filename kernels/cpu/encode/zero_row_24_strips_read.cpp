@@ -26,7 +26,7 @@ struct Entry {
 struct Bytes : Streams {
     Bytes(const u8* data, const i32* chunk_start, i64 chunk)
         : Streams{data + UNIT * chunk_start[chunk],
-                  UNIT * (i64(chunk_start[chunk + 1]) - chunk_start[chunk]), true} {}
+                  UNIT * (i64(chunk_start[chunk + 1]) - chunk_start[chunk]), PAIRS} {}
 
     // The bits above starts of g and g + 1 are the same.
     bool header_agrees() const {

@@ -15,6 +15,10 @@
 // words, one for each slot 1 in use: two values of a group, or two lone ones, the first in slot 0
 // and the second in slot 1 of theirs. A lone value before a pair takes slot 1, beside a zero.
 //
+// Streams of sixes are such words, but of six columns: those of groups n and n + 8, one of either step,
+// which have two values together. Both steps of mma.sp multiply the same registers then, and each
+// slot has index 3 in one of them, or in both. A stream has 16 sixes, in the order (half, row half, t).
+//
 //   byte 0    metadata u32 [32][tile]   lane (g, 2 step + half): low 16 bits row g, high 16 row
 //                                       g + 8; nibble t: index of slot 0 | index of slot 1 << 2
 //        512  start u16 [g][tile]       bits 0-13: of the stream, in bytes from the chunk's start;
@@ -32,6 +36,12 @@
 //
 // Group n of a lane's eight has nibble n / 2 + n % 2 * 4: PRMT looks four codes up at once, and
 // results of even and odd groups are nibbles of the same bytes.
+//
+// Of streams of sixes they are indices, and a bit for each slot, whose step it is of:
+//
+//   byte 0    index u32 [16][tile]      (g, half): as the metadata of either step that is not 3
+//        256  step u32 [16][2]          bit 2 (2 n + slot): of nibble n of tiles 0 and 2; 1 more: 1 and 3
+//        384  start, and so on
 #pragma once
 #include "scan.h"
 
@@ -39,8 +49,11 @@ namespace lscd::zero_row_24 {
 
 constexpr i64 TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREAMS = 8;
 constexpr i64 STREAMS = 32, ORDERS = 32;  // streams of a chunk, groups of a stream
-constexpr i64 starts_at(bool pairs) { return pairs ? 512 : 384; }
-constexpr i64 header_bytes(bool pairs) { return starts_at(pairs) + 64; }
+// Of streams.
+enum Kind { PACKED, PAIRS, SIXES };
+constexpr int orders_of(Kind kind) { return kind == SIXES ? ORDERS / 2 : ORDERS; }
+constexpr i64 starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
+constexpr i64 header_bytes(Kind kind) { return starts_at(kind) + 64; }
 constexpr i64 TAIL = 4;
 constexpr i64 START_BYTES = 16;  // of chunk_start
 
@@ -55,14 +68,42 @@ inline u64 full_groups(u64 nonzero) {
 
 constexpr u32 EMPTY = 15;  // nibble of a group without values: both slots have index 3
 
+// Columns of a six are counted 0, 1, 2, 4, 5, 6: bit 2 says of which step. Indices of two slots become the
+// nibble of that step's group.
+constexpr int SIX = 6;
+constexpr u32 place_in_six(int i) { return u32(i + i / 3); }
+constexpr i64 column_of_six(i64 six, i64 i) { return six * 3 + i % 3 + i / 3 * (TILE_COLS / 2); }
+// Rows that have a weight in column i of a six, and one on either side; rows(k): that have one in column k.
+template <class Rows>
+u32 between(i64 i, Rows rows) {
+    u32 before = 0, behind = 0;
+    for (i64 k = 0; k < i; k++) before |= rows(k);
+    for (i64 k = i + 1; k < SIX; k++) behind |= rows(k);
+    return rows(i) & before & behind;
+}
+constexpr u32 nibble_of_step(u32 slot0, u32 slot1, u32 step) {
+    return (slot0 / 4 == step ? slot0 & 3 : 3) | (slot1 / 4 == step ? slot1 & 3 : 3) << 2;
+}
+
 struct Stream {
     u32 code[4] = {};  // nibble `order`: the metadata words of lanes 4 g to 4 g + 3
     u16 value[2 * ORDERS];
     int count = 0;  // halves, zeros beside lone values included
 
     u32 nibble(int order) const { return code[order / 8] >> 4 * (order % 8) & 15; }
-    void set(int order, u32 nibble) { code[order / 8] |= nibble << 4 * (order % 8); }
+    // Of a group, or of both groups of a six: an index that one of them has.
+    u32 nibble(int order, Kind kind) const {
+        return nibble(order) & (kind == SIXES ? nibble(order + ORDERS / 2) : EMPTY);
+    }
+    // Indices of two slots.
+    void set(int order, Kind kind, u32 slot0, u32 slot1) {
+        put(order, nibble_of_step(slot0, slot1, 0));
+        if (kind == SIXES) put(order + ORDERS / 2, nibble_of_step(slot0, slot1, 1));
+    }
     void push(u16 weight) { value[count++] = weight; }
+
+  private:
+    void put(int order, u32 nibble) { code[order / 8] |= nibble << 4 * (order % 8); }
 };
 
 // Codes of 3 bits, and the nibbles that they stand for.
@@ -84,15 +125,36 @@ inline void put_codes(u8* chunk, u32 metadata, i64 m, i64 lane) {
     memcpy(chunk + code_word(lane, 0), words, sizeof words);
 }
 
+// Bits 2 k of a word in which field k, of two bits, is 3: a slot that is not in use.
+constexpr u32 EVEN = 0x55555555;
+constexpr u32 unused(u32 codes) { return codes & codes >> 1 & EVEN; }
+
+// Indices and steps of (g, half) of a tile of sixes.
+inline void put_sixes(u8* chunk, u32 step0, u32 step1, i64 m, i64 at) {
+    u32 indices = step0 & step1, steps;
+    memcpy(chunk + 16 * at + 4 * m, &indices, sizeof indices);
+    u8* to = chunk + 256 + 8 * at + 4 * (m / 2);
+    memcpy(&steps, to, sizeof steps);
+    steps |= (unused(step0) & ~unused(step1)) << m % 2;
+    memcpy(to, &steps, sizeof steps);
+}
+// The metadata of one of the steps.
+inline u32 of_sixes(u32 indices, u32 steps, i64 m, int step) {
+    u32 others = (steps >> m % 2 & EVEN) * 3;
+    return indices | (step ? ~others : others);
+}
+
 // Metadata, start (with the bits that a format keeps above it) and values of a stream, into a chunk
 // of zeros.
-inline void put_stream(u8* chunk, const Stream& stream, bool pairs, i64 m, i64 g, i64 start,
+inline void put_stream(u8* chunk, const Stream& stream, Kind kind, i64 m, i64 g, i64 start,
                        i64 above) {
+    const u32* code = stream.code;
     for (int i = 0; i < 4; i++)
-        if (pairs) memcpy(chunk + 16 * (4 * g + i) + 4 * m, &stream.code[i], 4);
-        else put_codes(chunk, stream.code[i], m, 4 * g + i);
+        if (kind == PAIRS) memcpy(chunk + 16 * (4 * g + i) + 4 * m, &code[i], 4);
+        else if (kind == PACKED) put_codes(chunk, code[i], m, 4 * g + i);
+        else if (i < 2) put_sixes(chunk, code[i], code[i + 2], m, 2 * g + i);
     u16 stated = u16(start | above << 14);
-    memcpy(chunk + starts_at(pairs) + 2 * (TILES * g + m), &stated, 2);
+    memcpy(chunk + starts_at(kind) + 2 * (TILES * g + m), &stated, 2);
     memcpy(chunk + start, stream.value, 2 * stream.count);
 }
 
@@ -100,39 +162,40 @@ inline void put_stream(u8* chunk, const Stream& stream, bool pairs, i64 m, i64 g
 // room: it is written once the next value says in which slot.
 class Writer {
   public:
-    explicit Writer(bool pairs) : pairs_(pairs) {}
+    explicit Writer(Kind kind) : kind_(kind) {}
 
     void two(int order, u32 i, u16 a, u32 j, u16 b) {
-        if (waiting_ >= 0) place(0, 3 | index_ << 2, value_);
-        stream_.set(order, i | j << 2);
+        if (waiting_ >= 0) place(0, NONE, index_, value_);
+        stream_.set(order, kind_, i, j);
         stream_.push(a), stream_.push(b);
     }
     void one(int order, u32 i, u16 a) {
-        if (!pairs_) {
-            stream_.set(order, i | 3 << 2);
+        if (kind_ == PACKED) {
+            stream_.set(order, kind_, i, NONE);
             stream_.push(a);
         } else if (waiting_ >= 0) {
-            stream_.set(order, 3 | i << 2);
-            place(value_, index_ | 3 << 2, a);
+            stream_.set(order, kind_, NONE, i);
+            place(value_, index_, NONE, a);
         } else {
             waiting_ = order, index_ = i, value_ = a;
         }
     }
-    void none(int order) { stream_.set(order, EMPTY); }
+    void none(int order) { stream_.set(order, kind_, NONE, NONE); }
     Stream finish() {
-        if (waiting_ >= 0) place(value_, index_ | 3 << 2, 0);
+        if (waiting_ >= 0) place(value_, index_, NONE, 0);
         return stream_;
     }
 
   private:
-    // The word of the waiting value, and its nibble.
-    void place(u16 low, u32 nibble, u16 high) {
-        stream_.set(waiting_, nibble);
+    static constexpr u32 NONE = 3;  // an index: of a slot that is not in use
+    // The word of the waiting value, and the indices of its group.
+    void place(u16 low, u32 slot0, u32 slot1, u16 high) {
+        stream_.set(waiting_, kind_, slot0, slot1);
         stream_.push(low), stream_.push(high);
         waiting_ = -1;
     }
     Stream stream_;
-    bool pairs_;
+    Kind kind_;
     int waiting_ = -1;
     u32 index_ = 0;
     u16 value_ = 0;
@@ -146,10 +209,27 @@ struct Middle {
 struct Tile {
     u16 weight[TILE_ROWS][TILE_COLS];
 
-    // The values of rows g and g + 8; where a group has three, without that of leaves(row, group).
+    // The values of rows g and g + 8 as sixes: the first and the last one of each.
+    Stream sixes(int g) const {
+        Writer writer(SIXES);
+        for (int order = 0; order < orders_of(SIXES); order++) {
+            auto w = [&](int i) {
+                return weight[row_of(g, order)][column_of_six(group_of(order), i)];
+            };
+            int first = 0, last = SIX - 1;
+            while (first < last && !w(first)) first++;
+            while (last > first && !w(last)) last--;
+            u32 i = place_in_six(first), j = place_in_six(last);
+            if (first < last) writer.two(order, i, w(first), j, w(last));
+            else if (w(first)) writer.one(order, i, w(first));
+            else writer.none(order);
+        }
+        return writer.finish();
+    }
+    // The same as groups, packed or as pairs; where one has three, without that of leaves(row, group).
     template <class Leaves>
-    Stream stream(int g, bool pairs, Leaves leaves) const {
-        Writer writer(pairs);
+    Stream stream(int g, Kind kind, Leaves leaves) const {
+        Writer writer(kind);
         for (int order = 0; order < ORDERS; order++) {
             int row = row_of(g, order), group = group_of(order);
             const u16* w = weight[row] + 3 * group;
