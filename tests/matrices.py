@@ -12,6 +12,7 @@ VARIANTS = [(name, {}) for name in FORMATS] + [
     ("tiled_csl", {"reorder": False}),
     ("zero_row_24", {"pairs": True, "slice_cols": 96, "reach": -1, "levels": 1}),
     ("zero_row_24", {"pairs": False, "slice_cols": 48, "reach": 16, "levels": 0}),
+    ("zero_row_24", {"sixes": True, "slice_cols": 96}),
     ("zero_row_24_strips", {"levels": 0, "reach": -1}),
     ("zero_row_24_strips", {"levels": 1, "reach": 8}),
 ]

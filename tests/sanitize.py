@@ -58,13 +58,14 @@ def products() -> Iterator[str]:
 
 def documented_products() -> Iterator[str]:
     """The Hopper kernel for tensor cores that select by no other metadata than PTX promises."""
-    for (M, K, N), dtype, pairs in itertools.product(SHAPES, DTYPES, (False, True)):
+    kinds = {"packed": {"pairs": False}, "pairs": {"pairs": True}, "sixes": {"sixes": True}}
+    for (M, K, N), dtype, kind in itertools.product(SHAPES, DTYPES, kinds):
         W, B = operands(M, K, N, dtype, 0.7)
-        A = encode(W, hopper.FORMAT, pairs=pairs).to("cuda")
+        A = encode(W, hopper.FORMAT, **kinds[kind]).to("cuda")
         C = torch.empty(N, M, dtype=dtype, device="cuda").T
         cuda._multiply(hopper, A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
         accuracy.check(C.cpu(), W, B)
-        yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} pairs={pairs}"
+        yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} {kind}"
 
 
 def activated_products(

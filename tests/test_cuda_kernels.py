@@ -61,7 +61,8 @@ def test_patterns(format: str, pattern: str) -> None:
 
 # Every compiled kernel of zero_row_24: widths, streams, one or two chunks a copy, passes over A.
 ZERO_ROW = [format for format in MULTIPLIED if format.values == ("zero_row_24",)]
-STREAMS = [{"pairs": p, "slice_cols": cols} for p in (False, True) for cols in (48, 960, 2400)]
+KINDS = [{"pairs": False}, {"pairs": True}, {"sixes": True}]
+STREAMS = [kind | {"slice_cols": cols} for kind in KINDS for cols in (48, 960, 2400)]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -79,13 +80,13 @@ def test_streams_and_slices(format: str, options: dict, dtype: torch.dtype) -> N
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("format", ZERO_ROW)
-def test_documented_metadata_is_enough(format: str, pairs: bool, dtype: torch.dtype) -> None:
+def test_documented_metadata_is_enough(format: str, kind: dict, dtype: torch.dtype) -> None:
     """The kernel for other tensor cores, eight columns at a time."""
     for sparsity in (0.1, 0.6, 0.97, 1.0):
         W = random_sparse(500, 2410, sparsity, dtype=dtype, mean=0.5)
-        A, B = encode(W, format, pairs=pairs).to("cuda"), activations(2410, 20, dtype).cuda()
+        A, B = encode(W, format, **kind).to("cuda"), activations(2410, 20, dtype).cuda()
         layout = hopper.layout_of(A, 20, 132, documented=True)
         C = torch.full((20, 500), torch.nan, dtype=dtype, device="cuda").T
         cuda._multiply(hopper, A, B, C, layout)

@@ -20,6 +20,7 @@ CASES = {
     "default": (ROWS, {}),
     "packed": (ROWS, {"pairs": False, "slice_cols": 144, "reach": 16}),
     "pairs": (ROWS, {"pairs": True, "slice_cols": 96, "levels": 1}),
+    "sixes": (ROWS, {"sixes": True, "slice_cols": 144}),
     "plain order": (ROWS, {"pairs": True, "slice_cols": 48, "reach": -1, "levels": 0}),
     "strips": (STRIPS, {}),
     "strips, entries": (STRIPS, {"levels": 0, "reach": 8}),

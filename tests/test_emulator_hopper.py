@@ -17,16 +17,20 @@ from lab_utils.backends.simt import Machine
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import PATTERNS, random_sparse
 
+kinds = pytest.mark.parametrize(
+    "kind", [{"pairs": False}, {"pairs": True}, {"sixes": True}], ids=str
+)
+
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("pairs", [False, True])
-def test_every_width_and_tail(pairs, dtype) -> None:
+@kinds
+def test_every_width_and_tail(kind, dtype) -> None:
     """N = 1 to 64 and in passes beyond; M and K that no tile divides; slices that end early."""
     for N, (M, K, cols) in itertools.product(
         (1, 8, 9, 16, 17, 33, 64, 70), ((65, 49, 48), (130, 250, 144))
     ):
         W = random_sparse(M, K, 0.6, dtype=dtype, seed=N, mean=0.5)
-        product(ZeroRow24.encode(W, slice_cols=cols, pairs=pairs), W, N)
+        product(ZeroRow24.encode(W, slice_cols=cols, **kind), W, N)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -43,18 +47,20 @@ def test_a_kernel_without_epilogue_says_so() -> None:
         emulator.spmm(encode(W, "tca_bme"), B, C, epilogue=Epilogue(relu=True))
 
 
+@kinds
 @pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.7, 0.95, 1.0])
-def test_every_sparsity(sparsity) -> None:
-    for pairs, dtype in zip((False, True), DTYPES, strict=True):
-        W = random_sparse(100, 300, sparsity, dtype=dtype, mean=0.5)
-        product(ZeroRow24.encode(W, pairs=pairs), W, 8)
+def test_every_sparsity(sparsity, kind) -> None:
+    dtype = DTYPES[kind == {"pairs": True}]
+    W = random_sparse(100, 300, sparsity, dtype=dtype, mean=0.5)
+    product(ZeroRow24.encode(W, **kind), W, 8)
 
 
+@pytest.mark.parametrize("sixes", [False, True])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_masks_with_a_dense_tile(pattern) -> None:
+def test_masks_with_a_dense_tile(pattern, sixes) -> None:
     W = random_sparse(200, 400, 0.7, pattern=pattern, mean=0.5)
     W[64:128, 48:200] = 1.5
-    product(ZeroRow24.encode(W), W, 16, split_k=3)
+    product(ZeroRow24.encode(W, sixes=sixes), W, 16, split_k=3)
 
 
 @pytest.mark.parametrize("levels", [0, 1])
@@ -81,8 +87,8 @@ def test_middle_weights_of_clustered_masks(pattern, levels) -> None:
 def test_copies_of_two_chunks() -> None:
     """What `hopper.layout_of` chooses where chunks are small; shares with odd numbers of chunks."""
     W = random_sparse(300, 700, 0.95, mean=0.5)
-    A = ZeroRow24.encode(W, slice_cols=336)
-    for N, split_k in itertools.product((8, 16), (1, 2, 5)):
+    for sixes, N, split_k in itertools.product((False, True), (8, 16), (1, 2, 5)):
+        A = ZeroRow24.encode(W, slice_cols=336, sixes=sixes)
         assert hopper.layout_of(A, N).copy == 2
         product(A, W, N, split_k)
 
@@ -119,7 +125,10 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     with emulator.recording() as traces:
         spmm(A, activations(480, 16), backend="emulator")
     trace, chunks = traces[0], hopper.chunks_of(A)
-    assert trace.kernels == ("hopper_mma<__half, 16, false, 1>", "add_segments<__half, 16, 2>")
+    assert trace.kernels == (
+        "hopper_mma<__half, 16, (lscd::Kind)0, 1>",
+        "add_segments<__half, 16, 2>",
+    )
     assert trace.total("bmma").requests == 8 * chunks
     assert trace.total("mma_sp").requests == 4 * 2 * 2 * chunks  # tiles, steps, eights of columns
     copied = trace.total("bulk_copy")
@@ -237,22 +246,23 @@ def promised(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("pairs", [False, True])
-def test_documented_metadata_is_enough(pairs, dtype, promised, monkeypatch) -> None:
+@kinds
+def test_documented_metadata_is_enough(kind, dtype, promised, monkeypatch) -> None:
     """Groups without values, lone values in both slots, level 1 and lists; in passes."""
     monkeypatch.setattr(emulator, "machine", lambda: promised)
     few = functools.partial(hopper.layout_of, documented=True)
     monkeypatch.setattr(hopper, "layout_of", few)
     for sparsity, (N, levels) in itertools.product((0.0, 0.6, 0.95, 1.0), ((1, 0), (20, 1))):
         W = random_sparse(130, 250, sparsity, dtype=dtype, seed=N, mean=0.5)
-        A = ZeroRow24.encode(W, slice_cols=144, pairs=pairs, levels=levels)
+        level = {} if "sixes" in kind else {"levels": levels}
+        A = ZeroRow24.encode(W, slice_cols=144, **kind, **level)
         product(A, W, N, split_k=2)
 
 
-@pytest.mark.parametrize("pairs", [False, True])
-def test_other_metadata_is_in_use_by_default(pairs, promised, monkeypatch) -> None:
+@kinds
+def test_other_metadata_is_in_use_by_default(kind, promised, monkeypatch) -> None:
     monkeypatch.setattr(emulator, "machine", lambda: promised)
-    A = ZeroRow24.encode(random_sparse(64, 96, 0.8), pairs=pairs)
+    A = ZeroRow24.encode(random_sparse(64, 96, 0.8), **kind)
     assert bool(spmm(A, activations(96, 8), backend="emulator").isnan().any())
 
 

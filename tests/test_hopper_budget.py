@@ -6,7 +6,7 @@ import torch
 
 from lab_utils import catalog, plots, spmm
 from lab_utils.analysis import hopper_budget as budget
-from lab_utils.analysis import zero_row_24
+from lab_utils.analysis import zero_row_24_streams
 from lab_utils.backends import emulator, hopper
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import random_sparse
@@ -31,7 +31,7 @@ def test_gathers_take_the_wavefronts_of_the_encoding(run) -> None:
     assert list(parts) == list(dict.fromkeys(budget.PARTS.values())) and all(parts.values())
     loads = 32 * (1 if A.pairs else 2) * hopper.chunks_of(A)
     arrays = (A.arrays[name].numpy() for name in ("data", "chunk_start"))
-    expected = loads * zero_row_24.wavefronts(*arrays, A.pairs)
+    expected = loads * zero_row_24_streams.wavefronts(*arrays, A.pairs)
     assert parts["values"] * M * K / 64 == pytest.approx(expected)
     headers = hopper.chunks_of(A) * (1 + (4 if A.pairs else 3))  # starts; words of a lane
     assert parts["metadata, starts"] * M * K / 64 == pytest.approx(headers)
@@ -63,10 +63,10 @@ def test_the_busiest_unit_bounds() -> None:
 def test_tables_are_those_of_the_formulas() -> None:
     table = budget.bytes_table(M, K, [0.5, 0.9])
     assert table["dense"].tolist() == [128, 128]
-    packed, pairs = table["zero-row 2:4, packed"], table["zero-row 2:4, pairs"]
+    packed, pairs, sixes = (table[f"zero-row 2:4, {kind}"] for kind in ("packed", "pairs", "sixes"))
     expected = ZeroRow24.expected_nbytes(M, K, 0.9) * 64 / (M * K)
-    assert pairs[0.9] == pytest.approx(expected)
-    assert (packed < pairs).all()
+    assert sixes[0.9] == pytest.approx(expected)
+    assert (packed < pairs).all() and sixes[0.9] < pairs[0.9]
     A = ZeroRow24.encode(random_sparse(512, 2304, 0.6), pairs=False)
     further = hopper.chunks_of(A) / (512 // 64 * 2304 // 48) - 1
     assert budget.further_share(512, 2304, [0.6])[0.6] == pytest.approx(further, abs=0.005)

@@ -1,6 +1,6 @@
 """Zero-row 2:4: a slow reading of its drawing, its bytes and the formula, its bank conflicts."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -10,11 +10,19 @@ from torch import Tensor
 
 from lab_utils import accuracy, spmm
 from lab_utils.analysis import zero_row_24 as analysis
+from lab_utils.analysis.zero_row_24 import Streams
+from lab_utils.analysis.zero_row_24_streams import wavefronts as wavefronts_of_loads
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import PATTERNS, random_sparse
 
 streams = pytest.mark.parametrize("pairs", [False, True])
 levels = pytest.mark.parametrize("levels", [0, 1])
+# All ways in which values stand, with and without level 1.
+kinds = pytest.mark.parametrize(
+    "kind",
+    [{"pairs": pairs, "levels": n} for pairs in (False, True) for n in (0, 1)] + [{"sixes": True}],
+    ids=str,
+)
 
 
 class SlowReading:
@@ -22,7 +30,7 @@ class SlowReading:
 
     def __init__(self, A: ZeroRow24):
         self.A, self.cols = A, A.slice_cols
-        self.dense = np.zeros(A.shape, np.uint16)
+        self.dense, self.of_chunk = np.zeros(A.shape, np.uint16), np.full(A.shape, -1)
         self.row_blocks = -(-A.shape[0] // 64)
         starts, first = (A.arrays[name].tolist() for name in ("chunk_start", "first_chunk"))
         for block, (low, high) in enumerate(pairwise(first)):
@@ -32,6 +40,14 @@ class SlowReading:
 
     def nibble(self, words: np.ndarray, lane: int, tile: int, n: int) -> int:
         """Both indices of group n of a lane's eight."""
+        if self.A.streams == Streams.SIXES:
+            g, (step, half) = lane // 4, divmod(lane % 4, 2)
+            index = int(words[4 * (2 * g + half) + tile]) >> 4 * n & 15
+            bits = int(words[64 + 2 * (2 * g + half) + tile // 2]) >> 4 * n + tile % 2
+            for slot in range(2):
+                if bits >> 2 * slot & 1 != step:
+                    index |= 3 << 2 * slot
+            return index
         if self.A.pairs:
             return int(words[4 * lane + tile]) >> 4 * n & 15
         codes = [int(word) >> 4 * (n // 2 + 4 * (n % 2)) & 15 for word in words[3 * lane :][:3]]
@@ -42,15 +58,24 @@ class SlowReading:
         piece, row_block = divmod(block, self.row_blocks)
         cols = min(self.cols, self.A.shape[1] - piece * self.cols)
         regular, of_level = -(-cols // 48), -(-cols // 144) * self.A.levels
-        header = 512 if self.A.pairs else 384
+        header = 512 if self.A.streams == Streams.PAIRS else 384
         halves, words = data.view(np.uint16), data[:header].view(np.uint32)
         starts, lists = halves[header // 2 :], halves[header // 2 + 32 :]
         size = sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4))
         assert 32 * size == data.size
+        sixes = self.A.streams == Streams.SIXES
         for tile, g in np.ndindex(4, 8):
-            at = int(starts[4 * g + tile]) & 0x3FFF
-            for step, half, row, t in np.ndindex(2, 2, 2, 4):
-                code = self.nibble(words, 4 * g + 2 * step + half, tile, 4 * row + t)
+            begin = int(starts[4 * g + tile]) & 0x3FFF
+            codes = {
+                (step, half, row, t): self.nibble(words, 4 * g + 2 * step + half, tile, 4 * row + t)
+                for step, half, row, t in np.ndindex(2, 2, 2, 4)
+            }
+            at = begin
+            for step, half, row, t in codes:
+                code = codes[step, half, row, t]
+                if sixes:  # words that end before it, whichever step their second value is of
+                    before = [k for k in codes if k[1:] < (half, row, t)]
+                    at = begin + 4 * sum(codes[k] >> 2 != 3 for k in before)
                 group = 8 * step + 4 * half + t
                 for slot, index in enumerate((code & 3, code >> 2)):
                     if index == 3:
@@ -63,30 +88,28 @@ class SlowReading:
                     value = halves[at // 2 + (slot if self.A.pairs or code & 3 != 3 else 0)]
                     place = 64 * row_block + 16 * tile + g + 8 * row, piece * self.cols + column
                     assert self.dense[place] == 0 and value != 0
-                    self.dense[place] = value
+                    self.dense[place], self.of_chunk[place] = value, nth
                 used = (code & 3 != 3) + (code >> 2 != 3)
                 at += 4 * (code >> 2 != 3) if self.A.pairs else 2 * used
 
 
-@streams
-@levels
+@kinds
 @pytest.mark.parametrize("shape", [(1, 1), (64, 48), (65, 130), (150, 31), (70, 300)])
 @pytest.mark.parametrize("sparsity", [0.0, 0.4, 0.9, 1.0])
-def test_every_element_is_where_the_drawing_puts_it(shape, sparsity, levels, pairs):
+def test_every_element_is_where_the_drawing_puts_it(shape, sparsity, kind):
     dense = random_sparse(*shape, sparsity, pattern="row_skewed")
-    A = ZeroRow24.encode(dense, slice_cols=192, pairs=pairs, levels=levels)
+    A = ZeroRow24.encode(dense, slice_cols=192, **kind)
     A.validate()
     assert np.array_equal(SlowReading(A).dense, dense.view(torch.int16).numpy().view(np.uint16))
 
 
-@streams
-@levels
+@kinds
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_one_dense_tile(pattern, levels, pairs):
+def test_one_dense_tile(pattern, kind):
     dense = random_sparse(200, 500, 0.8, pattern=pattern)
     dense[64:130, 48:203] = 1.5
     for reach in (-1, 0, 8):
-        A = ZeroRow24.encode(dense, 240, pairs, reach, levels)
+        A = ZeroRow24.encode(dense, 240, reach=reach, **kind)
         A.validate()
         assert same_bits(A.decode(), dense)
 
@@ -105,6 +128,35 @@ def test_bytes_are_expected(sparsity, levels, pairs, slice_cols):
     assert A.nbytes == pytest.approx(sum(analysis.parts(M, K, *options).values()), rel=0.008)
     chunks = A.arrays["chunk_start"].numel() - 1
     assert chunks == pytest.approx(analysis.chunks(M, K, *options).count, rel=0.01)
+
+
+@pytest.mark.parametrize("sparsity", [0.7, 0.8, 0.88, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("slice_cols", [480, 2304])
+def test_bytes_of_sixes_are_expected(sparsity, slice_cols):
+    """Where they pay; with more weights, rows of the queue have more in a six than by chance."""
+    M, K, off = 320, 5000, 1 if sparsity > 0.85 else 2.5
+    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, reach=-1, sixes=True)
+    options = np.float64(1 - sparsity), analysis.Streams.SIXES, slice_cols
+    assert A.nbytes == pytest.approx(sum(analysis.parts(M, K, *options).values()), rel=0.008 * off)
+    chunks = A.arrays["chunk_start"].numel() - 1
+    assert chunks == pytest.approx(analysis.chunks(M, K, *options).count, rel=0.01 * off)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_of_a_six_keeps_its_first_and_last_value(seed):
+    """What stands between them is in the lists of extra chunks, and nothing else."""
+    dense = random_sparse(64, 48, 0.6, seed=seed)
+    A = ZeroRow24.encode(dense, sixes=True)
+    first = SlowReading(ZeroRow24.encode(dense, sixes=True))
+    assert A.streams == analysis.Streams.SIXES and A.levels == 0
+    regular = np.zeros((64, 48), bool)
+    nonzero = dense.ne(0).numpy().reshape(64, 2, 8, 3).transpose(0, 2, 1, 3).reshape(64, 8, 6)
+    kept = np.zeros_like(nonzero)
+    rows, sixes = np.nonzero(nonzero.any(2))
+    kept[rows, sixes, nonzero.argmax(2)[rows, sixes]] = True
+    kept[rows, sixes, 5 - nonzero[:, :, ::-1].argmax(2)[rows, sixes]] = True
+    regular = kept.reshape(64, 8, 2, 3).transpose(0, 2, 1, 3).reshape(64, 48)
+    assert np.array_equal(first.of_chunk == 0, regular)
 
 
 @streams
@@ -126,26 +178,28 @@ def test_bytes_of_the_default_encoding(sparsity):
     M, K = 256, 7168
     A = ZeroRow24.encode(random_sparse(M, K, sparsity))
     assert A.pairs == (sparsity > 0.48)
+    assert (A.streams == Streams.SIXES) == (sparsity > 0.88)
     assert -0.002 < A.nbytes / ZeroRow24.expected_nbytes(M, K, sparsity) - 1 < 0.022
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 1.0])
 def test_bytes_of_all_and_of_no_weights(sparsity):
     A = ZeroRow24.encode(random_sparse(256, 960, sparsity))
-    # The formula rounds chunks up by 15 bytes on average; those of 580 bytes and no values by 28.
-    assert A.nbytes == pytest.approx(ZeroRow24.expected_nbytes(256, 960, sparsity), rel=0.025)
+    # The formula rounds chunks up by 15 bytes on average; those of 452 and no values by 28.
+    assert A.nbytes == pytest.approx(ZeroRow24.expected_nbytes(256, 960, sparsity), rel=0.03)
 
 
 def test_padding_of_streams_is_that_of_a_simulation():
     rng = np.random.default_rng(0)
-    for density in (0.05, 0.3, 0.5, 0.9):
-        kept = np.minimum(rng.binomial(3, density, (20_000, 32)), 2)
+    for (size, groups), density in product(((3, 32), (6, 16)), (0.05, 0.3, 0.5, 0.9)):
+        kept = np.minimum(rng.binomial(size, density, (20_000, groups)), 2)
         odd, zeros = np.zeros(20_000, bool), np.zeros(20_000)
         for count in kept.T:
             zeros += odd & (count == 2)
             odd = np.where(count == 2, False, odd ^ (count == 1))
         mean = (zeros + odd).mean()
-        assert analysis.padding_of_stream(np.float64(density)) == pytest.approx(mean, abs=0.05)
+        expected = analysis.padding_of_stream(np.float64(density), groups, size)
+        assert expected == pytest.approx(mean, abs=0.05)
 
 
 # --- bank conflicts
@@ -153,7 +207,7 @@ def test_padding_of_streams_is_that_of_a_simulation():
 
 def wavefronts(A: ZeroRow24) -> float:
     data, chunk_start = A.arrays["data"].numpy(), A.arrays["chunk_start"].numpy()
-    return analysis.wavefronts(data, chunk_start, A.pairs)
+    return wavefronts_of_loads(data, chunk_start, A.streams)
 
 
 # What the docstring of `encode` says, packed up to .6, in plain order and with the default reach.
@@ -189,15 +243,15 @@ def test_weights_that_are_not_finite_are_flagged(dtype):
         dense[69, 99] = bad
         A = ZeroRow24.encode(dense)
         A.validate()
-        assert A.nonfinite and A.constants == (144, A.levels, A.pairs, A.largest_chunk, 1)
+        assert A.nonfinite and A.constants == (144, A.levels, A.streams, A.largest_chunk, 1)
         assert same_bits(A.decode(), dense)
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-@pytest.mark.parametrize(("pairs", "levels"), [(False, 1), (True, 0)])
-def test_slices_multiply_without_a_gpu(backend, pairs, levels):
+@kinds
+def test_slices_multiply_without_a_gpu(backend, kind):
     W, B = random_sparse(150, 500, 0.3, mean=0.5), torch.randn(500, 3).half()
-    A = ZeroRow24.encode(W, slice_cols=144, pairs=pairs, levels=levels)
+    A = ZeroRow24.encode(W, slice_cols=144, **kind)
     accuracy.check(spmm(A, B, backend=backend), W, B)
 
 
@@ -209,6 +263,9 @@ def test_slices_multiply_without_a_gpu(backend, pairs, levels):
         ({"slice_cols": 65568}, "slice_cols=65568"),
         ({"slice_cols": 48.0}, "slice_cols=48.0"),
         ({"pairs": 1}, "pairs=1; allowed: None, True, False"),
+        ({"sixes": 1}, "sixes=1; allowed: None, True, False"),
+        ({"sixes": True, "pairs": False}, "sixes=True with pairs=False, levels=None; allowed: wor"),
+        ({"sixes": True, "levels": 1}, "sixes=True with pairs=None, levels=1; allowed: words"),
         ({"levels": 2}, "levels=2; allowed: None, 0, 1"),
         ({"levels": True}, "levels=True"),
         ({"reach": -2}, "reach=-2; allowed: -1 to 32 bytes"),
@@ -238,7 +295,8 @@ def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
         ("geometry", 0, 288, "slice_cols is 288"),
         ("geometry", 1, 2, "levels is 2; allowed: 0, 1"),
         ("geometry", 1, 0, "chunk 2 has a start outside of its values"),
-        ("geometry", 2, 2, "pairs is 2; allowed: 0, 1"),
+        ("geometry", 2, 3, r"streams is 3; allowed: 0 \(packed\), 1 \(pairs\), 2 \(sixes\)"),
+        ("geometry", 2, 2, "sixes have no level 1; levels is 1"),
         ("geometry", 3, 64, "its largest chunk is 64 bytes, and has "),
         ("geometry", 4, 1, "nonfinite is 1, its values say 0"),
         ("first_chunk", 0, 1, r"first_chunk begins and ends with \[1, "),

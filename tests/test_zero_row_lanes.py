@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lab_utils.analysis import zero_row_24, zero_row_lanes
+from lab_utils.analysis import zero_row_24_streams, zero_row_lanes
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import PATTERNS, random_sparse
 
@@ -24,7 +24,7 @@ def test_counted_bits_lead_where_the_streams_do(sparsity, pairs) -> None:
     _, arrays = encoded(sparsity, pairs)
     for chunk in range(len(arrays["chunk_start"]) - 1):
         for tile in zero_row_lanes.tiles_of(arrays, chunk, COLS, pairs):
-            found = zero_row_24.addresses_of(tile.codes, tile.starts, pairs)
+            found = zero_row_24_streams.addresses_of(tile.codes, tile.starts, pairs)
             assert np.array_equal(zero_row_lanes.addresses(tile), found)
 
 

@@ -104,15 +104,17 @@ def zero_row_24_bytes(
     pairs: bool | None = None,
     slice_cols: int | None = None,
     levels: int | None = None,
+    sixes: bool | None = None,
 ) -> float | np.ndarray:
     """Bytes of zero-row 2:4: 2·NNZ + 452·NC + 512·NE, chunks and extra chunks, and their rounding.
 
-    With `pairs` a chunk has 580 bytes, and zeros beside lone values come on top. All three are
-    options of the format, None what `encode` chooses; `lab_utils.analysis.zero_row_24` derives NC
-    and NE. Bytes that streams skip to avoid bank conflicts are not in it: 1 to 2 %.
+    With `pairs` a chunk has 580 bytes, and zeros beside lone values come on top; with `sixes` 452
+    again, and such zeros. All four are options of the format, None what `encode` chooses;
+    `lab_utils.analysis.zero_row_24` derives NC and NE. Bytes that streams skip to avoid bank
+    conflicts are not in it: 1 to 2 %.
     """
     s = _checked(M, K, sparsity)
-    return plain(sum(zero_row_24.parts(M, K, 1 - s, pairs, slice_cols, levels).values()))
+    return plain(sum(zero_row_24.parts(M, K, 1 - s, pairs, slice_cols, levels, sixes).values()))
 
 
 def zero_row_24_strips_bytes(

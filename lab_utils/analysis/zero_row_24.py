@@ -1,4 +1,4 @@
-"""Zero-row 2:4 in numbers: the bytes of a random mask, and the bank conflicts of an encoding.
+"""Zero-row 2:4 in numbers: what suits a matrix, and the bytes of a random mask.
 
 A has density d. A row of a group of three columns has all three weights with probability d³; its
 middle one then goes to an extra chunk, in a queue of columns for each tile of r rows. So a group
@@ -6,9 +6,9 @@ sends a column there with probability 1 − (1 − d³)^r, and in the queue that
 d³ / (1 − (1 − d³)^r). Three columns of the queue are again a group, of that density, and send a
 column: the same step, until nothing is left. A block has as many extra chunks as the longest of its
 four queues has 48 columns, begun ones included. With levels = 1, middle ones stand in chunks of
-level 1 first, which have density d³, and queues are filled by their groups, with d⁹ instead of d³. A row of a six sends column i of 0 to 5,
-with probability d (1 − (1 − d)ⁱ) (1 − (1 − d)⁵⁻ⁱ): whatever stands between two others.
-(kernels/cpu/encode/zero_row_24.h: the layout.)
+level 1 first, which have density d³, and queues are filled by their groups, with d⁹ instead of d³.
+A row of a six sends column i of 0 to 5 with probability d (1 − (1 − d)ⁱ) (1 − (1 − d)⁵⁻ⁱ): whatever
+stands between two others. (kernels/cpu/encode/zero_row_24.h: the layout.)
 """
 
 import math
@@ -48,14 +48,13 @@ CHUNK_COST = {Streams.PACKED: 200, Streams.PAIRS: 1000, Streams.SIXES: 1000}
 # Sparsity from which streams of matrices up to so many weights are words of two values: where
 # loads, and what a product takes however few its bytes are, bind more than bytes do.
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
-# And from which on words are of sixes: one load and one address for both steps, and three quarters of
-# the metadata, where few sixes have more than two values.
+# And from which on words are of sixes: one load and one address for both steps, and three quarters
+# of the metadata, where few sixes have more than two values.
 SIXES_FROM = 0.88
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
 # Nibbles of mma.sp; codes of 3 bits; of sixes indices, and a bit for each slot.
 METADATA_BYTES = {Streams.PACKED: 384, Streams.PAIRS: 512, Streams.SIXES: 384}
-NIBBLES = np.array([0, 4, 8, 9, 12, 13, 14, 15])  # that these codes stand for
 STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 64, 512, 4
 OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 20, 16  # the last: unit of chunk_start
 # Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
@@ -124,19 +123,25 @@ def parts(
     pairs: Streams | bool | None = None,
     slice_cols: int | None = None,
     levels: int | None = None,
+    sixes: bool | None = None,
 ) -> dict[str, np.ndarray]:
     """Expected bytes of the encoding, by purpose, before streams are moved for their banks.
 
     "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
-    of columns; "offsets": starts of streams, and tables. `pairs`, `slice_cols` and `levels` None:
-    what `ZeroRow24.encode` chooses.
+    of columns; "offsets": starts of streams, and tables. `pairs`, `slice_cols`, `levels` and
+    `sixes` None: what `ZeroRow24.encode` chooses.
     """
+    if sixes:
+        pairs = Streams.SIXES
     if pairs is None:
         each = [parts(M, K, density, one, slice_cols, levels) for one in Streams]
-        pays = [1 - density >= SIXES_FROM, pairs_pay(M, K, 1 - density)]
+        free = sixes is None and not levels
+        pays = [free & (1 - density >= SIXES_FROM), pairs_pay(M, K, 1 - density)]
         chosen = [each[Streams.SIXES], each[Streams.PAIRS]]
         packed = each[Streams.PACKED]
-        return {part: np.select(pays, [one[part] for one in chosen], packed[part]) for part in packed}
+        return {
+            part: np.select(pays, [one[part] for one in chosen], packed[part]) for part in packed
+        }
     found = chunks(M, K, density, pairs, slice_cols, levels)
     blocks = -(-K // (slice_cols or slice_columns(M, K))) * -(-M // ROWS)
     values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * found.count
@@ -213,81 +218,9 @@ def padding_of_stream(density: np.ndarray, groups: float = ORDERS, size: int = 3
     return zeros + odd
 
 
-def wavefronts(data: np.ndarray, chunk_start: np.ndarray, pairs: Streams | bool) -> float:
-    """Mean shared-memory wavefronts of a warp's load from the streams of an encoding.
-
-    `data` uint8 and `chunk_start` int32 are its arrays. A load of 32 lanes takes as many wavefronts
-    as one of the 32 banks has different words of it; a kernel loads packed streams twice a gather.
-    """
-    found = [
-        np.bincount(np.unique(load) % 32).max()
-        for start in START_BYTES * chunk_start[:-1].astype(np.int64)
-        for load in _words_of_loads(data[start:], pairs)
-    ]
-    return float(np.mean(found))
-
-
 def header_bytes(pairs: Streams | bool) -> int:
     """Bytes of a chunk before its values, or its list."""
     return METADATA_BYTES[pairs] + STARTS_BYTES
-
-
-def codes_of(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
-    """The nibbles of a chunk's metadata in the order of streams, int [tile, g, 32].
-
-    Bits 0 and 1 are the index of slot 0, bits 2 and 3 that of slot 1; 3: not in use. Groups are in
-    the order (step, half, row half, t). `chunk`: its bytes, uint8.
-    """
-    words = chunk[: METADATA_BYTES[pairs]].view(np.uint32).reshape(8, 4, -1, 1)  # g, lane, word
-    n = np.arange(8, dtype=np.uint32)  # of a lane's groups
-    if pairs == Streams.SIXES:
-        codes = _codes_of_sixes(chunk)
-    elif pairs:
-        codes = words >> 4 * n & 15
-    else:
-        stored = words >> 4 * (n // 2 + n % 2 * 4) & 15
-        last = (stored >> 3 << np.arange(3, dtype=np.uint32)[:, None]).sum(2, keepdims=True)
-        codes = NIBBLES[np.concatenate([stored & 7, last], axis=2)]
-    return codes.transpose(2, 0, 1, 3).reshape(4, 8, ORDERS).astype(int)
-
-
-def _codes_of_sixes(chunk: np.ndarray) -> np.ndarray:
-    """The nibbles of both steps, [g, lane, tile, n]: indices, and 3 where a slot is the other's."""
-    indices = chunk[:256].view(np.uint32).reshape(8, 2, 4, 1)  # g, half, tile
-    steps = chunk[256:384].view(np.uint32).reshape(8, 2, 2, 1) >> np.arange(2, dtype=np.uint32)
-    others = (steps.reshape(8, 2, 4, 1) & np.uint32(0x55555555)) * np.uint32(3)
-    words = np.concatenate([indices | others, indices | ~others], axis=1)
-    return words >> 4 * np.arange(8, dtype=np.uint32) & np.uint32(15)
-
-
-def starts_of(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
-    """Where the streams of a chunk begin, in bytes from its own start: int [tile, g]."""
-    starts = chunk[METADATA_BYTES[pairs] : header_bytes(pairs)].view(np.uint16)
-    return (starts.reshape(8, 4).T & 0x3FFF).astype(int)
-
-
-def addresses_of(codes: np.ndarray, starts: np.ndarray, pairs: Streams | bool) -> np.ndarray:
-    """Bytes from the chunk's start to each group's values, counted one by one: int [..., 32].
-
-    `codes` int [..., 32], `starts` int [...]. Slots in use before a group move it: by 2 bytes each,
-    in streams of words by 4 for each slot 1; both groups of a six have one address.
-    """
-    if pairs == Streams.SIXES:
-        both = (codes // 4 != 3).reshape(*codes.shape[:-1], 2, -1).any(-2)
-        moves = 4 * both
-        return np.tile(starts[..., None] + moves.cumsum(-1) - moves, 2)
-    first, second = codes % 4 != 3, codes // 4 != 3
-    moves = 4 * second if pairs else 2 * (first.astype(int) + second)
-    return starts[..., None] + moves.cumsum(-1) - moves
-
-
-def _words_of_loads(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
-    """The word that each lane reads in each load of a chunk, int [loads, 32]."""
-    at = addresses_of(codes_of(chunk, pairs), starts_of(chunk, pairs), pairs)
-    at = at[..., : ORDERS // 2] if pairs == Streams.SIXES else at
-    addresses = np.stack([at] if pairs else [at, at + 2])
-    gathers = addresses.reshape(len(addresses), 4, 8, -1, 4).transpose(0, 1, 3, 2, 4)  # slot, tile, gather, g, t
-    return gathers.reshape(-1, 32) // 4
 
 
 def _extra_of_block(queues: list[tuple[np.ndarray, ...]], cols: int) -> np.ndarray:
@@ -350,8 +283,7 @@ def _queue_of_sixes(rows: int, sixes: float, density: np.ndarray) -> tuple[np.nd
         density = np.divide(weights, sends, out=np.zeros_like(sends), where=sends > 0)
         first = density if first is None else first
         whole = (SIX - 1) / 2 * (1 - none**sixes)
-        mean, sixes = mean + sixes * sends + whole, (sixes * sends + whole) / SIX
-        sixes = np.where(sixes * SIX < SIX - 1, 0 * sixes, sixes)
+        mean, sixes = mean + sixes * sends + whole, sixes * sends / SIX
     return mean, np.sqrt(variance), empty, first
 
 

@@ -5,7 +5,7 @@ one of them has no slot. With levels = 0 it is an entry of its chunk, whose eigh
 filled in turn: three by groups with an even number, three by those with an odd one. With levels = 1
 it stands in a chunk of level 1, which has density d³, and whose groups again have three with
 probability d⁹. (kernels/cpu/encode/zero_row_24_strips.h: the layout. Bank conflicts are counted by
-`lab_utils.analysis.zero_row_24.wavefronts`, since streams lie as they do there.)
+`lab_utils.analysis.zero_row_24_streams.wavefronts`, since streams lie as they do there.)
 """
 
 import math

@@ -19,10 +19,9 @@ from lab_utils.analysis.zero_row_24 import (
     ROWS,
     START_BYTES,
     TILE_ROWS,
-    codes_of,
     header_bytes,
-    starts_of,
 )
+from lab_utils.analysis.zero_row_24_streams import codes_of, starts_of
 
 ZERO_ROW = -1  # in place of a column: B's row of zeros
 UNUSED = 3  # index of a slot that is not in use

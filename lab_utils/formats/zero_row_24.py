@@ -159,7 +159,9 @@ class ZeroRow24(ZeroRowChunks):
         self._check_flags(levels=levels, nonfinite=nonfinite)
         known = ", ".join(f"{one.value} ({one.name.lower()})" for one in Streams)
         self.require(streams in list(Streams), f"streams is {streams}; allowed: {known}")
-        self.require(not (levels and streams == Streams.SIXES), "sixes have no level 1; levels is 1")
+        self.require(
+            not (levels and streams == Streams.SIXES), "sixes have no level 1; levels is 1"
+        )
         self._check_offsets(slice_cols, levels, largest)
         self._check_weights(geometry)
 

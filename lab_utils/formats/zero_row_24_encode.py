@@ -127,9 +127,7 @@ def checked_slice(slice_cols: int | None, M: int, K: int) -> int:
     return min(slice_cols, whole_chunks(K))
 
 
-def check_options(
-    pairs: bool | None, sixes: bool | None, levels: int | None, reach: int
-) -> None:
+def check_options(pairs: bool | None, sixes: bool | None, levels: int | None, reach: int) -> None:
     """Raise ValueError for options that `ZeroRow24.encode` does not take."""
     check_levels(levels)
     for name, flag in {"pairs": pairs, "sixes": sixes}.items():
