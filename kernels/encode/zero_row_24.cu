@@ -50,8 +50,9 @@ struct Filling {
             length = SIX * whole;
             for (; done < whole; done = min(done + LANES, whole)) {
                 int nth = done + lane_id();
-                uint32_t rows[SIX] = {};
-                if (nth < whole) queue.six(nth, rows);
+                uint32_t rows[SIX];
+#pragma unroll
+                for (int k = 0; k < SIX; k++) rows[k] = queue.rows(SIX * nth + k);  // 0 behind the last
                 append_between(rows, [&](int i) { return queue.column(SIX * nth + i); });
             }
         }

@@ -65,19 +65,17 @@ struct Queue {
     __device__ uint32_t full(int group) const {
         return rows(3 * group) & rows(3 * group + 1) & rows(3 * group + 2);
     }
-    // Those of column k of a six.
-    __device__ void six(int nth, uint32_t (&of)[SIX]) const {
-#pragma unroll
-        for (int k = 0; k < SIX; k++) of[k] = rows(SIX * nth + k);
-    }
     // Rows whose weight of word i waits once more, and those whose weight goes to the extra chunk.
     __device__ uint32_t waiting(int i) const {
         if (kind != SIXES) return i % 3 == 2 ? full(i / 3) : 0;
-        uint32_t of[SIX], found = 0;
-        six(i / SIX, of);
+        uint32_t before = 0, behind = 0;
 #pragma unroll
-        for (int k = 0; k < SIX; k++) found = k == i % SIX ? between(of, k) : found;
-        return found;
+        for (int k = 0; k < SIX; k++) {
+            int other = i / SIX * SIX + k;
+            if (other < i) before |= rows(other);
+            if (other > i) behind |= rows(other);
+        }
+        return rows(i) & before & behind;
     }
     __device__ uint32_t taken(int i) const { return rows(i) & ~waiting(i); }
     // The word for column i of a tile of extra chunk `nth`.
