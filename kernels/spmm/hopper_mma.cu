@@ -36,6 +36,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
     using typename Product::Dense, typename Product::Part;
     using Product::Product;
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
+    using Product::CLEARS_BEHIND;
     using Product::cols_of_slice, Product::for_quads, Product::multiply_chunk;
     static constexpr bool OVERLAPS = waiting(BLOCK_N) && !DOCUMENTED;
     // Whether the loop over chunks has no register for WarpShare::merge, which waits in shared memory then.
@@ -68,6 +69,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         bool needed = BLOCK_N > 8 || lane % 4 < pairs_of_pass();  // to ask more often takes registers
         for_quads([&](int pair, int i, float (&sum)[4]) {
             if (needed) st_global(to + pair * PAIR_QUADS + i, quad(sum), evict_last());
+            for (float& each : sum) each = CLEARS_BEHIND ? 0 : each;
         });
     }
 

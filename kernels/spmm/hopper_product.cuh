@@ -10,6 +10,9 @@ template <class T, int BLOCK_N, Kind KIND, bool DOCUMENTED>
 struct HopperProduct {
     static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8;
     using Dense = HopperDense<BLOCK_N, WARPS>;
+    // Sums become zeros where a block begins. Behind their store the compiler would make other registers zeros,
+    // and move sums from one to the other in every chunk, but for this kernel, which is slower the other way.
+    static constexpr bool CLEARS_BEHIND = BLOCK_N == 16 && KIND == PACKED;
 
     const HopperProblem& p;
     Address memory;
@@ -122,14 +125,12 @@ struct HopperProduct {
     }
 
     // Whether it is an extra chunk. B is there when the first part begins; to ask again costs others nothing.
-    // Sums become zeros where a block begins: behind their store the compiler would make other registers zeros,
-    // and move sums back and forth in every chunk.
     __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
+        if (!CLEARS_BEHIND && uniform(chunk == part.begin)) clear(sum);
         mbarrier_wait(memory + DENSE_READY, 0);
         int cols = anew(cols_of_slice()), regular = ceil_div(cols, CHUNK_COLS), nth = chunk - part.begin;
         int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
         if (uniform(nth >= fixed)) return true;
-        if (uniform(nth == 0)) clear(sum);
         part.end = part.begin + (nth < regular ? regular : fixed);
         part.rows = dense.rows(nth, regular);
         return false;
