@@ -13,6 +13,7 @@ from lab_utils.patterns import random_sparse
 
 SM_BYTES, OF_EACH_BLOCK = 228 * 1024, 1024  # shared memory, and what CUDA has of it
 WAITING = {8: 2, 16: 1}  # blocks of add_segments beside one of the product, by its columns
+KINDS = {"packed": {"pairs": False}, "sixes": {"sixes": True}}
 
 
 def bounds_bytes(slices: int) -> int:
@@ -30,26 +31,30 @@ def launched(A: ZeroRow24, B: Tensor, blocks: int) -> tuple[Tensor, KernelTrace]
     return C, traces[0]
 
 
-@pytest.mark.parametrize(("columns", "slices"), [(8, 64), (16, 128)])
-def test_what_the_product_leaves_is_enough(columns, slices) -> None:
+@pytest.mark.parametrize(("columns", "beside", "slices"), [(8, 2, 64), (16, 1, 128), (16, 2, 64)])
+def test_what_the_product_leaves_is_enough(columns, beside, slices) -> None:
     """Whatever its layout: on an SM stand its block and those that wait, with so many slices."""
-    product = OF_EACH_BLOCK + hopper.SHARED_BYTES - hopper.SUMS_BYTES[columns]
-    waiting = WAITING[columns] * (OF_EACH_BLOCK + bounds_bytes(slices))
+    product = OF_EACH_BLOCK + hopper.SHARED_BYTES - hopper.SUMS_BYTES[beside]
+    waiting = beside * (OF_EACH_BLOCK + bounds_bytes(slices))
     assert product + waiting <= SM_BYTES < product + waiting + 1024
     for stage in range(128, 8192, 128):
-        layout = hopper.Layout(columns, 2304, 1, stage)
+        layout = hopper.Layout(columns, 2304, 1, stage, beside)
         assert layout.stages == 0 or OF_EACH_BLOCK + layout.shared_bytes <= product
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("N", [1, 8, 16, 32])
-def test_the_product_asks_for_memory_beside_it(N) -> None:
+def test_the_product_asks_for_memory_beside_it(N, kind) -> None:
     """For as much as those that wait need: CUDA would give it no more than its own blocks take."""
-    A = ZeroRow24.encode(random_sparse(64, 2784, 0.8), slice_cols=1392)
+    A = ZeroRow24.encode(random_sparse(64, 2784, 0.8), slice_cols=1392, **KINDS[kind])
     _, trace = launched(A, activations(2784, N), 1)
     layout = hopper.layout_of(A, N)
     need = OF_EACH_BLOCK + layout.shared_bytes
-    need += WAITING.get(layout.block_n, 0) * (OF_EACH_BLOCK + bounds_bytes(2))
-    percent = -(-100 * need // SM_BYTES) if layout.block_n in WAITING else 0
+    waiting = WAITING.get(layout.block_n, 0)
+    if kind == "sixes" and waiting:
+        waiting = 2
+    need += waiting * (OF_EACH_BLOCK + bounds_bytes(2))
+    percent = -(-100 * need // SM_BYTES) if waiting else 0
     assert trace.carveouts == (percent, 0)
 
 

@@ -116,11 +116,13 @@ constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 
 
 // Blocks of add_segments that wait beside a block of the product, for which they begin with it: where few sums
 // leave them registers, and the backend shared memory (SUMS_BYTES of backends/hopper.py).
-constexpr int waiting(int block_n) { return block_n == 8 ? 2 : block_n == 16 ? 1 : 0; }
+constexpr int waiting(int block_n, Kind kind) {
+    return block_n > 16 ? 0 : block_n == 8 || kind == SIXES ? 2 : 1;
+}
 constexpr int SUMS_THREADS = 128, SUMS_REGISTERS = 64;
 // Registers of a thread of the product: those that are left.
-constexpr int registers_of(int block_n) {
-    int left = 65536 - waiting(block_n) * SUMS_THREADS * SUMS_REGISTERS;
+constexpr int registers_of(int block_n, Kind kind) {
+    int left = 65536 - waiting(block_n, kind) * SUMS_THREADS * SUMS_REGISTERS;
     int each = left / (32 * warps_of(block_n)) / 8 * 8;
     return each < 255 ? each : 255;
 }

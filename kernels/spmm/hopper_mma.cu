@@ -38,7 +38,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
     using Product::CLEARS_BEHIND;
     using Product::cols_of_slice, Product::for_quads, Product::multiply_chunk;
-    static constexpr bool OVERLAPS = waiting(BLOCK_N) && !DOCUMENTED;
+    static constexpr bool OVERLAPS = waiting(BLOCK_N, KIND) && !DOCUMENTED;
     // Whether the loop over chunks has no register for WarpShare::merge, which waits in shared memory then.
     static constexpr bool MERGE_WAITS = BLOCK_N == 8 && KIND == PACKED;
 
@@ -156,7 +156,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
 };
 
 template <class T, int BLOCK_N, Kind KIND, int COPY>
-__global__ void __maxnreg__(registers_of(BLOCK_N))
+__global__ void __maxnreg__(registers_of(BLOCK_N, KIND))
     hopper_mma(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -212,7 +212,7 @@ cudaError_t launch_sums(const HopperProblem& p, int room, cudaStream_t stream) {
     };
     auto waits = [&](dim3 blocks) { return int(blocks.x * blocks.y) <= room; };
     dim3 of_two = grid(2);
-    if constexpr (waiting(BLOCK_N) > 0) {
+    if constexpr (waiting(BLOCK_N, SIXES) > 0) {
         dim3 of_one = grid(1);
         if (waits(of_one) && !waits(of_two)) return launch_sums<T, BLOCK_N, 1>(p, of_one, stream);
     }
@@ -227,7 +227,7 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     dim3 grid(p.slices * p.blocks_per_slice, ceil_div(p.N, BLOCK_N));
-    int waits = p.documented ? 0 : waiting(BLOCK_N);  // of add_segments, beside each block
+    int waits = p.documented ? 0 : waiting(BLOCK_N, Kind(p.kind));  // of add_segments, beside each block
     GridOptions options;
     options.beside = waits * (RESERVED_SHARED_BYTES + bounds_bytes(p));
     if (auto error = launch_grid(kernel, p, grid, p.warps * 32, bytes, stream, options)) return error;

@@ -22,9 +22,9 @@ DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metad
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = 227 * 1024, 1024
-# Of these, what stays free for blocks of add_segments, which wait beside one of the product, by the
-# columns of that: two, and one, of 1 KB each for CUDA and 8 bytes for each slice, up to 64 and 128.
-SUMS_BYTES = {8: 3 * 1024, 16: 2 * 1024}
+# Of these, what stays free for so many blocks of add_segments, which wait beside one of a product:
+# 1 KB each for CUDA and 8 bytes for each slice, up to 64 of two blocks and 128 of one.
+SUMS_BYTES = {2: 3 * 1024, 1: 2 * 1024, 0: 0}
 MOST_SLICES = 48 * 1024 // 8  # whose bounds add_segments has in shared memory
 MOST_COLUMNS = 4 * 65535  # of C: add_segments has a row of its grid for each four, or eight
 # Copies under way in a ring. More of them keep memory no busier, and are in the way of what is
@@ -66,6 +66,7 @@ class Layout:
     dense_rows: int  # of B, in shared memory
     copy: int  # chunks that a copy takes along
     stage_bytes: int
+    waiting: int  # blocks of add_segments beside one of the product
     blocks: int = 1  # that share a slice
     documented: bool = False  # whether metadata is only what PTX promises to select
 
@@ -81,7 +82,7 @@ class Layout:
     @property
     def stages(self) -> int:
         """Copies under way in a ring; 0 where not even one fits."""
-        room = SHARED_BYTES - SUMS_BYTES.get(self.block_n, 0) - HEAD_BYTES - self.dense_bytes
+        room = SHARED_BYTES - SUMS_BYTES[self.waiting] - HEAD_BYTES - self.dense_bytes
         return max(0, min(MOST_STAGES, room // self.stage_bytes // self.warps))
 
     @property
@@ -134,7 +135,15 @@ def _widest(A: ZeroRow24, N: int, one_chunk: bool) -> Layout:
 
 def _layout(A: ZeroRow24, block_n: int, copy: int) -> Layout:
     begins = LINE - CHUNK_ALIGN  # at most, in a line
-    return Layout(block_n, dense_rows(A), copy, stage_bytes(begins + copy * A.largest_chunk))
+    stage = stage_bytes(begins + copy * A.largest_chunk)
+    return Layout(block_n, dense_rows(A), copy, stage, waiting_beside(block_n, A.streams))
+
+
+def waiting_beside(block_n: int, streams: Streams) -> int:
+    """Blocks of add_segments for which a product leaves registers (kernels/spmm/hopper.cuh)."""
+    if block_n > MERGES:
+        return 0
+    return 2 if block_n == 8 or streams == Streams.SIXES else 1
 
 
 def dense_rows(A: ZeroRow24) -> int:
