@@ -20,7 +20,7 @@ WEIGHTS = W.numpy()[16:32]
 def tile(request) -> z.Tile:
     A = ZeroRow24.encode(W, pairs=request.param)
     arrays = {name: array.numpy() for name, array in A.arrays.items()}
-    return z.tiles_of(arrays, 0, 48, A.pairs)[1]
+    return z.tiles_of(arrays, 0, 48)[1]
 
 
 def cells(fig: go.Figure, name: str) -> np.ndarray:

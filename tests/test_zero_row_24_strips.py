@@ -99,7 +99,7 @@ def test_a_chunk_without_zeros_is_the_largest_and_stands_in_plain_order(levels):
     assert A.largest_chunk == most == 10160 and A.levels == levels
     placed = ZeroRow24Strips.encode(dense[:, :192], levels, reach=-1)
     last = placed.arrays["data"][-most:] if levels else placed.arrays["data"][:most]
-    starts = zero_row_24_streams.starts_of(last.numpy(), pairs=True)
+    starts = zero_row_24_streams.starts_of(last.numpy(), streams=True)
     steps = 171 if not levels else 22  # 64 columns of level 1: 22 groups, the last with one
     assert levels or starts[0, 0] == 576 + 32 * steps
     assert same_bits(A.decode(), dense)
@@ -165,7 +165,7 @@ def test_steps_of_entries_are_those_of_a_simulation():
 
 def wavefronts(A: ZeroRow24Strips) -> float:
     data, chunk_start = A.arrays["data"].numpy(), A.arrays["chunk_start"].numpy()
-    return zero_row_24_streams.wavefronts(data, chunk_start, pairs=True)
+    return zero_row_24_streams.wavefronts(data, chunk_start, streams=True)
 
 
 # What the docstring of `encode` says, in plain order and with the default reach.

@@ -9,10 +9,12 @@
 namespace lscd {
 
 constexpr int TILES = 4;  // of a chunk, 16 x 48 each
-// Of streams: values one behind the other, words of two of them, such words of six columns.
+// Of streams: values one behind the other, words of two of them, such words of six columns. Encodings state
+// these numbers (Streams of analysis/zero_row_24.py).
 enum Kind { PACKED, PAIRS, SIXES };
 // Where starts stand, behind metadata: codes of packed streams, and those of sixes, have three quarters of their bits.
 __host__ __device__ constexpr int starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
+constexpr int STEPS_AT = 256;  // of sixes, behind their indices
 
 // bmma's B operand: which groups of a stream come before the one whose address a lane looks for. Its
 // column, lane / 4, is 2 t + row half; its word, lane % 4, has 4 bits for each of eight groups.
@@ -25,7 +27,7 @@ __device__ inline uint32_t rank_mask(int gather, int lane) {
 
 // bmma's A operand: of each group as many bits as its values move the stream forward, in bytes.
 
-// Of paired streams: 4 bytes for slot 1, whose index is 3 if it is not in use.
+// Of words: 4 bytes for slot 1, whose index is 3 if it is not in use.
 __device__ inline uint32_t presence(uint32_t metadata) {
     return (~(metadata >> 2 & metadata >> 3) & 0x11111111u) * 15;
 }
@@ -77,7 +79,7 @@ struct Decoder<SIXES> {
     uint32_t indices_at, steps_at, starts_at;
     uint32_t second;  // all ones in lanes whose metadata are those of step 1
     __device__ explicit Decoder(int lane)
-        : indices_at(keep((lane / 4 * 2 + lane % 2) * 16)), steps_at(keep(256 + (lane / 4 * 2 + lane % 2) * 8)),
+        : indices_at(keep((lane / 4 * 2 + lane % 2) * 16)), steps_at(keep(STEPS_AT + (lane / 4 * 2 + lane % 2) * 8)),
           starts_at(keep(lscd::starts_at(SIXES) + lane / 4 * 8)), second(keep(lane & 2 ? ~0u : 0)) {
         for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q % 2, q < 2 ? lane : lane ^ 2));
     }

@@ -212,7 +212,7 @@ __device__ void put_metadata<SIXES>(Shared<uint32_t> chunk, Shared<uint32_t> met
         chunk.store(at * TILES + m, step0 & step1);
         steps[m / 2] |= (unused(step0) & ~unused(step1)) << m % 2;
     }
-    for (int i = 0; i < 2; i++) chunk.store(64 + at * 2 + i, steps[i]);
+    for (int i = 0; i < 2; i++) chunk.store(STEPS_AT / 4 + at * 2 + i, steps[i]);
 }
 
 template <Kind KIND>

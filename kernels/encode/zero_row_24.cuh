@@ -48,9 +48,8 @@ __device__ inline int64_t block_of(const Grid& grid, const int* first_chunk, int
 }
 
 // The columns of a tile's extra chunks: see kernels/cpu/encode/zero_row_24.h.
-constexpr int SIX_ROUNDS = 40;
 __host__ __device__ constexpr int64_t queue_capacity(int64_t slice_cols, Kind kind) {
-    return kind == SIXES ? 2 * slice_cols + SIX * SIX_ROUNDS : slice_cols / 2;
+    return kind == SIXES ? 2 * slice_cols : slice_cols / 2;
 }
 struct Queue {
     uint32_t* words;

@@ -41,7 +41,7 @@ struct Streams {
         if (KIND == PAIRS) return word(4 * metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
         if (KIND == SIXES) {
             int at = 2 * g + order / 8 % 2;
-            uint32_t others = (word(256 + 8 * at + 4 * (m / 2)) >> m % 2 & EVEN) * 3;
+            uint32_t others = (word(STEPS_AT + 8 * at + 4 * (m / 2)) >> m % 2 & EVEN) * 3;
             uint32_t step = word(16 * at + 4 * m) | (order / 16 ? ~others : others);
             return step >> 4 * (order % 8) & 15;
         }

@@ -69,7 +69,8 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         bool needed = BLOCK_N > 8 || lane % 4 < pairs_of_pass();  // to ask more often takes registers
         for_quads([&](int pair, int i, float (&sum)[4]) {
             if (needed) st_global(to + pair * PAIR_QUADS + i, quad(sum), evict_last());
-            for (float& each : sum) each = CLEARS_BEHIND ? 0 : each;
+            if constexpr (CLEARS_BEHIND)
+                for (float& each : sum) each = 0;
         });
     }
 

@@ -79,22 +79,14 @@ struct HopperProduct {
         return h.bytes;
     }
 
-    __device__ static void extract_step(uint32_t (&a)[TILES][4], const uint32_t (&first)[TILES][4],
-                                        const Header& h, const Decoder<KIND>& decoder, int step) {
-        if (step == 0 || KIND != SIXES) return extract<KIND>(a, h, decoder, step);
-#pragma unroll
-        for (int tile = 0; tile < TILES; tile++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) a[tile][i] = first[tile][i];
-    }
-
     // Both steps are extracted before one is multiplied: what a warp waits for, bmma and then its values, it
     // waits for once. Sixes have the same values in both.
     __device__ void multiply_at_once(Address at, Header& h, const Decoder<KIND>& decoder,
                                      const Dense& dense, Part& part, int chunk) {
         uint32_t a[2][TILES][4];
-#pragma unroll
-        for (int step = 0; step < 2; step++) extract_step(a[step], a[0], h, decoder, step);
+        extract<KIND>(a[0], h, decoder, 0);
+        if constexpr (KIND == SIXES) memcpy(a[1], a[0], sizeof a[1]);
+        else extract<KIND>(a[1], h, decoder, 1);
         if (DOCUMENTED) only_documented(a, h, lane);
         if (uniform(chunk >= part.end) && begin_part(part, dense, chunk) && !left_out(Stage::smem2tc)) {
 #pragma unroll
@@ -116,7 +108,7 @@ struct HopperProduct {
         uint32_t a[TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            extract_step(a, a, h, decoder, step);
+            if (step == 0 || KIND != SIXES) extract<KIND>(a, h, decoder, step);
             if (left_out(Stage::smem2tc)) use(a);
             else if (extra) smem2tc_listed(a, h, step, at, dense);
             else smem2tc(a, h, step, part.rows.of(step));

@@ -114,7 +114,9 @@ def zero_row_24_bytes(
     conflicts are not in it: 1 to 2 %.
     """
     s = _checked(M, K, sparsity)
-    return plain(sum(zero_row_24.parts(M, K, 1 - s, pairs, slice_cols, levels, sixes).values()))
+    zero_row_24.check_kind(pairs, sixes, levels)
+    streams = zero_row_24.Streams.SIXES if sixes else pairs
+    return plain(sum(zero_row_24.parts(M, K, 1 - s, streams, slice_cols, levels, sixes).values()))
 
 
 def zero_row_24_strips_bytes(

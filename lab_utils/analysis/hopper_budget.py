@@ -79,7 +79,7 @@ def bytes_table(M: int, K: int, sparsities: Sequence[float]) -> pd.DataFrame:
 def further_share(M: int, K: int, sparsities: Sequence[float]) -> pd.Series:
     """Chunks of level 1 and extra ones for each regular one, by the formula, by sparsity."""
     s = np.asarray(sparsities, dtype=float)
-    found = chunks(M, K, 1 - s, pairs=False)
+    found = chunks(M, K, 1 - s, streams=False)
     share = found.count / found.regular - 1
     return pd.Series(share, index=pd.Index(s, name="sparsity"), name="further chunks")
 

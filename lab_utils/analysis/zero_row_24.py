@@ -60,7 +60,6 @@ OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 20, 16  # the last: unit of chunk
 # Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
 ROUNDING_BYTES = {Streams.PACKED: 15, Streams.PAIRS: 14, Streams.SIXES: 14}
 SIX = 6  # columns
-QUEUE_ROUNDS = 40  # how often words of a queue of sixes are made whole, at most
 _normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
 
 
@@ -91,11 +90,16 @@ def streams_of(M: int, K: int, sparsity: float) -> Streams:
     return Streams(int(pairs_pay(M, K, sparsity)))
 
 
-def queue_capacity(slice_cols: int, streams: Streams) -> int:
-    """Words of the queue of a tile (kernels/cpu/encode/zero_row_24.h)."""
-    if streams == Streams.SIXES:
-        return 2 * slice_cols + SIX * QUEUE_ROUNDS
-    return slice_cols // 2
+def check_kind(pairs: bool | None, sixes: bool | None, levels: int | None) -> None:
+    """Raise ValueError for options of `ZeroRow24.encode` that name no kind of streams."""
+    for name, flag in {"pairs": pairs, "sixes": sixes}.items():
+        if flag is not None and not isinstance(flag, bool):
+            raise ValueError(f"{name}={flag!r}; allowed: None, True, False")
+    if sixes and (pairs is False or levels):
+        raise ValueError(
+            f"sixes=True with pairs={pairs}, levels={levels}; allowed: words of two values, "
+            "without level 1"
+        )
 
 
 def whole_chunks(cols: int) -> int:
@@ -120,7 +124,7 @@ def parts(
     M: int,
     K: int,
     density: np.ndarray,
-    pairs: Streams | bool | None = None,
+    streams: Streams | bool | None = None,
     slice_cols: int | None = None,
     levels: int | None = None,
     sixes: bool | None = None,
@@ -128,68 +132,66 @@ def parts(
     """Expected bytes of the encoding, by purpose, before streams are moved for their banks.
 
     "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
-    of columns; "offsets": starts of streams, and tables. `pairs`, `slice_cols`, `levels` and
-    `sixes` None: what `ZeroRow24.encode` chooses.
+    of columns; "offsets": starts of streams, and tables. `streams`, `slice_cols` and `levels` None:
+    what `ZeroRow24.encode` chooses, sixes where it may: if `sixes` and `levels` are None.
     """
-    if sixes:
-        pairs = Streams.SIXES
-    if pairs is None:
+    if streams is None:
         each = [parts(M, K, density, one, slice_cols, levels) for one in Streams]
-        free = sixes is None and not levels
+        free = sixes is None and levels is None
         pays = [free & (1 - density >= SIXES_FROM), pairs_pay(M, K, 1 - density)]
         chosen = [each[Streams.SIXES], each[Streams.PAIRS]]
         packed = each[Streams.PACKED]
         return {
             part: np.select(pays, [one[part] for one in chosen], packed[part]) for part in packed
         }
-    found = chunks(M, K, density, pairs, slice_cols, levels)
+    found = chunks(M, K, density, streams, slice_cols, levels)
     blocks = -(-K // (slice_cols or slice_columns(M, K))) * -(-M // ROWS)
-    values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[pairs]) * found.count
+    values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[streams]) * found.count
     tables = OFFSET_BYTES * (found.count + blocks + 2) + GEOMETRY_BYTES
     return {
         "values": values + 2 * found.padding,
-        "indices": METADATA_BYTES[pairs] * found.count + LIST_BYTES * found.extra,
+        "indices": METADATA_BYTES[streams] * found.count + LIST_BYTES * found.extra,
         "offsets": STARTS_BYTES * found.count + tables,
     }
 
 
-def cost(count: np.ndarray, extra: np.ndarray, pairs: Streams | bool) -> np.ndarray:
+def cost(count: np.ndarray, extra: np.ndarray, streams: Streams | bool) -> np.ndarray:
     """What so many chunks, so many of them extra, take beside their values: in bytes."""
-    own = header_bytes(pairs) + TAIL_BYTES + ROUNDING_BYTES[pairs] + OFFSET_BYTES
-    return (own + CHUNK_COST[pairs]) * count + LIST_BYTES * extra
+    own = header_bytes(streams) + TAIL_BYTES + ROUNDING_BYTES[streams] + OFFSET_BYTES
+    return (own + CHUNK_COST[streams]) * count + LIST_BYTES * extra
 
 
 def chunks(
     M: int,
     K: int,
     density: np.ndarray,
-    pairs: Streams | bool,
+    streams: Streams | bool,
     slice_cols: int | None = None,
     levels: int | None = None,
 ) -> Chunks:
     """What A is cut into; `levels` None: by what has the smaller `cost`."""
     slice_cols = slice_cols or slice_columns(M, K)
-    if pairs == Streams.SIXES:
-        return _chunks(M, K, density, pairs, slice_cols, 0)
+    if streams == Streams.SIXES:
+        return _chunks(M, K, density, streams, slice_cols, 0)
     if levels is not None:
-        return _chunks(M, K, density, pairs, slice_cols, levels)
-    both = [_chunks(M, K, density, pairs, slice_cols, levels) for levels in (0, 1)]
-    lists, level = (cost(one.count, one.extra, pairs) for one in both)
+        return _chunks(M, K, density, streams, slice_cols, levels)
+    both = [_chunks(M, K, density, streams, slice_cols, levels) for levels in (0, 1)]
+    lists, level = (cost(one.count, one.extra, streams) for one in both)
     return Chunks(*(np.where(level < lists, b, a) for a, b in zip(*both, strict=True)))
 
 
 def _chunks(
-    M: int, K: int, density: np.ndarray, pairs: Streams | bool, slice_cols: int, levels: int
+    M: int, K: int, density: np.ndarray, streams: Streams | bool, slice_cols: int, levels: int
 ) -> Chunks:
     regular, level, extra, padding = 0, 0 * density, 0 * density, 0 * density
     for cols, slices in cut(K, slice_cols):
         for rows, blocks in cut(M, ROWS):
-            n, queues = slices * blocks, _queues(rows, cols, density, levels, pairs)
+            n, queues = slices * blocks, _queues(rows, cols, density, levels, streams)
             regular = regular + n * -(-cols // COLS)
             level = level + n * levels * -(-cols // LEVEL_COLS)
             extra = extra + n * _extra_of_block(queues, cols)
-            if pairs:
-                size = SIX if pairs == Streams.SIXES else 3
+            if streams:
+                size = SIX if streams == Streams.SIXES else 3
                 padding = padding + n * _padding_of_queues(queues, size)
                 padding = padding + n * _padding(rows, cols, density, size)
                 padding = padding + n * levels * _padding(rows, cols // 3, density**3, size)
@@ -218,9 +220,9 @@ def padding_of_stream(density: np.ndarray, groups: float = ORDERS, size: int = 3
     return zeros + odd
 
 
-def header_bytes(pairs: Streams | bool) -> int:
+def header_bytes(streams: Streams | bool) -> int:
     """Bytes of a chunk before its values, or its list."""
-    return METADATA_BYTES[pairs] + STARTS_BYTES
+    return METADATA_BYTES[streams] + STARTS_BYTES
 
 
 def _extra_of_block(queues: list[tuple[np.ndarray, ...]], cols: int) -> np.ndarray:
@@ -241,12 +243,13 @@ def _padding_of_queues(queues: list[tuple[np.ndarray, ...]], size: int) -> np.nd
 
 
 def _queues(
-    rows: int, cols: int, density: np.ndarray, levels: int, pairs: Streams | bool
+    rows: int, cols: int, density: np.ndarray, levels: int, streams: Streams | bool
 ) -> list[tuple[np.ndarray, ...]]:
     """Of each tile of a block of rows x cols: see `_queue`."""
     heights = [height for height, n in cut(rows, TILE_ROWS) for _ in range(n)]
-    if pairs == Streams.SIXES:
-        return [_queue_of_sixes(height, cols / SIX, density) for height in heights]
+    if streams == Streams.SIXES:
+        both = cols // COLS * (COLS // SIX) + max(0, cols % COLS - COLS // 2) // 3  # of either step
+        return [_queue_of_sixes(height, both, density) for height in heights]
     groups, sent = (cols // 9, density**3) if levels else (cols // 3, density)
     return [_queue(height, groups, sent) for height in heights]
 

@@ -14,33 +14,35 @@ from lab_utils.analysis.zero_row_24 import (
 )
 
 NIBBLES = np.array([0, 4, 8, 9, 12, 13, 14, 15])  # that codes of packed streams stand for
+STEPS_AT = 256  # of sixes, behind their indices
 
 
-def wavefronts(data: np.ndarray, chunk_start: np.ndarray, pairs: Streams | bool) -> float:
+def wavefronts(data: np.ndarray, chunk_start: np.ndarray, streams: Streams | bool) -> float:
     """Mean shared-memory wavefronts of a warp's load from the streams of an encoding.
 
     `data` uint8 and `chunk_start` int32 are its arrays. A load of 32 lanes takes as many wavefronts
-    as one of the 32 banks has different words of it; a kernel loads packed streams twice a gather.
+    as one of the 32 banks has different words of it; a kernel loads packed streams twice a gather,
+    and words of sixes once for both steps.
     """
     found = [
         np.bincount(np.unique(load) % 32).max()
         for start in START_BYTES * chunk_start[:-1].astype(np.int64)
-        for load in _words_of_loads(data[start:], pairs)
+        for load in _words_of_loads(data[start:], streams)
     ]
     return float(np.mean(found))
 
 
-def codes_of(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
+def codes_of(chunk: np.ndarray, streams: Streams | bool) -> np.ndarray:
     """The nibbles of a chunk's metadata in the order of streams, int [tile, g, 32].
 
     Bits 0 and 1 are the index of slot 0, bits 2 and 3 that of slot 1; 3: not in use. Groups are in
     the order (step, half, row half, t). `chunk`: its bytes, uint8.
     """
-    words = chunk[: METADATA_BYTES[pairs]].view(np.uint32).reshape(8, 4, -1, 1)  # g, lane, word
+    words = chunk[: METADATA_BYTES[streams]].view(np.uint32).reshape(8, 4, -1, 1)  # g, lane, word
     n = np.arange(8, dtype=np.uint32)  # of a lane's groups
-    if pairs == Streams.SIXES:
+    if streams == Streams.SIXES:
         codes = _codes_of_sixes(chunk)
-    elif pairs:
+    elif streams:
         codes = words >> 4 * n & 15
     else:
         stored = words >> 4 * (n // 2 + n % 2 * 4) & 15
@@ -51,39 +53,41 @@ def codes_of(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
 
 def _codes_of_sixes(chunk: np.ndarray) -> np.ndarray:
     """The nibbles of both steps, [g, lane, tile, n]: indices, and 3 where a slot is the other's."""
-    indices = chunk[:256].view(np.uint32).reshape(8, 2, 4, 1)  # g, half, tile
-    steps = chunk[256:384].view(np.uint32).reshape(8, 2, 2, 1) >> np.arange(2, dtype=np.uint32)
+    indices = chunk[:STEPS_AT].view(np.uint32).reshape(8, 2, 4, 1)  # g, half, tile
+    steps = chunk[STEPS_AT : METADATA_BYTES[Streams.SIXES]].view(np.uint32).reshape(
+        8, 2, 2, 1
+    ) >> np.arange(2, dtype=np.uint32)
     others = (steps.reshape(8, 2, 4, 1) & np.uint32(0x55555555)) * np.uint32(3)
     words = np.concatenate([indices | others, indices | ~others], axis=1)
     return words >> 4 * np.arange(8, dtype=np.uint32) & np.uint32(15)
 
 
-def starts_of(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
+def starts_of(chunk: np.ndarray, streams: Streams | bool) -> np.ndarray:
     """Where the streams of a chunk begin, in bytes from its own start: int [tile, g]."""
-    starts = chunk[METADATA_BYTES[pairs] : header_bytes(pairs)].view(np.uint16)
+    starts = chunk[METADATA_BYTES[streams] : header_bytes(streams)].view(np.uint16)
     return (starts.reshape(8, 4).T & 0x3FFF).astype(int)
 
 
-def addresses_of(codes: np.ndarray, starts: np.ndarray, pairs: Streams | bool) -> np.ndarray:
+def addresses_of(codes: np.ndarray, starts: np.ndarray, streams: Streams | bool) -> np.ndarray:
     """Bytes from the chunk's start to each group's values, counted one by one: int [..., 32].
 
     `codes` int [..., 32], `starts` int [...]. Slots in use before a group move it: by 2 bytes each,
     in streams of words by 4 for each slot 1; both groups of a six have one address.
     """
-    if pairs == Streams.SIXES:
+    if streams == Streams.SIXES:
         both = (codes // 4 != 3).reshape(*codes.shape[:-1], 2, -1).any(-2)
         moves = 4 * both
         return np.tile(starts[..., None] + moves.cumsum(-1) - moves, 2)
     first, second = codes % 4 != 3, codes // 4 != 3
-    moves = 4 * second if pairs else 2 * (first.astype(int) + second)
+    moves = 4 * second if streams else 2 * (first.astype(int) + second)
     return starts[..., None] + moves.cumsum(-1) - moves
 
 
-def _words_of_loads(chunk: np.ndarray, pairs: Streams | bool) -> np.ndarray:
+def _words_of_loads(chunk: np.ndarray, streams: Streams | bool) -> np.ndarray:
     """The word that each lane reads in each load of a chunk, int [loads, 32]."""
-    at = addresses_of(codes_of(chunk, pairs), starts_of(chunk, pairs), pairs)
-    at = at[..., : ORDERS // 2] if pairs == Streams.SIXES else at
-    addresses = np.stack([at] if pairs else [at, at + 2])
+    at = addresses_of(codes_of(chunk, streams), starts_of(chunk, streams), streams)
+    at = at[..., : ORDERS // 2] if streams == Streams.SIXES else at
+    addresses = np.stack([at] if streams else [at, at + 2])
     gathers = addresses.reshape(len(addresses), 4, 8, -1, 4).transpose(
         0, 1, 3, 2, 4
     )  # slot, tile, gather, g, t

@@ -19,6 +19,7 @@ from lab_utils.analysis.zero_row_24 import (
     ROWS,
     START_BYTES,
     TILE_ROWS,
+    Streams,
     header_bytes,
 )
 from lab_utils.analysis.zero_row_24_streams import codes_of, starts_of
@@ -70,13 +71,20 @@ def place(lane: int, register: int, step: int) -> Place:
     return Place(g, g + 8 * h, 8 * step + 4 * half + t, 16 * step + 8 * half + 4 * h + t)
 
 
-def tiles_of(arrays: Mapping[str, NDArray], chunk: int, cols: int, pairs: bool) -> list[Tile]:
-    """The four tiles of a chunk of the first block, whose slice has `cols` columns; fp16."""
+def tiles_of(arrays: Mapping[str, NDArray], chunk: int, cols: int) -> list[Tile]:
+    """The four tiles of a chunk of the first block, whose slice has `cols` columns; fp16.
+
+    Raises ValueError for sixes, whose words serve both steps: here each step has its own.
+    """
+    _, levels, kind = arrays["geometry"][:3].tolist()
+    if kind == Streams.SIXES:
+        raise ValueError("streams are sixes; allowed: packed, pairs")
+    pairs = kind == Streams.PAIRS
     first, last = arrays["chunk_start"][chunk : chunk + 2].astype(np.int64) * START_BYTES
     data = np.ascontiguousarray(arrays["data"][first:last])
     codes, starts = codes_of(data, pairs), starts_of(data, pairs)
     lists = data[header_bytes(pairs) :]
-    columns = _columns(lists, chunk, cols, levels=int(arrays["geometry"][1]))
+    columns = _columns(lists, chunk, cols, levels)
     return [Tile(codes[m], starts[m], data.view(np.float16), columns[m], pairs) for m in range(4)]
 
 
@@ -163,11 +171,14 @@ def multiply(tile: Tile, B: NDArray) -> NDArray[np.float64]:
     return sum(selected(tile, step) @ rows_of(tile, B, step).astype(float) for step in (0, 1))
 
 
-def product(arrays: Mapping[str, NDArray], B: NDArray, pairs: bool) -> NDArray[np.float64]:
-    """C [64, N] of the first block, all its chunks; its slice are all K columns of A."""
+def product(arrays: Mapping[str, NDArray], B: NDArray) -> NDArray[np.float64]:
+    """C [64, N] of the first block, all its chunks; its slice are all K columns of A.
+
+    Raises ValueError as `tiles_of` does.
+    """
     chunks = range(int(arrays["first_chunk"][1]))
     C = np.zeros((ROWS // TILE_ROWS, TILE_ROWS, B.shape[1]))
     for chunk in chunks:
-        for part, tile in zip(C, tiles_of(arrays, chunk, len(B), pairs), strict=True):
+        for part, tile in zip(C, tiles_of(arrays, chunk, len(B)), strict=True):
             part += multiply(tile, B)
     return C.reshape(ROWS, -1)

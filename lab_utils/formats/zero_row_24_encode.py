@@ -8,8 +8,8 @@ from torch import Tensor
 from lab_utils.analysis.zero_row_24 import (
     COLS,
     Streams,
+    check_kind,
     cost,
-    queue_capacity,
     slice_columns,
     streams_of,
     whole_chunks,
@@ -24,6 +24,7 @@ from lab_utils.formats.zero_row_24_slices import (
     extra_chunks,
     first_chunks,
     fixed_chunks,
+    queue_capacity,
     tiles_of,
 )
 
@@ -44,9 +45,7 @@ class Queues(NamedTuple):
     nonfinite: Tensor
 
     @classmethod
-    def of(
-        cls, dense: Tensor, slice_cols: int, levels: int, streams: Streams = Streams.PAIRS
-    ) -> "Queues":
+    def of(cls, dense: Tensor, slice_cols: int, levels: int, streams: Streams) -> "Queues":
         M, K = dense.shape
         tiles = tiles_of(M, K, slice_cols)
         words = dense.new_empty(tiles * queue_capacity(slice_cols, streams), dtype=torch.int32)
@@ -65,9 +64,9 @@ def choose(
     queues = Queues.of(dense, slice_cols, levels or 0, streams)
     if pairs is None and not sixes:
         streams = streams_of(*dense.shape, 1 - int(queues.nnz.sum()) / dense.numel())
-        if streams == Streams.SIXES and (sixes is False or levels):
+        if streams == Streams.SIXES and (sixes is False or levels is not None):
             streams = Streams.PAIRS
-        if streams == Streams.SIXES:
+        if streams == Streams.SIXES:  # which its zeros say; and what goes to extra chunks, its kind
             queues = Queues.of(dense, slice_cols, 0, streams)
     if streams == Streams.SIXES:
         return streams, 0, queues
@@ -92,7 +91,7 @@ def cheaper(
     lists = costs(0, int(extra_chunks(without.lengths).sum()))
     if lists <= costs(1, 0):
         return 0, without
-    queues = Queues.of(dense, slice_cols, 1)
+    queues = Queues.of(dense, slice_cols, 1, streams)
     level = costs(1, int(extra_chunks(queues.lengths).sum()))
     return (1, queues) if level < lists else (0, without)
 
@@ -130,14 +129,7 @@ def checked_slice(slice_cols: int | None, M: int, K: int) -> int:
 def check_options(pairs: bool | None, sixes: bool | None, levels: int | None, reach: int) -> None:
     """Raise ValueError for options that `ZeroRow24.encode` does not take."""
     check_levels(levels)
-    for name, flag in {"pairs": pairs, "sixes": sixes}.items():
-        if flag is not None and not isinstance(flag, bool):
-            raise ValueError(f"{name}={flag!r}; allowed: None, True, False")
-    if sixes and (pairs is False or levels):
-        raise ValueError(
-            f"sixes=True with pairs={pairs}, levels={levels}; allowed: words of two values, "
-            "without level 1"
-        )
+    check_kind(pairs, sixes, levels)
     check_reach(reach)
 
 

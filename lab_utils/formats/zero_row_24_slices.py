@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS
+from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS, Streams
 from lab_utils.formats.checks import offsets_from_counts
 
 TILES = 4  # of a chunk, one below the other
@@ -13,6 +13,11 @@ MOST_COLS = 65520  # of a slice: its columns are listed in 16 bits, and 65535 is
 def tiles_of(M: int, K: int, slice_cols: int) -> int:
     """Tiles of 16 rows of a slice, four for each block."""
     return TILES * -(-K // slice_cols) * -(-M // ROWS)
+
+
+def queue_capacity(slice_cols: int, streams: Streams) -> int:
+    """Words of the queue of a tile (kernels/cpu/encode/zero_row_24.h)."""
+    return 2 * slice_cols if streams == Streams.SIXES else slice_cols // 2
 
 
 def fixed_chunks(M: int, K: int, slice_cols: int, levels: int, device: torch.device) -> Tensor:

@@ -43,7 +43,7 @@ struct Reads {
     Reads(const Stream& stream, Kind kind) : bytes(2 * stream.count) {
         i64 at = 0;
         for (int order = 0; order < orders_of(kind); order++) {
-            u32 code = stream.nibble(order, kind);
+            u32 code = stream.in_use(order, kind);
             bool slot0 = (code & 3) != 3, slot1 = code >> 2 != 3;
             for (int odd = 0; odd < 2; odd++) add(odd, order / 4, at + 2 * odd, kind != PACKED);
             at += kind == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;

@@ -26,9 +26,9 @@ struct Streams {
         i64 lane = 4 * g + order / 8;
         if (kind == PAIRS) return load<u32>(16 * lane + 4 * m) >> 4 * (order % 8) & 15;
         if (kind == SIXES) {
-            i64 at = 2 * g + order / 8 % 2;
-            u32 steps = load<u32>(256 + 8 * at + 4 * (m / 2));
-            u32 step = of_sixes(load<u32>(16 * at + 4 * m), steps, m, order / 16);
+            i64 nth = 2 * g + order / 8 % 2;
+            u32 steps = load<u32>(STEPS_AT + 8 * nth + 4 * (m / 2));
+            u32 step = of_sixes(load<u32>(16 * nth + 4 * m), steps, m, order / 16);
             return step >> 4 * (order % 8) & 15;
         }
         auto stored = [&](i64 word) {

@@ -49,11 +49,12 @@ namespace lscd::zero_row_24 {
 
 constexpr i64 TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREAMS = 8;
 constexpr i64 STREAMS = 32, ORDERS = 32;  // streams of a chunk, groups of a stream
-// Of streams.
+// Of streams. Encodings state these numbers (Streams of analysis/zero_row_24.py).
 enum Kind { PACKED, PAIRS, SIXES };
 constexpr int orders_of(Kind kind) { return kind == SIXES ? ORDERS / 2 : ORDERS; }
 constexpr i64 starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
 constexpr i64 header_bytes(Kind kind) { return starts_at(kind) + 64; }
+constexpr i64 STEPS_AT = 256;  // of sixes, behind their indices
 constexpr i64 TAIL = 4;
 constexpr i64 START_BYTES = 16;  // of chunk_start
 
@@ -91,8 +92,8 @@ struct Stream {
     int count = 0;  // halves, zeros beside lone values included
 
     u32 nibble(int order) const { return code[order / 8] >> 4 * (order % 8) & 15; }
-    // Of a group, or of both groups of a six: an index that one of them has.
-    u32 nibble(int order, Kind kind) const {
+    // Of a group, or of a six: which slots are in use, those whose index is not 3.
+    u32 in_use(int order, Kind kind) const {
         return nibble(order) & (kind == SIXES ? nibble(order + ORDERS / 2) : EMPTY);
     }
     // Indices of two slots.
@@ -129,11 +130,11 @@ inline void put_codes(u8* chunk, u32 metadata, i64 m, i64 lane) {
 constexpr u32 EVEN = 0x55555555;
 constexpr u32 unused(u32 codes) { return codes & codes >> 1 & EVEN; }
 
-// Indices and steps of (g, half) of a tile of sixes.
-inline void put_sixes(u8* chunk, u32 step0, u32 step1, i64 m, i64 at) {
+// Indices and steps of a tile of sixes; `nth`: of (g, half).
+inline void put_sixes(u8* chunk, u32 step0, u32 step1, i64 m, i64 nth) {
     u32 indices = step0 & step1, steps;
-    memcpy(chunk + 16 * at + 4 * m, &indices, sizeof indices);
-    u8* to = chunk + 256 + 8 * at + 4 * (m / 2);
+    memcpy(chunk + 16 * nth + 4 * m, &indices, sizeof indices);
+    u8* to = chunk + STEPS_AT + 8 * nth + 4 * (m / 2);
     memcpy(&steps, to, sizeof steps);
     steps |= (unused(step0) & ~unused(step1)) << m % 2;
     memcpy(to, &steps, sizeof steps);
