@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import ROWS
+from lab_utils.analysis.zero_row_24 import ROWS, Streams
 from lab_utils.backends.remembered import remembered
 from lab_utils.formats import ZeroRow24
 from lab_utils.formats.chunks import START_BYTES
@@ -17,7 +17,9 @@ from lab_utils.formats.zero_row_24_slices import fixed_chunks
 
 # Bytes that a chunk is worth, whatever it has, and what an extra one is beyond that: fitted on an
 # H200, where a warp with twice as many chunks in the same bytes ended up to 7 us after the others.
-SHARE_OF_CHUNK, SHARE_OF_EXTRA = 30_000, 10_000
+# Of sixes, whose other chunks take less, an extra one takes twice as long.
+SHARE_OF_CHUNK = 30_000
+SHARE_OF_EXTRA = dict.fromkeys(Streams, 10_000) | {Streams.SIXES: 30_000}
 STARTS = 8  # of a share's first copies, which it says
 
 
@@ -83,7 +85,7 @@ def _costs(A: ZeroRow24) -> Tensor:
     extra = first.diff() - fixed_chunks(*A.shape, A.slice_cols, A.levels, A.device)  # of each block
     block = torch.arange(extra.numel(), device=A.device).repeat_interleave(first.diff())
     is_extra = torch.arange(block.numel(), device=A.device) >= (first[1:] - extra)[block]
-    costs = START_BYTES * starts.diff() + SHARE_OF_CHUNK + SHARE_OF_EXTRA * is_extra
+    costs = START_BYTES * starts.diff() + SHARE_OF_CHUNK + SHARE_OF_EXTRA[A.streams] * is_extra
     return torch.nn.functional.pad(costs.cumsum(0), (1, 0))
 
 
