@@ -18,13 +18,14 @@ def costs_of(A: ZeroRow24) -> list[int]:
     for block, (start, end) in enumerate(pairwise(first)):
         cols = min(A.slice_cols, A.shape[1] - block // rows * A.slice_cols)
         fixed = -(-cols // 48) + A.levels * -(-cols // 144)
-        kinds = [SHARE_OF_CHUNK + SHARE_OF_EXTRA * (nth >= fixed) for nth in range(end - start)]
+        beyond = SHARE_OF_EXTRA[A.streams]
+        kinds = [SHARE_OF_CHUNK + beyond * (nth >= fixed) for nth in range(end - start)]
         found += [16 * size + kind for size, kind in zip(sizes[start:end], kinds, strict=True)]
     return found
 
 
 @pytest.mark.parametrize("workers", [1, 3, 16, 200])
-@pytest.mark.parametrize(("sparsity", "levels"), [(0.8, 0), (0.5, 1)])
+@pytest.mark.parametrize(("sparsity", "levels"), [(0.9, None), (0.8, 0), (0.5, 1)])
 def test_shares_are_everything_once_and_equal(workers, sparsity, levels) -> None:
     A = ZeroRow24.encode(random_sparse(1000, 900, sparsity), slice_cols=336, levels=levels)
     costs = torch.tensor(costs_of(A))
