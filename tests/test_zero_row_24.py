@@ -113,11 +113,18 @@ def test_bytes_of_the_default_encoding(sparsity):
     assert -0.002 < A.nbytes / ZeroRow24.expected_nbytes(M, K, sparsity) - 1 < 0.022
 
 
-@pytest.mark.parametrize("sparsity", [0.0, 1.0])
-def test_bytes_of_all_and_of_no_weights(sparsity):
-    A = ZeroRow24.encode(random_sparse(256, 960, sparsity))
-    # The formula rounds chunks up by 15 bytes on average; those of 452 and no values by 28.
-    assert A.nbytes == pytest.approx(ZeroRow24.expected_nbytes(256, 960, sparsity), rel=0.03)
+@pytest.mark.parametrize(
+    ("sparsity", "streams", "rel"),
+    [(0.0, Streams.PAIRS, 0.025), (1.0, Streams.PAIRS, 0.025), (1.0, Streams.SIXES, 0.03)],
+)
+def test_bytes_of_all_and_of_no_weights(sparsity, streams, rel):
+    dense = random_sparse(256, 960, sparsity)
+    A = ZeroRow24.encode(dense, sixes=streams == Streams.SIXES)
+    # The formula rounds chunks up by 15 bytes on average; those without values (580, 452) by 28.
+    expected = analysis.parts(256, 960, np.float64(1 - sparsity), A.streams)
+    assert A.nbytes == pytest.approx(sum(expected.values()), rel=rel)
+    if sparsity == 0 or streams == Streams.SIXES:  # the default
+        assert sum(expected.values()) == ZeroRow24.expected_nbytes(256, 960, sparsity)
 
 
 def test_padding_of_streams_is_that_of_a_simulation():

@@ -275,12 +275,11 @@ LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t
                                        int64_t chunks, int64_t reach, uint16_t* starts, int* sizes,
                                        cudaStream_t stream) {
     Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), Kind(kind), queues, queued, first_chunk};
-    auto launched = [&](auto kernel, size_t bytes) {
-        return launch_with(int(bytes), kernel, chunks, LANES, stream, plan, int(reach), starts, sizes);
-    };
-    if (kind == SIXES) return launched(place<SIXES>, sizeof(PlaceMemory<SIXES>));
-    return kind == PAIRS ? launched(place<PAIRS>, sizeof(PlaceMemory<PAIRS>))
-                         : launched(place<PACKED>, sizeof(PlaceMemory<PACKED>));
+    return with_kind(kind, [&](auto constant) {
+        constexpr Kind KIND = decltype(constant)::value;
+        return launch_with(sizeof(PlaceMemory<KIND>), place<KIND>, chunks, LANES, stream, plan, int(reach),
+                           starts, sizes);
+    });
 }
 
 // data [16 * chunk_start[chunks]].
@@ -290,6 +289,8 @@ LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t 
                                       int64_t chunks, const uint16_t* starts,
                                       const int* chunk_start, uint4* data, cudaStream_t stream) {
     Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), Kind(kind), queues, queued, first_chunk};
-    auto kernel = kind == SIXES ? pack<SIXES> : kind == PAIRS ? pack<PAIRS> : pack<PACKED>;
-    return launch_with(sizeof(PackMemory), kernel, chunks, LANES, stream, plan, starts, chunk_start, data);
+    return with_kind(kind, [&](auto constant) {
+        return launch_with(sizeof(PackMemory), pack<decltype(constant)::value>, chunks, LANES, stream, plan,
+                           starts, chunk_start, data);
+    });
 }

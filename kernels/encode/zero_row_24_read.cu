@@ -186,17 +186,18 @@ LSCD_EXPORT int lscd_zero_row_24_check(const uint8_t* data, const int* chunk_sta
                                        int64_t chunks, int64_t exponent, int* nonfinite,
                                        long long* found, cudaStream_t stream) {
     Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
-    auto kernel = kind == SIXES ? check<SIXES> : kind == PAIRS ? check<PAIRS> : check<PACKED>;
-    return launch_with(UNUSED_BYTES, kernel, chunks, LANES, stream, A,
-                       uint32_t(exponent), nonfinite, found);
+    return with_kind(kind, [&](auto constant) {
+        return launch_with(UNUSED_BYTES, check<decltype(constant)::value>, chunks, LANES, stream, A,
+                           uint32_t(exponent), nonfinite, found);
+    });
 }
 
 // nnz [chunks]: slots in use.
 LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_start, int64_t kind,
                                        int64_t chunks, int* nnz, cudaStream_t stream) {
-    auto kernel = kind == SIXES ? count<SIXES> : kind == PAIRS ? count<PAIRS> : count<PACKED>;
-    return launch(kernel, chunks, LANES, stream, data, chunk_start,
-                  nnz);
+    return with_kind(kind, [&](auto constant) {
+        return launch(count<decltype(constant)::value>, chunks, LANES, stream, data, chunk_start, nnz);
+    });
 }
 
 // Writes `rows` rows of A from `first_row` on to dense [rows, K]. They are whole 64 rows, but for
@@ -208,6 +209,7 @@ LSCD_EXPORT int lscd_zero_row_24_unpack(const uint8_t* data, const int* chunk_st
                                         int64_t rows, uint16_t* dense, cudaStream_t stream) {
     Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
     Target target(dense, rows, K);
-    auto unpacks = kind == SIXES ? unpack<SIXES> : kind == PAIRS ? unpack<PAIRS> : unpack<PACKED>;
-    return unpacks(A, largest, first_row / ROWS, target, stream);
+    return with_kind(kind, [&](auto constant) {
+        return unpack<decltype(constant)::value>(A, largest, first_row / ROWS, target, stream);
+    });
 }

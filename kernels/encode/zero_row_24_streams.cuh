@@ -67,30 +67,17 @@ struct Streams {
     // returns the offset after the last one.
     template <class Visit>
     __device__ int for_each_of_stream(Visit visit) const {
-        if constexpr (KIND == SIXES) return for_each_of_sixes(visit);
         int at = start();
-        for (int order = 0; order < ORDERS; order++) {
-            int first = code(order) & 3, second = code(order) >> 2;
-            int row = row_of(g, order), group = group_of(order);
-            bool slot0 = first != 3, slot1 = second != 3;
-            if (slot0) visit(row, group, first, at);
-            if (slot1) visit(row, group, second, KIND == PAIRS || slot0 ? at + 2 : at);
-            at += KIND == PAIRS ? 4 * slot1 : 2 * slot0 + 2 * slot1;
-        }
-        return at;
-    }
-    template <class Visit>
-    __device__ int for_each_of_sixes(Visit visit) const {
-        int at = start();
-        for (int order = 0; order < orders_of(SIXES); order++) {
-            bool second = false;
-            for (int i = 0; i < 4; i++) {  // slot i % 2 of step i / 2
-                int nth = order + i / 2 * orders_of(SIXES), index = code(nth) >> i % 2 * 2 & 3;
-                if (index == 3) continue;
-                visit(row_of(g, order), group_of(nth), index, at + i % 2 * 2);
-                second |= i % 2;
+        for (int order = 0; order < orders_of(KIND); order++) {
+            bool slot0 = false, slot1 = false;
+            for (int nth = order; nth < ORDERS; nth += orders_of(KIND)) {  // of a six, in either step
+                int first = code(nth) & 3, second = code(nth) >> 2;
+                int row = row_of(g, nth), group = group_of(nth);
+                slot0 |= first != 3, slot1 |= second != 3;
+                if (first != 3) visit(row, group, first, at);
+                if (second != 3) visit(row, group, second, KIND != PACKED || slot0 ? at + 2 : at);
             }
-            at += 4 * second;
+            at += KIND == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
         }
         return at;
     }

@@ -247,22 +247,17 @@ cudaError_t launch_copy(const HopperProblem& p, cudaStream_t stream) {
 
 template <class T, int BLOCK_N>
 cudaError_t launch_streams(const HopperProblem& p, cudaStream_t stream) {
-    switch (p.kind) {
-        case PACKED: return launch_copy<T, BLOCK_N, PACKED>(p, stream);
-        case PAIRS: return launch_copy<T, BLOCK_N, PAIRS>(p, stream);
-        case SIXES: return launch_copy<T, BLOCK_N, SIXES>(p, stream);
-        default: return cudaErrorInvalidValue;
-    }
+    return with_kind(p.kind, [&](auto constant) {
+        return launch_copy<T, BLOCK_N, decltype(constant)::value>(p, stream);
+    });
 }
 
 template <class T>
 cudaError_t launch_documented(const HopperProblem& p, cudaStream_t stream) {
     if (p.block_n != DOCUMENTED_N || p.copy != 1) return cudaErrorInvalidValue;
-    void (*kernels[])(HopperProblem) = {hopper_mma_documented<T, PACKED>, hopper_mma_documented<T, PAIRS>,
-                                        hopper_mma_documented<T, SIXES>};
-    if (p.kind < PACKED || p.kind > SIXES) return cudaErrorInvalidValue;
-    auto kernel = kernels[p.kind];
-    return launch<T, DOCUMENTED_N>(kernel, p, stream);
+    return with_kind(p.kind, [&](auto constant) {
+        return launch<T, DOCUMENTED_N>(hopper_mma_documented<T, decltype(constant)::value>, p, stream);
+    });
 }
 
 template <class T>
@@ -280,6 +275,7 @@ cudaError_t launch_width(const HopperProblem& p, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launch_hopper(const HopperProblem& p, cudaStream_t stream) {
+    if (p.kind < PACKED || p.kind > SIXES) return cudaErrorInvalidValue;
     return p.dtype == Dtype::fp16 ? launch_width<__half>(p, stream)
                                   : launch_width<__nv_bfloat16>(p, stream);
 }

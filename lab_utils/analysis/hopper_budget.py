@@ -12,7 +12,7 @@ import pandas as pd
 from lab_utils.analysis.anatomy import WAVEFRONTS
 from lab_utils.analysis.compression import dense_bytes, format_bytes
 from lab_utils.analysis.kernel_trace import KernelTrace
-from lab_utils.analysis.zero_row_24 import chunks
+from lab_utils.analysis.zero_row_24 import Streams, chunks
 from lab_utils.catalog import Device
 
 FORMAT = "zero_row_24"
@@ -79,7 +79,7 @@ def bytes_table(M: int, K: int, sparsities: Sequence[float]) -> pd.DataFrame:
 def further_share(M: int, K: int, sparsities: Sequence[float]) -> pd.Series:
     """Chunks of level 1 and extra ones for each regular one, by the formula, by sparsity."""
     s = np.asarray(sparsities, dtype=float)
-    found = chunks(M, K, 1 - s, streams=False)
+    found = chunks(M, K, 1 - s, Streams.PACKED)
     share = found.count / found.regular - 1
     return pd.Series(share, index=pd.Index(s, name="sparsity"), name="further chunks")
 

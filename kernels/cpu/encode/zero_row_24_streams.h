@@ -42,15 +42,17 @@ struct Streams {
     // offset after the last one.
     template <class Visit>
     i64 for_each_of_stream(i64 m, int g, Visit visit) const {
-        if (kind == SIXES) return for_each_of_sixes(m, g, visit);
         i64 at = start(m, g);
-        for (int order = 0; order < ORDERS; order++) {
-            int code = nibble(m, g, order), first = code & 3, second = code >> 2;
-            int row = row_of(g, order), group = group_of(order);
-            bool slot0 = first != 3, slot1 = second != 3;
-            if (slot0) visit(row, group, first, at);
-            if (slot1) visit(row, group, second, kind == PAIRS || slot0 ? at + 2 : at);
-            at += kind == PAIRS ? 4 * slot1 : 2 * slot0 + 2 * slot1;
+        for (int order = 0; order < orders_of(kind); order++) {
+            bool slot0 = false, slot1 = false;
+            for (int nth = order; nth < ORDERS; nth += orders_of(kind)) {  // of a six, in either step
+                int code = nibble(m, g, nth), first = code & 3, second = code >> 2;
+                int row = row_of(g, nth), group = group_of(nth);
+                slot0 |= first != 3, slot1 |= second != 3;
+                if (first != 3) visit(row, group, first, at);
+                if (second != 3) visit(row, group, second, kind != PACKED || slot0 ? at + 2 : at);
+            }
+            at += kind == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
         }
         return at;
     }
@@ -62,24 +64,6 @@ struct Streams {
                 sound &= first <= at && at <= size - TAIL && at % (kind == PACKED ? 2 : 4) == 0;
             }
         return sound;
-    }
-    template <class Visit>
-    i64 for_each_of_sixes(i64 m, int g, Visit visit) const {
-        i64 at = start(m, g);
-        for (int order = 0; order < orders_of(SIXES); order++) {
-            bool second = false;
-            for (int step = 0; step < 2; step++) {
-                int nth = order + step * orders_of(SIXES), code = nibble(m, g, nth);
-                for (int slot = 0; slot < 2; slot++) {
-                    int index = code >> 2 * slot & 3;
-                    if (index == 3) continue;
-                    visit(row_of(g, order), group_of(nth), index, at + 2 * slot);
-                    second |= slot == 1;
-                }
-            }
-            at += 4 * second;
-        }
-        return at;
     }
     // Two values of a group without ascending indices, which alone PTX promises to select.
     bool descends(i64 m, int g) const {
