@@ -81,10 +81,8 @@ struct HopperDense {
         return {memory + DENSE + first + (level ? nth - regular : nth) * 2 * step, step};
     }
 
-    // The same for a row of B that an extra chunk lists.
-    __device__ Address listed(uint32_t k) const {
-        return k == NOT_LISTED ? memory : memory + DENSE + row(k);
-    }
+    // A row of B that an extra chunk lists: how far behind the beginning of memory.
+    __device__ static uint32_t listed(uint32_t k) { return k == NOT_LISTED ? 0 : DENSE + row(k); }
 };
 
 }  // namespace lscd

@@ -29,23 +29,30 @@ struct HopperProduct {
 
     // smem2tc: all tiles meet the same rows of B.
     __device__ void smem2tc(const uint32_t (&a)[TILES][4], const Header& h, int step, Address rows) {
+        if (left_out(Stage::smem2tc)) return use(a);
 #pragma unroll
         for (int frag = 0; frag < N_FRAGS; frag++) {
             uint32_t b[4];
             ldmatrix_x4_trans(b, rows ^ frag * 16);
-#pragma unroll
-            for (int tile = 0; tile < TILES; tile++)
-                multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
+            multiply_tiles(frag, a, b, h, step);
         }
+    }
+    __device__ void multiply_tiles(int frag, const uint32_t (&a)[TILES][4], const uint32_t (&b)[4],
+                                   const Header& h, int step) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+            multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
     }
 
     // The same for an extra chunk: each tile has a list of its rows.
     __device__ void smem2tc_listed(const uint32_t (&a)[TILES][4], const Header& h, int step, Address at,
                                    const Dense& dense) {
+        if (left_out(Stage::smem2tc)) return use(a);
+        Address origin = keep(memory);  // else computed anew for each list
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
             Address list = at + lists_at(KIND) + (tile * 2 + step) * 64;
-            Address rows = dense.listed(ld_shared_u16(list + lane * 2));
+            Address rows = origin + dense.listed(ld_shared_u16(list + lane * 2));
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++) {
                 uint32_t b[4];
@@ -75,28 +82,55 @@ struct HopperProduct {
                                        Part& part, int chunk) {
         Header h = header<KIND>(at, decoder);
         if constexpr (BLOCK_N == 32) multiply_by_steps(at, h, decoder, dense, part, chunk);
-        else multiply_at_once(at, h, decoder, dense, part, chunk);
+        else if (uniform(chunk >= part.end)) multiply_first(at, h, decoder, dense, part, chunk);
+        else multiply_next(h, decoder, part);
         return h.bytes;
+    }
+
+    // What is no part's first chunk, nor an extra one: without a branch, so that rows of B come while values are
+    // looked for, and products of a tile begin with its own.
+    __device__ void multiply_next(Header& h, const Decoder<KIND>& decoder, Part& part) {
+        uint32_t a[2][TILES][4];
+        if constexpr (BLOCK_N > 16) {  // no registers for rows that come early
+            extract_both(a, h, decoder);
+            smem2tc_both(a, h, part);
+        } else {
+            uint32_t b[2][N_FRAGS][4];
+#pragma unroll
+            for (int i = 0; i < 2 * N_FRAGS && !left_out(Stage::smem2tc); i++)
+                ldmatrix_x4_trans(b[i / N_FRAGS][i % N_FRAGS], part.rows.of(i / N_FRAGS) ^ i % N_FRAGS * 16);
+            extract_both(a, h, decoder);
+            part.rows.advance();
+#pragma unroll
+            for (int i = 0; i < 2 * N_FRAGS; i++) {
+                int step = i / N_FRAGS, frag = i % N_FRAGS;
+                if (left_out(Stage::smem2tc)) use(a[step]);
+                else multiply_tiles(frag, a[step], b[step][frag], h, step);
+            }
+        }
+    }
+
+    // The others: what their values meet is known last.
+    __device__ void multiply_first(Address at, Header& h, const Decoder<KIND>& decoder, const Dense& dense,
+                                   Part& part, int chunk) {
+        uint32_t a[2][TILES][4];
+        extract_both(a, h, decoder);
+        if (!begin_part(part, dense, chunk)) return smem2tc_both(a, h, part);
+#pragma unroll
+        for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
     }
 
     // Both steps are extracted before one is multiplied: what a warp waits for, bmma and then its values, it
     // waits for once. Sixes have the same values in both.
-    __device__ void multiply_at_once(Address at, Header& h, const Decoder<KIND>& decoder,
-                                     const Dense& dense, Part& part, int chunk) {
-        uint32_t a[2][TILES][4];
+    __device__ void extract_both(uint32_t (&a)[2][TILES][4], Header& h, const Decoder<KIND>& decoder) {
         extract<KIND>(a[0], h, decoder, 0);
         if constexpr (KIND == SIXES) memcpy(a[1], a[0], sizeof a[1]);
         else extract<KIND>(a[1], h, decoder, 1);
         if (DOCUMENTED) only_documented(a, h, lane);
-        if (uniform(chunk >= part.end) && begin_part(part, dense, chunk) && !left_out(Stage::smem2tc)) {
+    }
+    __device__ void smem2tc_both(const uint32_t (&a)[2][TILES][4], const Header& h, Part& part) {
 #pragma unroll
-            for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
-            return;
-        }
-#pragma unroll
-        for (int step = 0; step < 2; step++)
-            if (left_out(Stage::smem2tc)) use(a[step]);
-            else smem2tc(a[step], h, step, part.rows.of(step));
+        for (int step = 0; step < 2; step++) smem2tc(a[step], h, step, part.rows.of(step));
         part.rows.advance();
     }
 
@@ -109,8 +143,7 @@ struct HopperProduct {
 #pragma unroll
         for (int step = 0; step < 2; step++) {
             if (step == 0 || KIND != SIXES) extract<KIND>(a, h, decoder, step);
-            if (left_out(Stage::smem2tc)) use(a);
-            else if (extra) smem2tc_listed(a, h, step, at, dense);
+            if (extra) smem2tc_listed(a, h, step, at, dense);
             else smem2tc(a, h, step, part.rows.of(step));
         }
         if (!extra) part.rows.advance();
