@@ -178,8 +178,8 @@ __global__ void __launch_bounds__(LANES)
     if (lane_id() == 0) st_global(sizes + blockIdx.x, units);
 }
 
+// Behind it are the bytes of a chunk.
 struct PackMemory {
-    uint4 chunk[MOST_BYTES / 16];
     Tiles::Memory tiles;
     uint32_t metadata[METADATA_WORDS];
 };
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(LANES)
     auto& shared = *reinterpret_cast<PackMemory*>(memory);
     Place here(plan.grid, plan.first_chunk);
     Tiles tiles(shared.tiles);
-    Shared<uint4> chunk = in_shared(shared.chunk);
+    Shared<uint4> chunk(memory + sizeof shared);
     Shared<uint16_t> halves = chunk.as<uint16_t>();
     int first = ld_global(chunk_start + blockIdx.x);
     int vectors = ld_global(chunk_start + blockIdx.x + 1) - first;
@@ -282,15 +282,15 @@ LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t
     });
 }
 
-// data [16 * chunk_start[chunks]].
+// data [16 * chunk_start[chunks]]; the largest chunk has so many bytes.
 LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t K,
                                       int64_t slice_cols, int64_t levels, int64_t kind,
                                       uint32_t* queues, const int* queued, const int* first_chunk,
-                                      int64_t chunks, const uint16_t* starts,
+                                      int64_t chunks, int64_t largest, const uint16_t* starts,
                                       const int* chunk_start, uint4* data, cudaStream_t stream) {
     Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), Kind(kind), queues, queued, first_chunk};
     return with_kind(kind, [&](auto constant) {
-        return launch_with(sizeof(PackMemory), pack<decltype(constant)::value>, chunks, LANES, stream, plan,
-                           starts, chunk_start, data);
+        return launch_with(int(sizeof(PackMemory) + largest), pack<decltype(constant)::value>, chunks, LANES,
+                           stream, plan, starts, chunk_start, data);
     });
 }

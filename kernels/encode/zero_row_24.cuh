@@ -37,12 +37,15 @@ struct Block {
     }
 };
 
-// The last block that begins at or before a chunk.
+// The last block that begins at or before a chunk. Each lane of the warp looks at one of 32 blocks, equally far
+// apart, until they are neighbours.
 __device__ inline int64_t block_of(const Grid& grid, const int* first_chunk, int chunk) {
     int64_t low = 0, high = grid.blocks();
     while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        (ld_global(first_chunk + middle) <= chunk ? low : high) = middle;
+        int64_t apart = ceil_div(high - low, int64_t(LANES)), mine = low + lane_id() * apart;
+        unsigned begun = __ballot_sync(ALL_LANES, mine < high && ld_global(first_chunk + mine) <= chunk);
+        low += (__popc(begun) - 1) * apart;
+        high = min(high, low + apart);
     }
     return low;
 }
@@ -129,9 +132,7 @@ __device__ inline void load(const Tiles& tiles, const Plan& plan, const Place& p
     int64_t row = block.row, k = block.col + block.column(place.nth, 0);
     if (place.nth >= block.regular)
         return tiles.load_middles(plan.dense, row, TILE_ROWS, k, 0, block.col + block.cols);
-    tiles.load([&](int m, int r, int col) {
-        return plan.dense.load8(row + m * TILE_ROWS + r, k + col);
-    });
+    tiles.load(plan.dense, row, TILE_ROWS, k, 0);
 }
 
 }  // namespace lscd::zero_row_24

@@ -19,9 +19,12 @@ constexpr int SLOT_LOADS = KIND == PACKED ? 2 : 1;  // for each gather
 template <Kind KIND>
 constexpr int LOADS = orders_of(KIND) / 4 * SLOT_LOADS<KIND>;  // of a tile
 
-// Bit k becomes bit k + by, modulo 32.
+// Bit k becomes bit k + by, or k - by, modulo 32.
 __device__ inline uint32_t turned(uint32_t banks, int by) {
-    return __funnelshift_l(banks, banks, by & 31);
+    return __funnelshift_l(banks, banks, by);
+}
+__device__ inline uint32_t turned_back(uint32_t banks, int by) {
+    return __funnelshift_r(banks, banks, by);
 }
 
 // The run of banks that each load of the lane's stream reads, if it starts with bank 0. Words of a
@@ -85,31 +88,34 @@ class Piles {
             run_.store(q * LANES + lane_id(), uint16_t(reads.run[q]));
         __syncwarp();
     }
-    // Bit k: load q of the lane's tile, which reads this run, takes one more wavefront if the
-    // stream starts with bank k.
-    __device__ uint32_t more(int q, uint32_t run) const {
-        int pile = q * TILES + lane_id() / TILE_STREAMS;
-        return turned(spread_.load((run >> RUN_BITS) * STRIDE + pile), -int(run));
+    // A run as `more` wants it: above its first bank, how far away its spread stands.
+    __device__ static uint32_t wanted(uint32_t run) {
+        return (run >> RUN_BITS) * STRIDE << RUN_BITS | run % (1 << RUN_BITS);
     }
-    // Adds the stream of lane `chosen`, from bank `bank` on; each lane counts for one load of its
-    // tile.
+    // Bit k: load q of the lane's tile, which reads this run, `further` banks on, takes one more wavefront if
+    // the stream starts with bank k.
+    __device__ uint32_t more(int q, uint32_t wanted, int further) const {
+        int pile = q * TILES + lane_id() / TILE_STREAMS;
+        return turned_back(spread_.load((wanted >> RUN_BITS) + pile), wanted + further);
+    }
+    // Adds the stream of lane `chosen`, from bank `bank` on, to `before` others of its tile; each lane counts
+    // for one load.
     template <bool ODD>
-    __device__ void add(int bank, int chosen) const {
+    __device__ void add(int bank, int chosen, int before) const {
         int q = lane_id();
         if (q < LOADS<KIND>) {
             uint32_t run = run_.load(load_like<ODD>(q) * LANES + chosen);
             int first = int(run & 31) + banks_on<ODD>(q) + bank;
             uint32_t banks = (2u << (run >> RUN_BITS)) - 1;
-            raise(q * TILES + chosen / TILE_STREAMS, turned(banks, first));
+            raise(q * TILES + chosen / TILE_STREAMS, turned(banks, first), before);
         }
         __syncwarp();
     }
 
   private:
-    __device__ void raise(int pile, uint32_t banks) const {
+    __device__ void raise(int pile, uint32_t banks, int streams) const {
         uint32_t fullest = 0;
-#pragma unroll
-        for (int n = 0; n < TILE_STREAMS; n++) {
+        for (int n = 0; n <= streams; n++) {
             uint32_t before = level_.load(n * PILES + pile), now = before | banks;
             level_.store(n * PILES + pile, now);
             if (now) fullest = now;
@@ -119,36 +125,39 @@ class Piles {
 #pragma unroll
         for (int n = 0; n < LONGEST; n++) {
             spread_.store(n * STRIDE + pile, meets);
-            meets |= turned(fullest, -(n + 1));
+            meets |= turned_back(fullest, n + 1);
         }
     }
 };
 
-// Counts, one for each bit: bit k of plane n is bit n of the kth count.
+// How many of MOST words have a bit: bit k of plane n is bit n of the kth count.
 template <int MOST>
 struct Counts {
-    static constexpr int PLANES = MOST < 16 ? 4 : 5;
+    static constexpr int PLANES = MOST == 16 ? 5 : MOST == 8 ? 4 : 3;
+    static_assert(MOST <= 4 || MOST == 8 || MOST == 16);
     uint32_t plane[PLANES] = {};
 
-    // Adds one where `bits` are set; `before`: how often this was done.
-    __device__ void add(uint32_t bits, int before) {
+    __device__ explicit Counts(const uint32_t (&words)[MOST]) { add<MOST>(words, plane); }
+    // Words of one weight: three become one of the same weight and a carry, of the next.
+    template <int COUNT>
+    __device__ static void add(const uint32_t* words, uint32_t* planes) {
+        uint32_t carries[COUNT / 2 + 1], sum = words[0];
 #pragma unroll
-        for (int n = 0; n < PLANES && (before + 1) >> n; n++) {
-            uint32_t carry = plane[n] & bits;
-            plane[n] ^= bits;
-            bits = carry;
+        for (int i = 1; i < COUNT; i += 2) {
+            uint32_t a = words[i], b = i + 1 < COUNT ? words[i + 1] : 0;
+            carries[i / 2] = sum & a | sum & b | a & b;
+            sum ^= a ^ b;
         }
+        *planes = sum;
+        if constexpr (COUNT > 1) add<COUNT / 2>(carries, planes + 1);
     }
-    // The least of the counts whose bits are in `among`, which becomes those that have it.
-    __device__ int least(uint32_t& among) const {
-        int count = 0;
+    // The counts of bits k to k + 3, in bytes.
+    __device__ uint32_t four(int k) const {
+        uint32_t counts = 0;
 #pragma unroll
-        for (int n = PLANES - 1; n >= 0; n--) {
-            uint32_t lower = among & ~plane[n];
-            if (lower) among = lower;
-            else count += 1 << n;
-        }
-        return count;
+        for (int n = 0; n < PLANES; n++)
+            counts += ((turned_back(plane[n], k) & 15) * 0x204081u & 0x01010101u) << n;
+        return counts;
     }
 };
 
@@ -156,7 +165,8 @@ template <Kind KIND>
 class Placement {
     Reads<KIND> reads_;
     Piles<KIND> piles_;
-    int bytes_, first_;  // of the lane's stream; where streams may begin
+    uint32_t wanted_[LOADS<KIND>];  // runs
+    int bytes_, first_;             // of the lane's stream; where streams may begin
 
   public:
     int start, end;  // of the lane's stream; of all of them
@@ -164,7 +174,10 @@ class Placement {
     __device__ Placement(Shared<uint32_t> metadata, typename Piles<KIND>::Memory& memory,
                          int bytes, int first)
         : reads_(metadata), piles_(memory, reads_), bytes_(bytes), first_(first), start(first),
-          end(first) {}
+          end(first) {
+#pragma unroll
+        for (int q = 0; q < LOADS<KIND>; q++) wanted_[q] = Piles<KIND>::wanted(reads_.run[q]);
+    }
 
     // Greedily, unless that would make more than `most` bytes of the chunk.
     __device__ void place(int reach, Costs costs, int most) {
@@ -190,41 +203,55 @@ class Placement {
             best = __reduce_min_sync(ALL_LANES, best);
             __syncwarp();  // all lanes have read the piles
             int chosen = best % 256, at = end + best / 256 % 256;
-            if (KIND == PACKED && at / 2 % 2) piles_.template add<true>(at / 4, chosen);
-            else piles_.template add<false>(at / 4, chosen);
+            int before = __popc(of_tile(placed, chosen));
+            if (KIND == PACKED && at / 2 % 2) piles_.template add<true>(at / 4, chosen, before);
+            else piles_.template add<false>(at / 4, chosen, before);
             if (lane_id() == chosen) start = at;
             end = at + __shfl_sync(ALL_LANES, bytes_, chosen);
             placed |= 1u << chosen;
         }
     }
+    // Of the streams in a mask, those of a lane's tile.
+    __device__ static uint32_t of_tile(uint32_t streams, int lane) {
+        return streams >> lane / TILE_STREAMS * TILE_STREAMS & 0xff;
+    }
     // Least cost of the lane's stream << 16 | bytes skipped << 8 | lane; all ones if it is placed.
     __device__ uint32_t best_of_lane(uint32_t placed, int reach, Costs costs) const {
         if (placed >> lane_id() & 1) return ~0u;
-        uint32_t of_tile = placed >> lane_id() / TILE_STREAMS * TILE_STREAMS & 0xff;
-        int saved = costs.turns * __popc(of_tile);  // the others' costs are of 8 streams left
-        uint32_t best = cheapest<false>(reach, costs.skip);
-        if (KIND == PACKED) best = min(best, cheapest<true>(reach, costs.skip));
+        int saved = costs.turns * __popc(of_tile(placed, lane_id()));  // the others' costs are of 8 streams left
+        auto even = wavefronts<false>();
+        uint32_t best;
+        if constexpr (KIND == PACKED) {
+            auto odd = wavefronts<true>();
+            best = min(cheapest<false>(even, reach, costs.skip), cheapest<true>(odd, reach, costs.skip));
+        } else {
+            best = cheapest<false>(even, reach, costs.skip);
+        }
         return best + (uint32_t(saved) << 16 | lane_id());
     }
-    // Least cost << 16 | bytes skipped << 8, of starts with the first, or ODD, second half of a
-    // bank. Of equal costs those that skip less: a start further on must save wavefronts.
+    // How many wavefronts more the lane's stream takes if it starts with each bank, its first or, ODD, second
+    // half.
     template <bool ODD>
-    __device__ uint32_t cheapest(int reach, int skip_cost) const {
-        Counts<LOADS<KIND>> wavefronts;
+    __device__ Counts<LOADS<KIND>> wavefronts() const {
+        uint32_t more[LOADS<KIND>];
 #pragma unroll
         for (int q = 0; q < LOADS<KIND>; q++)
-            wavefronts.add(piles_.more(q, reads_.run[load_like<ODD>(q)] + banks_on<ODD>(q)), q);
-        int at = end + (end / 2 % 2 != ODD ? 2 : 0);
-        uint32_t best = 0xffffff00, starts = (1u << (end + reach - at + 4) / 4) - 1;
-        for (auto& plane : wavefronts.plane) plane = turned(plane, -(at / 4));
-        while (starts) {
-            uint32_t cheap = starts;
-            int more = wavefronts.least(cheap);
-            uint32_t nearer = (cheap & -cheap) - 1;  // starts before the first of them
-            int skip = at + 4 * __popc(nearer) - end;
-            uint32_t cost = WAVEFRONT_COST * more + skip_cost * skip;
-            best = min(best, cost << 16 | uint32_t(skip) << 8);
-            starts &= nearer;
+            more[q] = piles_.more(q, wanted_[load_like<ODD>(q)], banks_on<ODD>(q));
+        return Counts<LOADS<KIND>>(more);
+    }
+    // Least cost << 16 | bytes skipped << 8, of such starts. Of equal costs those that skip less.
+    template <bool ODD>
+    __device__ uint32_t cheapest(const Counts<LOADS<KIND>>& wavefronts, int reach, int skip_cost) const {
+        int skip = (end >> 1 & 1) != ODD ? 2 : 0;
+        uint32_t best = 0xffffff00;
+#pragma unroll 1
+        for (; skip <= reach; skip += 16) {
+            uint32_t counts = wavefronts.four(end + skip >> 2);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int skipped = skip + 4 * i, cost = WAVEFRONT_COST * (counts >> 8 * i & 255) + skip_cost * skipped;
+                if (skipped <= reach) best = min(best, uint32_t(cost) << 16 | uint32_t(skipped) << 8);
+            }
         }
         return best;
     }

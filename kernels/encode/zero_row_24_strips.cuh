@@ -50,9 +50,7 @@ __device__ inline void load(const Tiles& tiles, const Source& dense, const Grid&
                             const Place& place) {
     int64_t k = A.column(place.round, 0);
     if (place.of_level) return tiles.load_middles(dense, place.row, 0, k, TILE_COLS, A.K);
-    tiles.load([&](int m, int r, int col) {
-        return dense.load8(place.row + r, k + m * TILE_COLS + col);
-    });
+    tiles.load(dense, place.row, 0, k, TILE_COLS);
 }
 
 // Groups of the lane's stream that have three weights, a bit for each.

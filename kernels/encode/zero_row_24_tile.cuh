@@ -74,32 +74,49 @@ class Tiles {
     __device__ void put(int row, int col, uint32_t weight) const {
         weights_.store(row * STRIDE + col, uint16_t(weight));
     }
-    // load8(m, r, col): eight weights of a row of tile m.
-    template <class Load8>
-    __device__ void load(Load8 load8) const {
-        Shared<uint32_t> pairs = weights_.as<uint32_t>();
-        for (int i = lane_id(); i < ROWS * TILE_COLS / 8; i += LANES) {
-            int row = i / (TILE_COLS / 8), eight = i % (TILE_COLS / 8);
-            int word = row * STRIDE / 2 + 4 * eight;
-            uint4 weights = load8(row / TILE_ROWS, row % TILE_ROWS, 8 * eight);
-            pairs.store(word, weights.x), pairs.store(word + 1, weights.y);
-            pairs.store(word + 2, weights.z), pairs.store(word + 3, weights.w);
-        }
+    // Weights from row `row` and column k on. A tile is `below` rows below the one before it, and `behind` of its
+    // columns behind it.
+    __device__ void load(const Source& dense, int64_t row, int below, int64_t k, int behind) const {
+        if (dense.aligned) load_eights(row, below, k, behind, [&](auto... at) { return dense.load_aligned8(at...); });
+        else load_eights(row, below, k, behind, [&](auto... at) { return dense.load8(at...); });
         __syncwarp();
     }
-    // The middle weights of full groups, the first one in column k; groups end before column `end`.
-    // A tile is `below` rows below the one before it, and `behind` of its columns behind it.
+    // The middle weights of full groups, the first one in column k; groups end before column `end`. Tiles stand as
+    // above.
     __device__ void load_middles(const Source& dense, int64_t row, int below, int64_t k, int behind,
                                  int64_t end) const {
 #pragma unroll 4
         for (int i = lane_id(); i < ROWS * TILE_COLS; i += LANES) {
             int m = i / TILE_COLS % TILES, r = i / (TILES * TILE_COLS), col = i % TILE_COLS;
             int64_t at = row + m * below + r, middle = k + 3 * (m * behind + col);
-            uint32_t weight = middle + 1 < end ? dense.load(at, middle) : 0;
-            bool full = weight && dense.load(at, middle - 1) && dense.load(at, middle + 1);
-            put(m * TILE_ROWS + r, col, full ? weight : 0);
+            uint32_t group[3];
+#pragma unroll
+            for (int n = 0; n < 3; n++) group[n] = middle + 1 < end ? dense.load(at, middle + n - 1) : 0;
+            put(m * TILE_ROWS + r, col, group[0] && group[2] ? group[1] : 0);
         }
         __syncwarp();
+    }
+
+  private:
+    // load8(row, column): eight weights; several are under way at once.
+    template <class Load8>
+    __device__ void load_eights(int64_t row, int below, int64_t k, int behind, Load8 load8) const {
+        constexpr int EIGHTS = TILE_COLS / 8, AT_ONCE = 6;  // of a row
+        Shared<uint32_t> pairs = weights_.as<uint32_t>();
+        for (int i = lane_id(); i < ROWS * EIGHTS; i += AT_ONCE * LANES) {
+            uint4 weights[AT_ONCE];
+#pragma unroll
+            for (int n = 0; n < AT_ONCE; n++) {
+                int mine = (i + n * LANES) / EIGHTS, m = mine / TILE_ROWS, col = (i + n * LANES) % EIGHTS * 8;
+                weights[n] = load8(row + m * below + mine % TILE_ROWS, k + m * behind + col);
+            }
+#pragma unroll
+            for (int n = 0; n < AT_ONCE; n++) {
+                int word = (i + n * LANES) / EIGHTS * STRIDE / 2 + (i + n * LANES) % EIGHTS * 4;
+                pairs.store(word, weights[n].x), pairs.store(word + 1, weights[n].y);
+                pairs.store(word + 2, weights[n].z), pairs.store(word + 3, weights[n].w);
+            }
+        }
     }
 };
 

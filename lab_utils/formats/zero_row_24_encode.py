@@ -7,6 +7,7 @@ from torch import Tensor
 
 from lab_utils.analysis.zero_row_24 import (
     COLS,
+    ROWS,
     Streams,
     check_kind,
     cost,
@@ -23,7 +24,7 @@ from lab_utils.formats.zero_row_24_slices import (
     TILES,
     extra_chunks,
     first_chunks,
-    fixed_chunks,
+    fixed_in_slices,
     queue_capacity,
     tiles_of,
 )
@@ -84,9 +85,11 @@ def cheaper(
     where they cost more than chunks of level 1 do.
     """
 
+    M, K = dense.shape
+
     def costs(levels: int, extra: int) -> float:
-        fixed = fixed_chunks(*dense.shape, slice_cols, levels, dense.device)
-        return cost(int(fixed.sum()) + extra, extra, streams)
+        fixed = -(-M // ROWS) * int(fixed_in_slices(K, slice_cols, levels).sum())
+        return cost(fixed + extra, extra, streams)
 
     lists = costs(0, int(extra_chunks(without.lengths).sum()))
     if lists <= costs(1, 0):
@@ -109,9 +112,9 @@ def pack(
     native.call("lscd_zero_row_24_place", *plan, reach, starts, sizes)
     chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
     data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
-    native.call("lscd_zero_row_24_pack", *plan, starts, chunk_start, data)
-    arrays = {"data": data, "chunk_start": chunk_start, "first_chunk": first_chunk}
-    return arrays, START_BYTES * int(sizes.max())
+    largest = START_BYTES * int(sizes.max())
+    native.call("lscd_zero_row_24_pack", *plan, largest, starts, chunk_start, data)
+    return {"data": data, "chunk_start": chunk_start, "first_chunk": first_chunk}, largest
 
 
 def checked_slice(slice_cols: int | None, M: int, K: int) -> int:

@@ -20,12 +20,17 @@ def queue_capacity(slice_cols: int, streams: Streams) -> int:
     return 2 * slice_cols if streams == Streams.SIXES else slice_cols // 2
 
 
-def fixed_chunks(M: int, K: int, slice_cols: int, levels: int, device: torch.device) -> Tensor:
-    """Chunks of each block that are not extra, int64 [slices * row blocks]."""
-    ends = torch.arange(slice_cols, K + slice_cols, slice_cols, device=device).clamp(max=K)
+def fixed_in_slices(K: int, slice_cols: int, levels: int) -> Tensor:
+    """Chunks of a block of each slice that are not extra, int64 [slices] on the host."""
+    ends = torch.arange(slice_cols, K + slice_cols, slice_cols).clamp(max=K)
     cols = ends.diff(prepend=ends.new_zeros(1))
     regular, level = ((cols + n - 1) // n for n in (COLS, LEVEL_COLS))
-    return (regular + levels * level).repeat_interleave(-(-M // ROWS))
+    return regular + levels * level
+
+
+def fixed_chunks(M: int, K: int, slice_cols: int, levels: int, device: torch.device) -> Tensor:
+    """Chunks of each block that are not extra, int64 [slices * row blocks]."""
+    return fixed_in_slices(K, slice_cols, levels).to(device).repeat_interleave(-(-M // ROWS))
 
 
 def extra_chunks(queued: Tensor) -> Tensor:
