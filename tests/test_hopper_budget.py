@@ -9,6 +9,7 @@ from lab_utils.analysis import hopper_budget as budget
 from lab_utils.analysis import zero_row_24_streams
 from lab_utils.backends import emulator, hopper
 from lab_utils.formats import ZeroRow24
+from lab_utils.formats.zero_row_24_slices import fixed_chunks
 from lab_utils.patterns import random_sparse
 
 H200 = catalog.device("H200-SXM")
@@ -35,6 +36,8 @@ def test_gathers_take_the_wavefronts_of_the_encoding(run) -> None:
     assert parts["values"] * M * K / 64 == pytest.approx(expected)
     headers = hopper.chunks_of(A) * (1 + (4 if A.pairs else 3))  # starts; words of a lane
     assert parts["metadata, starts"] * M * K / 64 == pytest.approx(headers)
+    fixed = fixed_chunks(M, K, A.slice_cols, A.levels, A.device).sum()  # all but extra ones
+    assert parts["rows of B"] * M * K / 64 == pytest.approx(int(fixed) * 2 * 4)  # of eight columns
 
 
 def test_tensor_core_has_eight_of_both_instructions_a_chunk(run) -> None:

@@ -37,8 +37,8 @@ struct Block {
     }
 };
 
-// The last block that begins at or before a chunk. Each lane of the warp looks at one of 32 blocks, equally far
-// apart, until they are neighbours.
+// The last block that begins at or before a chunk; the first one begins with chunk 0. All lanes of the warp ask:
+// each looks at one of 32 blocks, equally far apart, until these are neighbours.
 __device__ inline int64_t block_of(const Grid& grid, const int* first_chunk, int chunk) {
     int64_t low = 0, high = grid.blocks();
     while (high - low > 1) {

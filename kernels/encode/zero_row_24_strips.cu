@@ -5,6 +5,7 @@
 //   place, pack: a warp for a chunk, a lane for a stream (zero_row_24_tile.cuh)
 #include "zero_row_24_place.cuh"
 #include "zero_row_24_strips.cuh"
+#include "zero_row_24_writer.cuh"
 
 namespace lscd {
 namespace {

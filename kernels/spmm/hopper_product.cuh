@@ -45,14 +45,13 @@ struct HopperProduct {
     }
 
     // The same for an extra chunk: each tile has a list of its rows.
-    __device__ void smem2tc_listed(const uint32_t (&a)[TILES][4], const Header& h, int step, Address at,
-                                   const Dense& dense) {
+    __device__ void smem2tc_listed(const uint32_t (&a)[TILES][4], const Header& h, int step, Address at) {
         if (left_out(Stage::smem2tc)) return use(a);
         Address origin = keep(memory);  // else computed anew for each list
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
             Address list = at + lists_at(KIND) + (tile * 2 + step) * 64;
-            Address rows = origin + dense.listed(ld_shared_u16(list + lane * 2));
+            Address rows = origin + Dense::listed(ld_shared_u16(list + lane * 2));
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++) {
                 uint32_t b[4];
@@ -91,33 +90,33 @@ struct HopperProduct {
     // looked for, and products of a tile begin with its own.
     __device__ void multiply_next(Header& h, const Decoder<KIND>& decoder, Part& part) {
         uint32_t a[2][TILES][4];
-        if constexpr (BLOCK_N > 16) {  // no registers for rows that come early
+        if constexpr (BLOCK_N > 16 || left_out(Stage::smem2tc)) {  // no registers for rows that come early
             extract_both(a, h, decoder);
             smem2tc_both(a, h, part);
         } else {
             uint32_t b[2][N_FRAGS][4];
-#pragma unroll
-            for (int i = 0; i < 2 * N_FRAGS && !left_out(Stage::smem2tc); i++)
-                ldmatrix_x4_trans(b[i / N_FRAGS][i % N_FRAGS], part.rows.of(i / N_FRAGS) ^ i % N_FRAGS * 16);
+            load_rows(b, part);
             extract_both(a, h, decoder);
             part.rows.advance();
 #pragma unroll
-            for (int i = 0; i < 2 * N_FRAGS; i++) {
-                int step = i / N_FRAGS, frag = i % N_FRAGS;
-                if (left_out(Stage::smem2tc)) use(a[step]);
-                else multiply_tiles(frag, a[step], b[step][frag], h, step);
-            }
+            for (int i = 0; i < 2 * N_FRAGS; i++)
+                multiply_tiles(i % N_FRAGS, a[i / N_FRAGS], b[i / N_FRAGS][i % N_FRAGS], h, i / N_FRAGS);
         }
     }
+    __device__ void load_rows(uint32_t (&b)[2][N_FRAGS][4], const Part& part) {
+#pragma unroll
+        for (int i = 0; i < 2 * N_FRAGS; i++)
+            ldmatrix_x4_trans(b[i / N_FRAGS][i % N_FRAGS], part.rows.of(i / N_FRAGS) ^ i % N_FRAGS * 16);
+    }
 
-    // The others: what their values meet is known last.
+    // A part's first chunk, or an extra one: rows of B are known behind begin_part alone.
     __device__ void multiply_first(Address at, Header& h, const Decoder<KIND>& decoder, const Dense& dense,
                                    Part& part, int chunk) {
         uint32_t a[2][TILES][4];
         extract_both(a, h, decoder);
         if (!begin_part(part, dense, chunk)) return smem2tc_both(a, h, part);
 #pragma unroll
-        for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at, dense);
+        for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at);
     }
 
     // Both steps are extracted before one is multiplied: what a warp waits for, bmma and then its values, it
@@ -143,7 +142,7 @@ struct HopperProduct {
 #pragma unroll
         for (int step = 0; step < 2; step++) {
             if (step == 0 || KIND != SIXES) extract<KIND>(a, h, decoder, step);
-            if (extra) smem2tc_listed(a, h, step, at, dense);
+            if (extra) smem2tc_listed(a, h, step, at);
             else smem2tc(a, h, step, part.rows.of(step));
         }
         if (!extra) part.rows.advance();

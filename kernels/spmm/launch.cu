@@ -7,9 +7,10 @@
 //
 //   hopper.cuh                 zero-row 2:4, up to 16 columns (backends/hopper.py): what a launch is told,
 //                              who has which chunks (chunk_shares.py), what both Hopper kernels share
-//   hopper_mma.cu              its kernels: the product and add_segments
-//   hopper_ring, _chunk,       chunks come in; metadata and values become fragments; these meet rows of
-//     _product, _segments      B; sums become C
+//   hopper_mma.cu              its kernels, the product and add_segments, and their launch
+//   hopper_block, _ring,       what a thread block does: chunks come in; metadata and values become fragments;
+//     _chunk, _product,        these meet rows of B; sums become C
+//     _segments
 //   hopper_dense, _eights      B's way into shared memory
 //   hopper_select, _probe      the self-test of the tensor core
 //

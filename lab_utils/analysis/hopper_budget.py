@@ -24,6 +24,7 @@ PARTS = {
     "gather": "values",
     "header": "metadata, starts",
     "read_metadata": "metadata, starts",
+    "load_rows": "rows of B",
     "smem2tc": "rows of B",
     "smem2tc_listed": "rows of B for extra chunks",
     "ld_sparse": "copies in",

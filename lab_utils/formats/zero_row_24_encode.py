@@ -84,7 +84,6 @@ def cheaper(
     `without` are the queues of levels = 0, whose extra chunks are known; A is read once more only
     where they cost more than chunks of level 1 do.
     """
-
     M, K = dense.shape
 
     def costs(levels: int, extra: int) -> float:

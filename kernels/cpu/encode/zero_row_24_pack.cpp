@@ -17,7 +17,7 @@ void put_list(u8* lists, const Queue& queue, i64 nth, i64 m) {
 
 }  // namespace
 
-// data [16 * chunk_start[chunks]].
+// data [16 * chunk_start[chunks]]; largest: bytes of the largest chunk.
 LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 levels,
                                        i64 kind, u32* queues, const i32* queued,
                                        const i32* first_chunk, i64 /*chunks*/, i64 /*largest*/,
