@@ -72,14 +72,14 @@ class Placement {
     __device__ uint32_t best_of_lane(uint32_t placed, int reach, Costs costs) const {
         if (placed >> lane_id() & 1) return ~0u;
         int saved = costs.turns * __popc(of_tile(placed, lane_id()));  // the others' costs are of 8 streams left
-        uint32_t best = ~0u;
-        if constexpr (KIND == PACKED) {  // both kinds are loaded before either is weighed up
-            auto even = wavefronts<false>(), odd = wavefronts<true>();
-            best = min(cheapest<false>(even, reach, costs.skip), cheapest<true>(odd, reach, costs.skip));
-        } else {
-            best = cheapest<false>(wavefronts<false>(), reach, costs.skip);
-        }
-        return best + (uint32_t(saved) << 16 | lane_id());
+        return cheapest(reach, costs.skip) + (uint32_t(saved) << 16 | lane_id());
+    }
+    // Least cost << 16 | bytes skipped << 8.
+    __device__ uint32_t cheapest(int reach, int skip_cost) const {
+        auto even = wavefronts<false>();
+        if constexpr (KIND != PACKED) return cheapest<false>(even, reach, skip_cost);
+        auto odd = wavefronts<true>();  // before either is weighed up, since both have the same runs
+        return min(cheapest<false>(even, reach, skip_cost), cheapest<true>(odd, reach, skip_cost));
     }
     // How many wavefronts more the lane's stream takes if it starts with each bank, its first or, ODD, second
     // half.
@@ -91,7 +91,7 @@ class Placement {
             more[q] = piles_.more(q, wanted_[load_like<ODD>(q)], banks_on<ODD>(q));
         return Counts<LOADS<KIND>>(more);
     }
-    // Least cost << 16 | bytes skipped << 8, of such starts. Of equal costs those that skip less.
+    // The least of such starts. Of equal costs those that skip less.
     template <bool ODD>
     __device__ uint32_t cheapest(const Counts<LOADS<KIND>>& wavefronts, int reach, int skip_cost) const {
         int skip = (end >> 1 & 1) != ODD ? 2 : 0;

@@ -1,5 +1,5 @@
-// Zero-row 2:4 on the GPU: the weights of a chunk in shared memory, and their streams. The bytes
-// are drawn in kernels/cpu/encode/zero_row_24_tile.h.
+// Zero-row 2:4 on the GPU: the weights of a chunk in shared memory, and which lane has which stream of them. The
+// bytes are drawn in kernels/cpu/encode/zero_row_24_tile.h.
 //
 //   a block: one warp, one chunk, four tiles    a lane: one stream, rows g and g + 8 of a tile
 //   tile 0: lanes 0 to 7    tile 1: lanes 8 to 15 ...     lane 8 m + g

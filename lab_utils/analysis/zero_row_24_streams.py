@@ -38,28 +38,26 @@ def codes_of(chunk: np.ndarray, streams: Streams | bool) -> np.ndarray:
     Bits 0 and 1 are the index of slot 0, bits 2 and 3 that of slot 1; 3: not in use. Groups are in
     the order (step, half, row half, t). `chunk`: its bytes, uint8.
     """
-    words = chunk[: METADATA_BYTES[streams]].view(np.uint32).reshape(8, 4, -1, 1)  # g, lane, word
+    metadata = chunk[: METADATA_BYTES[streams]].view(np.uint32)
     n = np.arange(8, dtype=np.uint32)  # of a lane's groups
     if streams == Streams.SIXES:
-        codes = _codes_of_sixes(chunk)
+        codes = _words_of_sixes(metadata) >> 4 * n & 15
     elif streams:
-        codes = words >> 4 * n & 15
+        codes = metadata.reshape(8, 4, 4, 1) >> 4 * n & 15  # g, lane, tile
     else:
-        stored = words >> 4 * (n // 2 + n % 2 * 4) & 15
+        stored = metadata.reshape(8, 4, 3, 1) >> 4 * (n // 2 + n % 2 * 4) & 15
         last = (stored >> 3 << np.arange(3, dtype=np.uint32)[:, None]).sum(2, keepdims=True)
         codes = NIBBLES[np.concatenate([stored & 7, last], axis=2)]
     return codes.transpose(2, 0, 1, 3).reshape(4, 8, ORDERS).astype(int)
 
 
-def _codes_of_sixes(chunk: np.ndarray) -> np.ndarray:
-    """The nibbles of both steps, [g, lane, tile, n]: indices, and 3 where a slot is the other's."""
-    indices = chunk[:STEPS_AT].view(np.uint32).reshape(8, 2, 4, 1)  # g, half, tile
-    steps = chunk[STEPS_AT : METADATA_BYTES[Streams.SIXES]].view(np.uint32).reshape(
-        8, 2, 2, 1
-    ) >> np.arange(2, dtype=np.uint32)
+def _words_of_sixes(metadata: np.ndarray) -> np.ndarray:
+    """The words of pairs, [g, lane, tile, 1]: indices, and 3 where a slot is the other step's."""
+    indices, steps = np.split(metadata, [STEPS_AT // 4])
+    steps = steps.reshape(8, 2, 2, 1) >> np.arange(2, dtype=np.uint32)  # g, half, two tiles
     others = (steps.reshape(8, 2, 4, 1) & np.uint32(0x55555555)) * np.uint32(3)
-    words = np.concatenate([indices | others, indices | ~others], axis=1)
-    return words >> 4 * np.arange(8, dtype=np.uint32) & np.uint32(15)
+    indices = indices.reshape(8, 2, 4, 1)
+    return np.concatenate([indices | others, indices | ~others], axis=1)
 
 
 def starts_of(chunk: np.ndarray, streams: Streams | bool) -> np.ndarray:
