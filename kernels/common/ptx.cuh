@@ -157,6 +157,12 @@ __device__ inline uint32_t ld_shared_u16(Address from) {
     return value;
 }
 
+__device__ inline int32_t ld_shared_s16(Address from) {
+    int32_t value;
+    asm volatile("ld.shared.s16 %0, [%1];" : "=r"(value) : "r"(from));
+    return value;
+}
+
 __device__ inline uint32_t ld_shared(Address from) {
     uint32_t value;
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(from));

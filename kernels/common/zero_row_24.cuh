@@ -101,8 +101,8 @@ __device__ __forceinline__ uint32_t stated_64_times(uint2 starts) {
 __device__ __forceinline__ uint32_t stated(uint2 starts) { return stated_64_times(starts) >> 6; }
 
 // What bmma starts from to compute addresses: where the streams of a lane's tiles begin. Each start
-// twice, for two columns of bmma's C; as different sums, since equal ones would be copied into four
-// registers in a row for each bmma anew.
+// twice, for two columns of bmma's C; by different instructions, since equal values would be copied into
+// four registers in a row for each bmma anew.
 __device__ __forceinline__ void begin_streams(uint32_t (&bases)[TILES / 2][4], uint2 starts, Address at) {
 #pragma unroll
     for (int pair = 0; pair < TILES / 2; pair++) {
@@ -112,11 +112,25 @@ __device__ __forceinline__ void begin_streams(uint32_t (&bases)[TILES / 2][4], u
     }
 }
 
+// The same, from the chunk's start.
+__device__ __forceinline__ void begin_streams(uint32_t (&bases)[TILES / 2][4], uint2 starts) {
+#pragma unroll
+    for (int pair = 0; pair < TILES / 2; pair++) {
+        uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = bases[pair];
+        base[0] = two & 0xffff, base[1] = prmt(two, 0, 0x4410);
+        base[2] = two >> 16, base[3] = prmt(two, 0, 0x4432);
+    }
+}
+
 // Metadata of a lane's tiles, and what its values' addresses are computed from.
 struct Header {
     uint32_t metadata[TILES], presence[TILES], bases[TILES / 2][4];
+    Address origin;  // what addresses are counted from: the chunk's start, or 0
     uint32_t bytes;  // of the chunk
 };
+// Whether addresses are counted from the chunk's start. A load adds a uniform register for nothing; in kernels of
+// other streams, whose loops have none to spare, it is slower.
+__host__ __device__ constexpr bool counts_from_chunk(Kind kind) { return kind == SIXES; }
 
 // Metadata as stored.
 __device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<PAIRS>& decoder) {
@@ -152,9 +166,8 @@ __device__ __forceinline__ void read_metadata(Header& h, Address at, const Decod
 #pragma unroll
     for (int pair = 0; pair < TILES / 2; pair++) {
         uint32_t others = (pair ? steps.y : steps.x) ^ decoder.second;
-        uint32_t even = others & EVEN, odd = others & ~EVEN;
-        h.metadata[2 * pair] = indices[2 * pair] | even | even << 1;
-        h.metadata[2 * pair + 1] = indices[2 * pair + 1] | odd | odd >> 1;
+        h.metadata[2 * pair] = indices[2 * pair] | others & EVEN | others << 1 & ~EVEN;
+        h.metadata[2 * pair + 1] = indices[2 * pair + 1] | others & ~EVEN | others >> 1 & EVEN;
         h.presence[pair] = presence(select_bits(decoder.second, indices[2 + pair], indices[pair]));
     }
     h.presence[2] = h.presence[0], h.presence[3] = h.presence[1];
@@ -166,7 +179,9 @@ __device__ Header header(Address at, const Decoder<KIND>& decoder) {
     uint2 starts = ld_shared_v2(at + decoder.starts_at);
     read_metadata(h, at, decoder);
     h.bytes = stated_64_times(starts) >> 1;  // stated in 32 bytes
-    begin_streams(h.bases, starts, at);
+    h.origin = counts_from_chunk(KIND) ? at : 0;
+    if constexpr (counts_from_chunk(KIND)) begin_streams(h.bases, starts);
+    else begin_streams(h.bases, starts, at);
     return h;
 }
 

@@ -64,7 +64,7 @@ class Groups {
             uint32_t at[4], values[4], nibbles[2];
             bmma_m16n8k128(at, presence[m], presence[m + 1], mask(m / 2, q), header_.bases[m / 2]);
 #pragma unroll
-            for (int i = 0; i < 4; i++) values[i] = gather<KIND>(at[i]);
+            for (int i = 0; i < 4; i++) values[i] = gather<KIND>(header_.origin + at[i]);
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 nibbles[i] = __shfl_sync(ALL_LANES, header_.metadata[m + i], from) >> 4 * t;

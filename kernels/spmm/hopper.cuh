@@ -24,7 +24,6 @@ __host__ __device__ constexpr int quads_in(int columns) { return columns / 2 * P
 constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * CHUNK_COLS;  // of a chunk of level 1
 // Where lists stand in a chunk.
 __host__ __device__ constexpr int lists_at(Kind kind) { return starts_at(kind) + 64; }
-constexpr uint32_t NOT_LISTED = 0xffff;
 constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
 
 // Chunks [first, last) of a warp, in block `block` = slice * row_blocks + row block at first. What a
@@ -78,6 +77,8 @@ struct LaneNumbers {
     __device__ int operator[](int place) const { return __shfl_sync(~0u, mine, place); }
 };
 
+// An address that all lanes share, as the compiler knows of a reduction: in a uniform register.
+__device__ __forceinline__ Address uniform_address(Address at) { return __reduce_or_sync(~0u, at); }
 // A condition that all lanes share, as the compiler knows of a vote: it branches without a place for lanes
 // to meet again.
 __device__ __forceinline__ bool uniform(bool condition) { return __any_sync(~0u, condition); }
@@ -127,11 +128,11 @@ constexpr int registers_of(int block_n, Kind kind) {
     return each < 255 ? each : 255;
 }
 
-// Shared memory of a block: zeros, mbarriers, WarpShare::merge of each warp, the slice of B as [k][n], the
+// Shared memory of a block: mbarriers, WarpShare::merge of each warp, zeros, the slice of B as [k][n], the
 // warps' rings.
-constexpr int DENSE_READY = ZERO_BYTES, BARRIERS = DENSE_READY + 8, DENSE = 1024;
+constexpr int DENSE_READY = 0, BARRIERS = DENSE_READY + 8, DENSE = 1024, ZEROS = DENSE - ZERO_BYTES;
 constexpr int MERGES_OF_WARPS = BARRIERS + MOST_STAGES * warps_of(8) * 8;
-static_assert(MERGES_OF_WARPS + warps_of(8) * 4 <= DENSE);
+static_assert(MERGES_OF_WARPS + warps_of(8) * 4 <= ZEROS);
 // What every launch asks for as its limit: it belongs to the kernel, and matrices that share one in
 // several threads or in one graph need different sizes.
 constexpr int MOST_SHARED_BYTES = 227 * 1024;

@@ -58,7 +58,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         constexpr int early = 1;
         if (OVERLAPS) let_next_grid_begin();
         if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
-        if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + 4 * threadIdx.x, 0);
+        if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + ZEROS + 4 * threadIdx.x, 0);
         if constexpr (MERGE_WAITS) {
             int merges = share[WarpShare::MERGE];
             if (lane == 0) st_shared(merges_at(), merges);
@@ -78,6 +78,12 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         multiply_share(dense, decoder);
     }
 
+    // Where a chunk begins, in a register that its loads can be counted from.
+    __device__ static Address of_chunk(Address at) {
+        if constexpr (counts_from_chunk(KIND)) return uniform_address(at);
+        else return at;
+    }
+
     // All chunks of the warp.
     __device__ void multiply_share(const Dense& dense, const Decoder<KIND>& decoder) {
         int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
@@ -93,12 +99,13 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         while (chunk < last) {
             Address stage = ring_begin + nth * p.stage_bytes, barrier = ring.barriers + 8 * nth;
             mbarrier_wait(barrier, parity);
-            at = stage + at % LINE;
+            at = of_chunk(stage + at % LINE);
             int behind = min(chunk + COPY, last);
 #pragma unroll 1
             do {
-                at += left_out(Stage::decode) ? ld_shared(at) & 0
-                                              : multiply_chunk(at, decoder, dense, part, chunk);
+                at = of_chunk(at + (left_out(Stage::decode)
+                                        ? ld_shared(at) & 0
+                                        : multiply_chunk(at, decoder, dense, part, chunk)));
                 if (++chunk < end) continue;
                 bool done = chunk == last;
                 if (!OVERLAPS && done) let_next_grid_begin();

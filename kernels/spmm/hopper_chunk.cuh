@@ -21,7 +21,7 @@ __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 a[2 * pair + i / 2][2 * half + i % 2] =
-                    left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<KIND>(at[i]);
+                    left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<KIND>(h.origin + at[i]);
         }
 }
 

@@ -5,7 +5,7 @@
 //   row of mma.sp   0    1    2    3      4    5    6    7      8 ...
 //   row of B        k    k+1  k+2  zeros  k+3  k+4  k+5  zeros  k+6 ...
 //
-// ldmatrix takes an address for each row, so the zeros are one row, whoever needs it.
+// ldmatrix takes an address for each row, so the zeros are one row, in front of row 0, whoever needs it.
 #pragma once
 #include "hopper_eights.cuh"
 
@@ -77,12 +77,13 @@ struct HopperDense {
         int k = zeros ? 6 * matrix + 6 + j / 4 : 6 * matrix + j / 4 * 3 + j % 4;
         int apart = level ? LEVEL_STRIDE : 1;
         uint32_t first = row(level ? LEVEL_STRIDE * k + 1 : k), step = apart * STEP_COLS * ROW_BYTES;
-        if (zeros) return {memory + first % ZERO_BYTES, 0};
+        if (zeros) return {memory + ZEROS + first % ZERO_BYTES, 0};
         return {memory + DENSE + first + (level ? nth - regular : nth) * 2 * step, step};
     }
 
-    // A row of B that an extra chunk lists: how far behind the beginning of memory.
-    __device__ static uint32_t listed(uint32_t k) { return k == NOT_LISTED ? 0 : DENSE + row(k); }
+    // A row of B that an extra chunk lists: how far behind the beginning of memory. Row -1, which stands for no
+    // column, is one of zeros.
+    __device__ static uint32_t listed(int32_t k) { return DENSE + row(k); }
 };
 
 }  // namespace lscd

@@ -51,7 +51,7 @@ struct HopperProduct {
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
             Address list = at + lists_at(KIND) + (tile * 2 + step) * 64;
-            Address rows = origin + Dense::listed(ld_shared_u16(list + lane * 2));
+            Address rows = origin + Dense::listed(ld_shared_s16(list + lane * 2));
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++) {
                 uint32_t b[4];

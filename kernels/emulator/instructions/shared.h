@@ -73,6 +73,9 @@ inline uint32_t ld_shared_u8(Address from, simt::Site site = simt::here()) {
 inline uint32_t ld_shared_u16(Address from, simt::Site site = simt::here()) {
     return load_shared(simt::shared_at<uint16_t>(from), site);
 }
+inline int32_t ld_shared_s16(Address from, simt::Site site = simt::here()) {
+    return load_shared(simt::shared_at<int16_t>(from), site);
+}
 inline uint32_t ld_shared(Address from, simt::Site site = simt::here()) {
     return load_shared(simt::shared_at<uint32_t>(from), site);
 }
