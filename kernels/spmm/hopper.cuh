@@ -136,6 +136,7 @@ static_assert(MERGES_OF_WARPS + warps_of(8) * 4 <= ZEROS);
 // What every launch asks for as its limit: it belongs to the kernel, and matrices that share one in
 // several threads or in one graph need different sizes.
 constexpr int MOST_SHARED_BYTES = 227 * 1024;
+static_assert(MOST_SHARED_BYTES / (8 * 2) <= 32767, "lists of columns are read as signed numbers");
 
 // Rows of B: all that chunks reach, and whole pieces of HopperDense; those beyond the slice are zeros.
 __host__ __device__ inline int dense_rows(const HopperProblem& p) {

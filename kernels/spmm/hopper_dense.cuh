@@ -81,9 +81,10 @@ struct HopperDense {
         return {memory + DENSE + first + (level ? nth - regular : nth) * 2 * step, step};
     }
 
-    // A row of B that an extra chunk lists: how far behind the beginning of memory. Row -1, which stands for no
-    // column, is one of zeros.
+    // A row of B that an extra chunk lists: how far behind the beginning of memory. No column is row -1: the last
+    // eight columns of the row of zeros, which ends where row 0 begins, and those before them.
     __device__ static uint32_t listed(int32_t k) { return DENSE + row(k); }
+    static_assert(row(-1) == uint32_t(-16) && (N_FRAGS - 1) * 16 < ZERO_BYTES && DENSE % ZERO_BYTES == 0);
 };
 
 }  // namespace lscd
