@@ -100,25 +100,15 @@ __device__ __forceinline__ uint32_t stated_64_times(uint2 starts) {
 }
 __device__ __forceinline__ uint32_t stated(uint2 starts) { return stated_64_times(starts) >> 6; }
 
-// What bmma starts from to compute addresses: where the streams of a lane's tiles begin. Each start
-// twice, for two columns of bmma's C; by different instructions, since equal values would be copied into
-// four registers in a row for each bmma anew.
+// What bmma starts from to compute addresses: where the streams of a lane's tiles begin, if the chunk does at
+// `at`. Each start twice, for two columns of bmma's C; by different instructions, since equal values would be
+// copied into four registers in a row for each bmma anew.
 __device__ __forceinline__ void begin_streams(uint32_t (&bases)[TILES / 2][4], uint2 starts, Address at) {
 #pragma unroll
     for (int pair = 0; pair < TILES / 2; pair++) {
         uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = bases[pair];
         base[0] = at + (two & 0xffff), base[1] = __dp2a_lo(two, 0x001u, at);
         base[2] = at + (two >> 16), base[3] = __dp2a_lo(two, 0x100u, at);
-    }
-}
-
-// The same, from the chunk's start.
-__device__ __forceinline__ void begin_streams(uint32_t (&bases)[TILES / 2][4], uint2 starts) {
-#pragma unroll
-    for (int pair = 0; pair < TILES / 2; pair++) {
-        uint32_t two = (pair ? starts.y : starts.x) & 0x3fff3fff, *base = bases[pair];
-        base[0] = two & 0xffff, base[1] = prmt(two, 0, 0x4410);
-        base[2] = two >> 16, base[3] = prmt(two, 0, 0x4432);
     }
 }
 
@@ -180,8 +170,7 @@ __device__ Header header(Address at, const Decoder<KIND>& decoder) {
     read_metadata(h, at, decoder);
     h.bytes = stated_64_times(starts) >> 1;  // stated in 32 bytes
     h.origin = counts_from_chunk(KIND) ? at : 0;
-    if constexpr (counts_from_chunk(KIND)) begin_streams(h.bases, starts);
-    else begin_streams(h.bases, starts, at);
+    begin_streams(h.bases, starts, at - h.origin);
     return h;
 }
 
