@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lab_utils import catalog
 from lab_utils.analysis import compression as c
-from lab_utils.analysis import zero_row_24
+from lab_utils.analysis import zero_row_24, zero_row_24_expected
 from lab_utils.formats import encode
 from lab_utils.patterns import random_sparse
 
@@ -78,7 +78,7 @@ def test_bytes_per_weight_sum_to_the_formula(format: str, shape, s: float) -> No
 @formats
 def test_offsets_are_those_of_rows_and_tiles(format: str) -> None:
     per_weight = c.bytes_per_weight(format, 1024, 512, 0.6)["offsets"]
-    chunks = zero_row_24.chunks(1024, 512, np.float64(0.4), streams=True).count
+    chunks = zero_row_24_expected.chunks(1024, 512, np.float64(0.4), streams=True).count
     entries = {
         "csr": 1025,
         "sparta": 1025,

@@ -5,29 +5,37 @@ from itertools import pairwise
 import pytest
 import torch
 
+from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import hopper
-from lab_utils.backends.chunk_shares import SHARE_OF_CHUNK, SHARE_OF_EXTRA
+from lab_utils.backends.chunk_shares import SHARE_OF_EXTRA, SHARE_OF_PIECE
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import random_sparse
 
 
 def costs_of(A: ZeroRow24) -> list[int]:
-    """Of each chunk: its bytes and its instructions, of which extra ones have more."""
+    """Of each chunk: its bytes and its pieces' instructions, of which extra ones have more."""
     sizes, first = A.arrays["chunk_start"].diff().tolist(), A.arrays["first_chunk"].tolist()
     found, rows = [], hopper.row_blocks_of(A)
     for block, (start, end) in enumerate(pairwise(first)):
         cols = min(A.slice_cols, A.shape[1] - block // rows * A.slice_cols)
-        fixed = -(-cols // 48) + A.levels * -(-cols // 144)
+        pieces = [1] * -(-cols // 48)
+        if A.streams == Streams.SIXES:
+            pieces = [2] * (len(pieces) // 2) + [1] * (len(pieces) % 2)
+        fixed = len(pieces) + A.levels * -(-cols // 144)
+        pieces += [1] * (end - start - len(pieces))
         beyond = SHARE_OF_EXTRA[A.streams]
-        kinds = [SHARE_OF_CHUNK + beyond * (nth >= fixed) for nth in range(end - start)]
+        kinds = [SHARE_OF_PIECE * n + beyond * (nth >= fixed) for nth, n in enumerate(pieces)]
         found += [16 * size + kind for size, kind in zip(sizes[start:end], kinds, strict=True)]
     return found
 
 
 @pytest.mark.parametrize("workers", [1, 3, 16, 200])
-@pytest.mark.parametrize(("sparsity", "levels"), [(0.9, None), (0.8, 0), (0.5, 1)])
-def test_shares_are_everything_once_and_equal(workers, sparsity, levels) -> None:
-    A = ZeroRow24.encode(random_sparse(1000, 900, sparsity), slice_cols=336, levels=levels)
+@pytest.mark.parametrize(
+    ("sparsity", "levels", "cols"),
+    [(0.9, None, 336), (0.9, None, 384), (0.8, 0, 336), (0.5, 1, 336)],
+)
+def test_shares_are_everything_once_and_equal(workers, sparsity, levels, cols) -> None:
+    A = ZeroRow24.encode(random_sparse(1000, 900, sparsity), slice_cols=cols, levels=levels)
     costs = torch.tensor(costs_of(A))
     before = torch.nn.functional.pad(costs.cumsum(0), (1, 0))
     shares, segments = hopper.share_out(A, workers, copy=2)

@@ -12,7 +12,7 @@ class SlowReading:
     """The weights of an encoding, found as the drawing in zero_row_24.h says, one by one."""
 
     def __init__(self, A: ZeroRow24):
-        self.A, self.cols = A, A.slice_cols
+        self.A, self.cols, self.sixes = A, A.slice_cols, A.streams == Streams.SIXES
         self.dense, self.of_chunk = np.zeros(A.shape, np.uint16), np.full(A.shape, -1)
         self.row_blocks = -(-A.shape[0] // 64)
         starts, first = (A.arrays[name].tolist() for name in ("chunk_start", "first_chunk"))
@@ -23,7 +23,7 @@ class SlowReading:
 
     def nibble(self, words: np.ndarray, lane: int, tile: int, n: int) -> int:
         """Both indices of group n of a lane's eight."""
-        if self.A.streams == Streams.SIXES:
+        if self.sixes:
             g, (step, half) = lane // 4, divmod(lane % 4, 2)
             index = int(words[4 * (2 * g + half) + tile]) >> 4 * n & 15
             bits = int(words[64 + 2 * (2 * g + half) + tile // 2]) >> 4 * n + tile % 2
@@ -38,38 +38,42 @@ class SlowReading:
         return (None, 4, 8, 9, 12, 13, 14, 15)[high if tile == 3 else codes[tile] & 7]
 
     def read_chunk(self, block: int, nth: int, data: np.ndarray) -> None:
-        piece, row_block = divmod(block, self.row_blocks)
-        cols = min(self.cols, self.A.shape[1] - piece * self.cols)
-        regular, of_level = -(-cols // 48), -(-cols // 144) * self.A.levels
+        of_slice, row_block = divmod(block, self.row_blocks)
+        cols = min(self.cols, self.A.shape[1] - of_slice * self.cols)
+        width = 96 if self.sixes else 48
+        regular, of_level = -(-cols // width), -(-cols // 144) * self.A.levels
+        pieces = -(-min(width, cols - width * nth) // 48) if nth < regular else 1
         header = 512 if self.A.streams == Streams.PAIRS else 384
-        halves, words = data.view(np.uint16), data[:header].view(np.uint32)
+        halves, words = data.view(np.uint16), data[: data.size // 4 * 4].view(np.uint32)
         starts, lists = halves[header // 2 :], halves[header // 2 + 32 :]
         size = sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4))
         assert 32 * size == data.size
-        sixes = self.A.streams == Streams.SIXES
         for tile, g in np.ndindex(4, 8):
             begin = int(starts[4 * g + tile]) & 0x3FFF
             codes = {
-                (step, half, row, t): self.nibble(words, 4 * g + 2 * step + half, tile, 4 * row + t)
-                for step, half, row, t in np.ndindex(2, 2, 2, 4)
+                (piece, step, half, row, t): self.nibble(
+                    words[piece * 448 // 4 :], 4 * g + 2 * step + half, tile, 4 * row + t
+                )
+                for piece, step, half, row, t in np.ndindex(pieces, 2, 2, 2, 4)
             }
             at = begin
-            for step, half, row, t in codes:
-                code = codes[step, half, row, t]
-                if sixes:  # words that end before it, whichever step their second value is of
-                    before = [k for k in codes if k[1:] < (half, row, t)]
+            for piece, step, half, row, t in codes:
+                code = codes[piece, step, half, row, t]
+                if self.sixes:  # words that end before it, whichever step their second value is of
+                    mine = (piece, half, row, t)
+                    before = [k for k in codes if (k[0], *k[2:]) < mine]
                     at = begin + 4 * sum(codes[k] >> 2 != 3 for k in before)
-                group = 8 * step + 4 * half + t
+                group = 16 * piece + 8 * step + 4 * half + t
                 for slot, index in enumerate((code & 3, code >> 2)):
                     if index == 3:
                         continue
-                    column = 48 * nth + 3 * group + index
+                    column = width * nth + 3 * group + index
                     if nth >= regular:
                         column = 3 * (column - 48 * regular) + 1
                     if nth >= regular + of_level:
                         column = int(lists[64 * tile + 4 * group + index])
                     value = halves[at // 2 + (slot if self.A.pairs or code & 3 != 3 else 0)]
-                    place = 64 * row_block + 16 * tile + g + 8 * row, piece * self.cols + column
+                    place = 64 * row_block + 16 * tile + g + 8 * row, of_slice * self.cols + column
                     assert self.dense[place] == 0 and value != 0
                     self.dense[place], self.of_chunk[place] = value, nth
                 used = (code & 3 != 3) + (code >> 2 != 3)

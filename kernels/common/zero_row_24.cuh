@@ -2,13 +2,14 @@
 // values, which the tensor core counts (bmma). spmm/hopper.md says why;
 // kernels/cpu/encode/zero_row_24_tile.h how bytes lie.
 //
-//   lane (g, t)   rows g and g + 8 of each tile, groups step * 8 + half * 4 + t; sixes half * 4 + t, of both steps
+//   lane (g, t)   rows g and g + 8 of each tile, groups step * 8 + half * 4 + t; sixes half * 4 + t, of both steps,
+//                 of each piece
 #pragma once
 #include "ptx.cuh"
 
 namespace lscd {
 
-constexpr int TILES = 4;  // of a chunk, 16 x 48 each
+constexpr int TILES = 4;  // of a piece, 16 x 48 each
 // Of streams: values one behind the other, words of two of them, such words of six columns. Encodings state
 // these numbers (Streams of analysis/zero_row_24.py).
 enum Kind { PACKED, PAIRS, SIXES };
@@ -22,10 +23,13 @@ auto with_kind(int64_t kind, Use use) {
 // Where starts stand, behind metadata: codes of packed streams, and those of sixes, have three quarters of their bits.
 __host__ __device__ constexpr int starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
 constexpr int STEPS_AT = 256;  // of sixes, behind their indices
+// Pieces of 64 x 48 side by side in a chunk, at most; of the second one metadata stand behind starts.
+__host__ __device__ constexpr int pieces_of(Kind kind) { return kind == SIXES ? 2 : 1; }
+constexpr int SECOND_PIECE_AT = starts_at(SIXES) + 64;
 
 // bmma's B operand: which groups of a stream come before the one whose address a lane looks for. Its
-// column, lane / 4, is 2 t + row half; its word, lane % 4, has 4 bits for each of eight groups.
-// `gather` is 2 step + half of the addresses wanted.
+// column, lane / 4, is 2 t + row half; its word, lane % 4, has 4 bits for each of eight groups, or sixes.
+// `gather` is 2 step + half of the addresses wanted; of sixes 2 piece + half.
 __device__ inline uint32_t rank_mask(int gather, int lane) {
     int mine = (gather * 2 + lane / 4 % 2) * 4 + lane / 8;  // the group, of 32
     int before = min(max(mine - lane % 4 * 8, 0), 8);       // groups of the word that come before it
@@ -74,23 +78,24 @@ struct Decoder {
         for (int q = 0; q < 4; q++)
             masks[q] = keep(KIND == PAIRS ? rank_mask(q, lane) : swapped(rank_mask(q, lane)));
     }
-    // For half q % 2 of step q / 2, of any two tiles.
-    __device__ uint32_t mask(int /*pair*/, int q) const { return masks[q]; }
 };
 
-// Of sixes: lanes 0 and 1 of each four have the presence of tiles 0 and 1, lanes 2 and 3 that of tiles 2 and 3;
-// so masks are those of each half of either two tiles.
+// Of sixes: lanes 0 and 1 of each four have the presence of the first piece, lanes 2 and 3 that of the second one,
+// if there is one. No mask of the first piece has a bit of theirs.
 template <>
 struct Decoder<SIXES> {
     uint32_t masks[4];
-    uint32_t indices_at, steps_at, starts_at;
+    uint32_t indices_at, steps_at, starts_at, presence_at;
     uint32_t second;  // all ones in lanes whose metadata are those of step 1
     __device__ explicit Decoder(int lane)
-        : indices_at(keep((lane / 4 * 2 + lane % 2) * 16)), steps_at(keep(STEPS_AT + (lane / 4 * 2 + lane % 2) * 8)),
-          starts_at(keep(lscd::starts_at(SIXES) + lane / 4 * 8)), second(keep(lane & 2 ? ~0u : 0)) {
-        for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q % 2, q < 2 ? lane : lane ^ 2));
+        : indices_at(keep(nth(lane) * 16)), steps_at(keep(STEPS_AT + nth(lane) * 8)),
+          starts_at(keep(lscd::starts_at(SIXES) + lane / 4 * 8)),
+          presence_at(keep(nth(lane) * 16 + (lane & 2 ? SECOND_PIECE_AT : 0))), second(keep(lane & 2 ? ~0u : 0)) {
+        for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q, lane));
     }
-    __device__ uint32_t mask(int pair, int q) const { return masks[2 * pair + q % 2]; }
+
+  private:
+    __device__ static int nth(int lane) { return lane / 4 * 2 + lane % 2; }  // (g, half)
 };
 
 // What a chunk states beside its 32 starts: a byte, two bits of it in each of the first four. They are
@@ -147,20 +152,26 @@ __device__ __forceinline__ void read_metadata(Header& h, Address at, const Decod
     }
 }
 
-// Indices, and 3 in slots of the other step.
-__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<SIXES>& decoder) {
+// Of a piece of sixes: indices, and 3 in slots of the other step.
+__device__ __forceinline__ void read_piece(Header& h, Address at, const Decoder<SIXES>& decoder, int piece) {
     constexpr uint32_t EVEN = 0x55555555u;
-    uint4 v = ld_shared_v4(at + decoder.indices_at);
-    uint2 steps = ld_shared_v2(at + decoder.steps_at);
+    uint4 v = ld_shared_v4(at + decoder.indices_at + piece * SECOND_PIECE_AT);
+    uint2 steps = ld_shared_v2(at + decoder.steps_at + piece * SECOND_PIECE_AT);
     uint32_t indices[TILES] = {v.x, v.y, v.z, v.w};
 #pragma unroll
     for (int pair = 0; pair < TILES / 2; pair++) {
         uint32_t others = (pair ? steps.y : steps.x) ^ decoder.second;
         h.metadata[2 * pair] = indices[2 * pair] | (others & EVEN) | (others << 1 & ~EVEN);
         h.metadata[2 * pair + 1] = indices[2 * pair + 1] | (others & ~EVEN) | (others >> 1 & EVEN);
-        h.presence[pair] = presence(select_bits(decoder.second, indices[2 + pair], indices[pair]));
     }
-    h.presence[2] = h.presence[0], h.presence[3] = h.presence[1];
+}
+
+// Presence of both pieces; metadata of the first one.
+__device__ __forceinline__ void read_metadata(Header& h, Address at, const Decoder<SIXES>& decoder) {
+    uint4 v = ld_shared_v4(at + decoder.presence_at);
+    h.presence[0] = presence(v.x), h.presence[1] = presence(v.y);
+    h.presence[2] = presence(v.z), h.presence[3] = presence(v.w);
+    read_piece(h, at, decoder, 0);
 }
 
 template <Kind KIND>

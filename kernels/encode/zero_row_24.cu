@@ -18,7 +18,7 @@ struct PlaceMemory {
         Tiles::Memory tiles;
         typename Piles<KIND>::Memory piles;
     };
-    uint32_t metadata[METADATA_WORDS];
+    uint32_t metadata[pieces_of(KIND) * METADATA_WORDS];
 };
 
 template <Kind KIND>
@@ -29,30 +29,28 @@ __global__ void __launch_bounds__(LANES)
     Place here(plan.grid, plan.first_chunk);
     Tiles tiles(shared.tiles);
     Shared<uint32_t> metadata = in_shared(shared.metadata);
-    for (int i = lane_id(); i < METADATA_WORDS; i += LANES) metadata.store(i, 0);
-    load(tiles, plan, here);
+    for (int i = lane_id(); i < pieces_of(KIND) * METADATA_WORDS; i += LANES) metadata.store(i, 0);
     int halves = 0;
     auto count = [&](uint32_t) { halves++; };
-    Writer<KIND, decltype(count), Middle>(metadata, count, Middle()).write(tiles);
-    Placement<KIND> placement(metadata, shared.piles, 2 * halves,
-                               values_at(KIND, here.extra));
+    write(Writer<KIND, decltype(count), Middle>(metadata, count, Middle()), tiles, plan, here);
+    int first = values_at(KIND, here.extra, here.pieces);
+    Placement<KIND> placement(metadata, shared.piles, 2 * halves, first, here.pieces);
     placement.place(reach, COSTS, MOST_BYTES);
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
-    int units = (placement.end + TAIL + UNIT - 1) / UNIT * (UNIT / START_BYTES);
-    if (lane_id() == 0) st_global(sizes + blockIdx.x, units);
+    if (lane_id() == 0) st_global(sizes + blockIdx.x, chunk_bytes(KIND, placement.end) / START_BYTES);
 }
 
 // Behind it are the bytes of a chunk.
+template <Kind KIND>
 struct PackMemory {
     Tiles::Memory tiles;
-    uint32_t metadata[METADATA_WORDS];
+    uint32_t metadata[pieces_of(KIND) * METADATA_WORDS];
 };
-static_assert(sizeof(PackMemory) % sizeof(uint4) == 0);
 
-// The lane's four words of metadata into a chunk; of packed streams three words of codes. Of sixes two lanes of
-// four put indices and steps.
+// The lane's four words of metadata into a chunk; of packed streams three words of codes. Of each piece of sixes two
+// lanes of four put indices and steps.
 template <Kind KIND>
-__device__ void put_metadata(Shared<uint32_t> chunk, Shared<uint32_t> metadata) {
+__device__ void put_metadata(Shared<uint32_t> chunk, Shared<uint32_t> metadata, int /*pieces*/) {
     uint32_t codes[3] = {};
 #pragma unroll
     for (int m = 0; m < TILES; m++) {
@@ -67,17 +65,21 @@ __device__ void put_metadata(Shared<uint32_t> chunk, Shared<uint32_t> metadata) 
     for (int i = 0; KIND == PACKED && i < 3; i++) chunk.store(code_word(lane_id(), i), codes[i]);
 }
 template <>
-__device__ void put_metadata<SIXES>(Shared<uint32_t> chunk, Shared<uint32_t> metadata) {
+__device__ void put_metadata<SIXES>(Shared<uint32_t> chunk, Shared<uint32_t> metadata, int pieces) {
     if (lane_id() & 2) return;
     int at = lane_id() / 4 * 2 + lane_id() % 2;  // (g, half)
-    uint32_t steps[2] = {};
+    for (int piece = 0; piece < pieces; piece++) {
+        Shared<uint32_t> to = chunk + piece * SECOND_PIECE_AT / 4;
+        Shared<uint32_t> from = metadata + (piece * METADATA_WORDS + lane_id() * TILES);
+        uint32_t steps[2] = {};
 #pragma unroll
-    for (int m = 0; m < TILES; m++) {
-        uint32_t step0 = metadata.load(lane_id() * TILES + m), step1 = metadata.load((lane_id() + 2) * TILES + m);
-        chunk.store(at * TILES + m, step0 & step1);
-        steps[m / 2] |= (unused(step0) & ~unused(step1)) << m % 2;
+        for (int m = 0; m < TILES; m++) {
+            uint32_t step0 = from.load(m), step1 = from.load(2 * TILES + m);
+            to.store(at * TILES + m, step0 & step1);
+            steps[m / 2] |= (unused(step0) & ~unused(step1)) << m % 2;
+        }
+        for (int i = 0; i < 2; i++) to.store(STEPS_AT / 4 + at * 2 + i, steps[i]);
     }
-    for (int i = 0; i < 2; i++) chunk.store(STEPS_AT / 4 + at * 2 + i, steps[i]);
 }
 
 template <Kind KIND>
@@ -85,7 +87,8 @@ __global__ void __launch_bounds__(LANES)
     pack(const __grid_constant__ Plan plan, const uint16_t* starts, const int* chunk_start,
          uint4* data) {
     extern __shared__ __align__(128) unsigned char memory[];
-    auto& shared = *reinterpret_cast<PackMemory*>(memory);
+    auto& shared = *reinterpret_cast<PackMemory<KIND>*>(memory);
+    static_assert(sizeof shared % sizeof(uint4) == 0);
     Place here(plan.grid, plan.first_chunk);
     Tiles tiles(shared.tiles);
     Shared<uint4> chunk(memory + sizeof shared);
@@ -94,12 +97,11 @@ __global__ void __launch_bounds__(LANES)
     int vectors = ld_global(chunk_start + blockIdx.x + 1) - first;
     Shared<uint32_t> metadata = in_shared(shared.metadata);
     for (int i = lane_id(); i < vectors; i += LANES) chunk.store(i, uint4{0, 0, 0, 0});
-    for (int i = lane_id(); i < METADATA_WORDS; i += LANES) metadata.store(i, 0);
-    load(tiles, plan, here);
+    for (int i = lane_id(); i < pieces_of(KIND) * METADATA_WORDS; i += LANES) metadata.store(i, 0);
     int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
     auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
-    Writer<KIND, decltype(put), Middle>(metadata, put, Middle()).write(tiles);
-    put_metadata<KIND>(chunk.as<uint32_t>(), metadata);
+    write(Writer<KIND, decltype(put), Middle>(metadata, put, Middle()), tiles, plan, here);
+    put_metadata<KIND>(chunk.as<uint32_t>(), metadata, here.pieces);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     int size = vectors * START_BYTES / UNIT;
     int stated = starts_at(KIND) / 2 + TILES * g + m, lists = header_bytes(KIND) / 2;
@@ -126,7 +128,7 @@ LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t
                                        uint32_t* queues, const int* queued, const int* first_chunk,
                                        int64_t chunks, int64_t reach, uint16_t* starts, int* sizes,
                                        cudaStream_t stream) {
-    Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), Kind(kind), queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, Source(dense, M, K), queues, queued, first_chunk};
     return with_kind(kind, [&](auto constant) {
         constexpr Kind KIND = decltype(constant)::value;
         return launch_with(sizeof(PlaceMemory<KIND>), place<KIND>, chunks, LANES, stream, plan, int(reach),
@@ -140,9 +142,10 @@ LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t 
                                       uint32_t* queues, const int* queued, const int* first_chunk,
                                       int64_t chunks, int64_t largest, const uint16_t* starts,
                                       const int* chunk_start, uint4* data, cudaStream_t stream) {
-    Plan plan{{M, K, slice_cols, levels}, Source(dense, M, K), Kind(kind), queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, Source(dense, M, K), queues, queued, first_chunk};
     return with_kind(kind, [&](auto constant) {
-        return launch_with(int(sizeof(PackMemory) + largest), pack<decltype(constant)::value>, chunks, LANES,
-                           stream, plan, starts, chunk_start, data);
+        constexpr Kind KIND = decltype(constant)::value;
+        return launch_with(int(sizeof(PackMemory<KIND>) + largest), pack<KIND>, chunks, LANES, stream, plan,
+                           starts, chunk_start, data);
     });
 }

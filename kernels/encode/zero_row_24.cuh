@@ -9,31 +9,41 @@ constexpr int ROWS = 64, COLS = TILE_COLS;
 constexpr int LIST_BYTES = 512;
 constexpr int UNIT = 32, MOST_BYTES = 255 * UNIT, NOTHING = 0xffff;
 
-__device__ constexpr int values_at(Kind kind, bool extra) {
-    return header_bytes(kind) + extra * LIST_BYTES;
+__device__ constexpr int values_at(Kind kind, bool extra, int pieces) {
+    return header_bytes(kind) + (pieces - 1) * starts_at(SIXES) + extra * LIST_BYTES;
+}
+// Of a chunk whose streams end at `end`.
+__device__ inline int chunk_bytes(Kind kind, int end) {
+    int least = kind == SIXES ? SECOND_PIECE_AT + STEPS_AT : 0;
+    return (max(end + TAIL, least) + UNIT - 1) / UNIT * UNIT;
 }
 
 struct Grid {
     int64_t M, K, slice_cols, levels;
+    Kind kind;
+    __host__ __device__ int width() const { return pieces_of(kind) * COLS; }  // of a regular chunk
     __host__ __device__ int64_t row_blocks() const { return ceil_div(M, ROWS); }
     __host__ __device__ int64_t slices() const { return ceil_div(K, slice_cols); }
     __host__ __device__ int64_t blocks() const { return slices() * row_blocks(); }
 };
 
-// 64 rows of a slice: its first row and column, its columns, its chunks that are regular, and these
-// and those of level 1.
+// 64 rows of a slice: its first row and column, its columns, those of a regular chunk, its chunks that are regular,
+// and these and those of level 1.
 struct Block {
     int64_t row, col;
-    int cols, regular, fixed;
+    int cols, width, regular, fixed;
     __device__ Block(const Grid& grid, int64_t z)
         : Block(grid, z / grid.row_blocks(), z % grid.row_blocks()) {}
     __device__ Block(const Grid& grid, int64_t slice, int64_t row_block)
         : row(row_block * ROWS), col(slice * grid.slice_cols),
-          cols(int(min(grid.slice_cols, grid.K - col))), regular((cols + COLS - 1) / COLS),
+          cols(int(min(grid.slice_cols, grid.K - col))), width(grid.width()), regular((cols + width - 1) / width),
           fixed(regular + (grid.levels ? (cols + 3 * COLS - 1) / (3 * COLS) : 0)) {}
     // Column in the slice of column i of a chunk that is not extra.
     __device__ int column(int nth, int i) const {
-        return nth < regular ? nth * COLS + i : 3 * ((nth - regular) * COLS + i) + 1;
+        return nth < regular ? nth * width + i : 3 * ((nth - regular) * COLS + i) + 1;
+    }
+    __device__ int pieces(int nth) const {
+        return nth < regular ? (min(width, cols - nth * width) + COLS - 1) / COLS : 1;
     }
 };
 
@@ -90,13 +100,12 @@ struct Queue {
 struct Plan {
     Grid grid;
     Source dense;
-    Kind kind;
     uint32_t* queues;
     const int *queued, *first_chunk;
 
     __device__ Queue queue(int64_t z, int m) const {
         int64_t tile = z * TILES + m;
-        return {queues + tile * queue_capacity(grid.slice_cols, kind), kind, ld_global(queued + tile)};
+        return {queues + tile * queue_capacity(grid.slice_cols, grid.kind), grid.kind, ld_global(queued + tile)};
     }
 };
 
@@ -106,9 +115,10 @@ struct Place {
     Block block;
     int nth;  // of the block's chunks
     bool extra;
+    int pieces;
     __device__ Place(const Grid& grid, const int* first_chunk)
         : z(block_of(grid, first_chunk, blockIdx.x)), block(grid, z),
-          nth(int(blockIdx.x) - ld_global(first_chunk + z)), extra(nth >= block.fixed) {}
+          nth(int(blockIdx.x) - ld_global(first_chunk + z)), extra(nth >= block.fixed), pieces(block.pieces(nth)) {}
 };
 
 __device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Place& place) {
@@ -126,13 +136,24 @@ __device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Pl
     __syncwarp();
 }
 
-__device__ inline void load(const Tiles& tiles, const Plan& plan, const Place& place) {
+__device__ inline void load(const Tiles& tiles, const Plan& plan, const Place& place, int piece) {
     if (place.extra) return load_extra(tiles, plan, place);
     const Block& block = place.block;
-    int64_t row = block.row, k = block.col + block.column(place.nth, 0);
+    int64_t row = block.row, k = block.col + block.column(place.nth, piece * COLS);
     if (place.nth >= block.regular)
         return tiles.load_middles(plan.dense, row, TILE_ROWS, k, 0, block.col + block.cols);
     tiles.load(plan.dense, row, TILE_ROWS, k, 0);
+}
+
+// The streams of a chunk, by a Writer, piece after piece.
+template <class Writer>
+__device__ void write(Writer writer, const Tiles& tiles, const Plan& plan, const Place& place) {
+    for (int piece = 0; piece < place.pieces; piece++) {
+        if (piece) __syncwarp();  // all lanes have read the one before
+        load(tiles, plan, place, piece);
+        writer.add(tiles, piece);
+    }
+    writer.finish();
 }
 
 }  // namespace lscd::zero_row_24

@@ -26,23 +26,31 @@ constexpr int REGULAR_WARPS = 3;
 template <Kind KIND>
 class Groups {
     const Decoder<KIND>& decoder_;
+    Address at_;
+    int pieces_;
     Header header_;
 
   public:
-    __device__ Groups(Shared<uint4> chunk, const Decoder<KIND>& decoder)
-        : decoder_(decoder), header_(header<KIND>(chunk.address(0), decoder)) {}
+    __device__ Groups(Shared<uint4> chunk, const Decoder<KIND>& decoder, int pieces = 1)
+        : decoder_(decoder), at_(chunk.address(0)), pieces_(pieces), header_(header<KIND>(at_, decoder)) {}
 
     // Calls visit(tile, row half, q, values, nibble) for each group of the lane: number
     // 4 q + lane % 4 of row lane / 4 + 8 * row half.
     template <class Visit>
-    __device__ void for_each(Visit visit) const {
+    __device__ void for_each(Visit visit) {
 #pragma unroll
-        for (int q = 0; q < 4; q++) quarter(q, visit);
+        for (int piece = 0; piece < pieces_of(KIND); piece++) {
+            if (piece >= pieces_) return;
+            if constexpr (KIND == SIXES)
+                if (piece) read_piece(header_, at_, decoder_, piece);
+#pragma unroll
+            for (int q = 0; q < 4; q++) quarter(piece, q, visit);
+        }
     }
-    // Calls visit(tile, row half, q, index, weight) for each slot in use, of one q.
+    // Calls visit(tile, row half, q, index, weight) for each slot in use, of one q of the first piece.
     template <class Visit>
     __device__ void for_each_weight(int q, Visit visit) const {
-        quarter(q, [&](int m, int row_half, int q, uint32_t values, uint32_t nibble) {
+        quarter(0, q, [&](int m, int row_half, int q, uint32_t values, uint32_t nibble) {
             int first = nibble & 3, second = nibble >> 2;
             if (first != 3) visit(m, row_half, q, first, values & 0xffff);
             if (second != 3) visit(m, row_half, q, second, values >> 16);
@@ -51,18 +59,19 @@ class Groups {
 
   private:
     // Without a place in memory for masks, where q is not a constant.
-    __device__ uint32_t mask(int pair, int q) const {
-        auto of = [&](int q) { return decoder_.mask(pair, q); };
-        return q < 2 ? q ? of(1) : of(0) : q == 2 ? of(2) : of(3);
+    __device__ uint32_t mask(int piece, int q) const {
+        const uint32_t(&of)[4] = decoder_.masks;
+        if (KIND == SIXES) q = 2 * piece + q % 2;
+        return q < 2 ? q ? of[1] : of[0] : q == 2 ? of[2] : of[3];
     }
     template <class Visit>
-    __device__ void quarter(int q, Visit visit) const {
+    __device__ void quarter(int piece, int q, Visit visit) const {
         const uint32_t* presence = header_.presence;
         int t = lane_id() % 4, from = lane_id() - t + q;
 #pragma unroll
         for (int m = 0; m < TILES; m += 2) {
             uint32_t at[4], values[4], nibbles[2];
-            bmma_m16n8k128(at, presence[m], presence[m + 1], mask(m / 2, q), header_.bases[m / 2]);
+            bmma_m16n8k128(at, presence[m], presence[m + 1], mask(piece, q), header_.bases[m / 2]);
 #pragma unroll
             for (int i = 0; i < 4; i++) values[i] = gather<KIND>(header_.origin + at[i]);
 #pragma unroll
@@ -70,7 +79,7 @@ class Groups {
                 nibbles[i] = __shfl_sync(ALL_LANES, header_.metadata[m + i], from) >> 4 * t;
 #pragma unroll
             for (int i = 0; i < 4; i++)  // row half i % 2
-                visit(m + i / 2, i % 2, q, values[i], nibbles[i / 2] >> i % 2 * 16 & 15);
+                visit(m + i / 2, i % 2, 4 * piece + q, values[i], nibbles[i / 2] >> i % 2 * 16 & 15);
         }
     }
 };
@@ -102,7 +111,7 @@ class DenseTile {
     // word, and one of them alone. PRMT makes both of the group's two values and zeros; a byte for
     // each column says which of them, looked up by the nibble in the registers of other lanes.
     template <class Groups>
-    __device__ void fill(const Groups& groups) const {
+    __device__ void fill(Groups groups) const {
         int g = lane_id() / 4, t = lane_id() % 4, odd = t % 2;
         int first = g * ROW + warp_id() * COLS + 3 * t;
         Shared<uint32_t> words = weights_.as<uint32_t>() + (first + odd) / 2;
@@ -126,14 +135,15 @@ class DenseTile {
         };
         groups.for_each_weight(warp_id(), put);
     }
-    // The warp's third: store8(m, r, col, weights) for eight of row r of the chunk's tile m.
+    // The warp's third, which has so many pieces: store8(m, r, col, weights) for eight of row r of the chunk's tile m,
+    // or of tiles side by side.
     template <class Store8>
-    __device__ void store(Store8 store8) const {
-        constexpr int EIGHTS = TILE_COLS / 8;
+    __device__ void store(int pieces, Store8 store8) const {
+        const int eights = pieces * TILE_COLS / 8;
         Shared<uint4> third = (weights_ + warp_id() * COLS).template as<uint4>();
 #pragma unroll 1
-        for (int i = lane_id(); i < TILE_ROWS * EIGHTS; i += LANES) {
-            int r = i / EIGHTS, eight = i % EIGHTS;
+        for (int i = lane_id(); i < TILE_ROWS * eights; i += LANES) {
+            int r = i / eights, eight = i % eights;
 #pragma unroll
             for (int m = 0; m < TILES; m++)
                 store8(m, r, 8 * eight, third.load((m * TILE + r * ROW) / 8 + eight));

@@ -10,7 +10,7 @@ constexpr int RUN_BITS = 8;  // a run of banks: the first one, and above these b
 template <Kind KIND>
 constexpr int SLOT_LOADS = KIND == PACKED ? 2 : 1;  // for each gather
 template <Kind KIND>
-constexpr int LOADS = orders_of(KIND) / 4 * SLOT_LOADS<KIND>;  // of a tile
+constexpr int LOADS = ORDERS / 4 * SLOT_LOADS<KIND>;  // of tiles side by side, at most
 
 // Bit k becomes bit k + by, or k - by, modulo 32.
 __device__ inline uint32_t turned(uint32_t banks, int by) {
@@ -29,8 +29,9 @@ struct Reads {
     __device__ explicit Reads(Shared<uint32_t> metadata) {
         uint32_t at = 0;
 #pragma unroll
-        for (int order = 0; order < orders_of(KIND); order++) {
-            int word = metadata_word(lane_id() / TILE_STREAMS, lane_id() % TILE_STREAMS, order);
+        for (int order = 0; order < ORDERS; order++) {
+            int nth = KIND == SIXES ? nibble_of_six(order, 0) : order;
+            int word = metadata_word(lane_id() / TILE_STREAMS, lane_id() % TILE_STREAMS, nth);
             uint32_t code = metadata.load(word);
             if (KIND == SIXES) code &= metadata.load(word + 2 * TILES);  // of step 1
             code = code >> 4 * (order % 8) & 15;
@@ -92,11 +93,11 @@ class Piles {
         return turned_back(spread_.load((run >> RUN_BITS) + pile), run + further);
     }
     // Adds the stream of lane `chosen`, from bank `bank` on, to `others` of its tile; each lane counts for one
-    // load.
+    // of so many loads.
     template <bool ODD>
-    __device__ void add(int bank, int chosen, int others) const {
+    __device__ void add(int bank, int chosen, int others, int loads) const {
         int q = lane_id();
-        if (q < LOADS<KIND>) {
+        if (q < loads) {
             uint32_t run = run_.load(load_like<ODD>(q) * LANES + chosen);
             int first = int(run & 31) + banks_on<ODD>(q) + bank;
             uint32_t banks = (2u << (run >> RUN_BITS)) - 1;

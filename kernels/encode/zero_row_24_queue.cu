@@ -156,7 +156,7 @@ LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t
                                        int64_t slice_cols, int64_t levels, int64_t kind,
                                        int64_t exponent, uint32_t* queues, int* queued, int* nnz, int* nonfinite,
                                        cudaStream_t stream) {
-    Grid grid{M, K, slice_cols, levels};
+    Grid grid{M, K, slice_cols, levels, Kind(kind)};
     auto kernel = kind == SIXES ? queue<true> : queue<false>;
     return launch(kernel, grid.blocks(), TILES * LANES, stream, grid, Source(dense, M, K),
                   uint32_t(exponent), queues, queued, nnz, nonfinite);

@@ -10,7 +10,8 @@ using namespace zero_row_24;
 
 constexpr int UNUSED_BYTES = MOST_BYTES / 2 * sizeof(int);
 constexpr int EXTRA_WARPS = 4;
-using Tile = DenseTile<ROWS, COLS>;
+template <Kind KIND>
+using Tile = DenseTile<ROWS, pieces_of(KIND) * COLS>;
 
 struct Encoding {
     Grid grid;
@@ -30,7 +31,9 @@ struct Chunk : Streams<KIND> {
 
     __device__ explicit Chunk(const Encoding& A)
         : Streams<KIND>(A.extent(blockIdx.x)), place(A.grid, A.first_chunk),
-          rows(A.grid.M - place.block.row) {}
+          rows(A.grid.M - place.block.row) {
+        this->pieces = place.pieces;
+    }
 
     __device__ int listed(int i) const { return this->half(header_bytes(KIND) + 2 * i); }
     __device__ int column(int group, int i) const {
@@ -40,7 +43,7 @@ struct Chunk : Streams<KIND> {
     __device__ bool inside(int64_t row, int64_t column) const {
         return row < rows && column < place.block.cols;
     }
-    __device__ int first() const { return values_at(KIND, place.extra); }
+    __device__ int first() const { return values_at(KIND, place.extra, place.pieces); }
 
     // Calls visit(row in the block, column in the slice, offset) for each value of the lane's
     // stream; returns the offset after the last one.
@@ -52,7 +55,7 @@ struct Chunk : Streams<KIND> {
     }
     __device__ int header_problem() const {
         int size = this->size;
-        if (size % UNIT || size > MOST_BYTES || size < first() + TAIL) return SIZE;
+        if (size % UNIT || size > MOST_BYTES || size < chunk_bytes(KIND, first())) return SIZE;
         bool sized = this->above_start() == (size / UNIT >> 2 * this->m & 3);
         bool in_slice = true;
         for (int i = lane_id(); place.extra && i < LIST_BYTES / 2; i += LANES)
@@ -104,20 +107,21 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
     int number = REGULAR_WARPS * part.nth + warp_id(), level = block.regular + part.nth;
     bool regular = warp_id() < REGULAR_WARPS && number < block.regular;
     bool has_level = level < block.fixed;
-    Workplace<Tile> here(memory, largest);
+    int pieces = regular ? block.pieces(number) : 1;
+    Workplace<Tile<KIND>> here(memory, largest);
     if (regular || (has_level && warp_id() == REGULAR_WARPS)) {
         int chunk = ld_global(A.first_chunk + part.z) + (regular ? number : level);
         begin_copy(here.chunk, A.extent(chunk));
     }
     Decoder<KIND> decoder(lane_id());
     wait_for_copy();
-    if (regular) here.tile.fill(Groups<KIND>(here.chunk, decoder));
+    if (regular) here.tile.fill(Groups<KIND>(here.chunk, decoder, pieces));
     wait_for_warps(A.grid.levels);
     if (has_level) here.tile.add_level(Groups<KIND>(here.level, decoder));
     wait_for_warps(A.grid.levels);
     if (regular)
-        here.tile.store([&](int m, int r, int k, uint4 eight) {
-            dense.store8(part.row() + m * TILE_ROWS + r, block.col + number * COLS + k, eight);
+        here.tile.store(pieces, [&](int m, int r, int k, uint4 eight) {
+            dense.store8(part.row() + m * TILE_ROWS + r, block.col + number * block.width + k, eight);
         });
 }
 
@@ -152,13 +156,13 @@ __global__ void __launch_bounds__(LANES)
 template <Kind KIND>
 int unpack(const Encoding& A, int64_t largest, int64_t first, const Target& dense,
            cudaStream_t stream) {
-    int64_t thirds = ceil_div(A.grid.slice_cols, REGULAR_WARPS * COLS);
+    int64_t thirds = ceil_div(A.grid.slice_cols, int64_t(REGULAR_WARPS * A.grid.width()));
     unsigned slices = unsigned(A.grid.slices());
     Rows rows{first, slices, unsigned(thirds)}, extra{first, slices, EXTRA_WARPS};
     int64_t blocks = ceil_div(dense.M, ROWS) * slices;
-    int error = launch_decoder<Tile, MOST_BYTES>(unpack_fixed<KIND>, blocks * thirds,
-                                                 A.grid.levels, largest, stream, A, int(largest),
-                                                 rows, dense);
+    int error = launch_decoder<Tile<KIND>, MOST_BYTES>(unpack_fixed<KIND>, blocks * thirds,
+                                                       A.grid.levels, largest, stream, A,
+                                                       int(largest), rows, dense);
     if (error) return error;
     return launch_with(int(largest), unpack_extra<KIND>, blocks * EXTRA_WARPS, LANES, stream, A,
                        extra, dense);
@@ -166,9 +170,8 @@ int unpack(const Encoding& A, int64_t largest, int64_t first, const Target& dens
 
 template <Kind KIND>
 __global__ void __launch_bounds__(LANES)
-    count(const uint8_t* data, const int* chunk_start, int* nnz) {
-    int used = Streams<KIND>(Extent(data, chunk_start, MOST_BYTES)).count();
-    used = __reduce_add_sync(ALL_LANES, used);
+    count(const __grid_constant__ Encoding A, int* nnz) {
+    int used = __reduce_add_sync(ALL_LANES, Chunk<KIND>(A).count());
     if (lane_id() == 0) st_global(nnz + blockIdx.x, used);
 }
 
@@ -185,7 +188,7 @@ LSCD_EXPORT int lscd_zero_row_24_check(const uint8_t* data, const int* chunk_sta
                                        int64_t slice_cols, int64_t levels, int64_t kind,
                                        int64_t chunks, int64_t exponent, int* nonfinite,
                                        long long* found, cudaStream_t stream) {
-    Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
+    Encoding A{{M, K, slice_cols, levels, Kind(kind)}, data, chunk_start, first_chunk};
     return with_kind(kind, [&](auto constant) {
         return launch_with(UNUSED_BYTES, check<decltype(constant)::value>, chunks, LANES, stream, A,
                            uint32_t(exponent), nonfinite, found);
@@ -193,10 +196,13 @@ LSCD_EXPORT int lscd_zero_row_24_check(const uint8_t* data, const int* chunk_sta
 }
 
 // nnz [chunks]: slots in use.
-LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_start, int64_t kind,
+LSCD_EXPORT int lscd_zero_row_24_count(const uint8_t* data, const int* chunk_start,
+                                       const int* first_chunk, int64_t M, int64_t K,
+                                       int64_t slice_cols, int64_t levels, int64_t kind,
                                        int64_t chunks, int* nnz, cudaStream_t stream) {
+    Encoding A{{M, K, slice_cols, levels, Kind(kind)}, data, chunk_start, first_chunk};
     return with_kind(kind, [&](auto constant) {
-        return launch(count<decltype(constant)::value>, chunks, LANES, stream, data, chunk_start, nnz);
+        return launch(count<decltype(constant)::value>, chunks, LANES, stream, A, nnz);
     });
 }
 
@@ -207,7 +213,7 @@ LSCD_EXPORT int lscd_zero_row_24_unpack(const uint8_t* data, const int* chunk_st
                                         int64_t slice_cols, int64_t levels, int64_t kind,
                                         int64_t /*chunks*/, int64_t largest, int64_t first_row,
                                         int64_t rows, uint16_t* dense, cudaStream_t stream) {
-    Encoding A{{M, K, slice_cols, levels}, data, chunk_start, first_chunk};
+    Encoding A{{M, K, slice_cols, levels, Kind(kind)}, data, chunk_start, first_chunk};
     Target target(dense, rows, K);
     return with_kind(kind, [&](auto constant) {
         return unpack<decltype(constant)::value>(A, largest, first_row / ROWS, target, stream);

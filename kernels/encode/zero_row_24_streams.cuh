@@ -26,24 +26,28 @@ struct Extent {
 // The lane's stream of a chunk.
 template <Kind KIND>
 struct Streams {
+    static constexpr int STEPS = KIND == SIXES ? 2 : 1;  // that nibbles of a stream's orders are for
     const uint8_t* bytes;
-    int size;
+    int size, pieces;  // side by side
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
 
-    __device__ explicit Streams(const Extent& chunk) : bytes(chunk.first), size(chunk.size) {}
+    __device__ explicit Streams(const Extent& chunk, int pieces = 1)
+        : bytes(chunk.first), size(chunk.size), pieces(pieces) {}
 
     __device__ uint32_t half(int at) const { return load<uint16_t>(at); }
     __device__ uint32_t word(int at) const { return load<uint32_t>(at); }
     __device__ int stated() const { return half(starts_at(KIND) + 2 * (TILES * g + m)); }
     __device__ int start() const { return stated() & 0x3fff; }
     __device__ int above_start() const { return stated() >> 14; }
-    __device__ int code(int order) const {
+    __device__ int orders() const { return KIND == SIXES ? pieces * SIXES_OF_PIECE : ORDERS; }
+    // Of a group, or of a six for a step.
+    __device__ int code(int order, int step = 0) const {
         if (KIND == PAIRS) return word(4 * metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
         if (KIND == SIXES) {
-            int at = 2 * g + order / 8 % 2;
-            uint32_t others = (word(STEPS_AT + 8 * at + 4 * (m / 2)) >> m % 2 & EVEN) * 3;
-            uint32_t step = word(16 * at + 4 * m) | (order / 16 ? ~others : others);
-            return step >> 4 * (order % 8) & 15;
+            int piece_at = order / SIXES_OF_PIECE * SECOND_PIECE_AT, nth = 2 * g + order / 8 % 2;
+            uint32_t others = (word(piece_at + STEPS_AT + 8 * nth + 4 * (m / 2)) >> m % 2 & EVEN) * 3;
+            uint32_t nibbles = word(piece_at + 16 * nth + 4 * m) | (step ? ~others : others);
+            return nibbles >> 4 * (order % 8) & 15;
         }
         auto stored = [&](int i) {
             return word(4 * code_word(4 * g + order / 8, i)) >> code_shift(order % 8) & 15;
@@ -57,22 +61,25 @@ struct Streams {
     // Two values of a group without ascending indices, which alone PTX promises to select.
     __device__ bool descends() const {
         bool found = false;
-        for (int order = 0; order < ORDERS; order++) {
-            int first = code(order) & 3, second = code(order) >> 2;
-            found |= first != 3 && second != 3 && first >= second;
-        }
+        for_each_nibble([&](int first, int second) { found |= first != 3 && second != 3 && first >= second; });
         return found;
+    }
+    // The group that a nibble is of: those of a second piece come behind the 16 of the first one.
+    __device__ int group(int order, int step) const {
+        if (KIND != SIXES) return group_of(order);
+        int nth = order % SIXES_OF_PIECE + step * SIXES_OF_PIECE;
+        return order / SIXES_OF_PIECE * GROUPS + group_of(nth);
     }
     // Calls visit(row of the tile, group, index, offset) for each value of the lane's stream;
     // returns the offset after the last one.
     template <class Visit>
     __device__ int for_each_of_stream(Visit visit) const {
         int at = start();
-        for (int order = 0; order < orders_of(KIND); order++) {
+        for (int order = 0; order < orders(); order++) {
             bool slot0 = false, slot1 = false;
-            for (int nth = order; nth < ORDERS; nth += orders_of(KIND)) {  // of a six, in either step
-                int first = code(nth) & 3, second = code(nth) >> 2;
-                int row = row_of(g, nth), group = group_of(nth);
+            for (int step = 0; step < STEPS; step++) {
+                int first = code(order, step) & 3, second = code(order, step) >> 2;
+                int row = row_of(g, order), group = this->group(order, step);
                 slot0 |= first != 3, slot1 |= second != 3;
                 if (first != 3) visit(row, group, first, at);
                 if (second != 3) visit(row, group, second, KIND != PACKED || slot0 ? at + 2 : at);
@@ -84,12 +91,16 @@ struct Streams {
     // Slots in use in the lane's stream; all lanes' together are nnz of the streams.
     __device__ int count() const {
         int used = 0;
-        for (int order = 0; order < ORDERS; order++)
-            used += ((code(order) & 3) != 3) + (code(order) >> 2 != 3);
+        for_each_nibble([&](int first, int second) { used += (first != 3) + (second != 3); });
         return used;
     }
 
   private:
+    template <class Visit>
+    __device__ void for_each_nibble(Visit visit) const {
+        for (int order = 0; order < orders(); order++)
+            for (int step = 0; step < STEPS; step++) visit(code(order, step) & 3, code(order, step) >> 2);
+    }
     template <class T>
     __device__ T load(int at) const {
         return ld_global(reinterpret_cast<const T*>(bytes + at));

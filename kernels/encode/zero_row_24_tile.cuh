@@ -11,9 +11,9 @@ namespace lscd::zero_row_24 {
 
 constexpr int TILE_ROWS = 16, TILE_COLS = 48, GROUPS = 16, TILE_STREAMS = 8;
 constexpr int ORDERS = 32;  // groups of a stream
-constexpr int METADATA_WORDS = 128, TAIL = 4;
+constexpr int SIXES_OF_PIECE = 16;
+constexpr int METADATA_WORDS = 128, TAIL = 4;  // of a piece
 __host__ __device__ constexpr int header_bytes(Kind kind) { return starts_at(kind) + 64; }
-__host__ __device__ constexpr int orders_of(Kind kind) { return kind == SIXES ? ORDERS / 2 : ORDERS; }
 constexpr int START_BYTES = 16;  // of chunk_start
 
 static_assert(TILES * TILE_STREAMS == LANES, "a lane has a stream");
@@ -21,9 +21,13 @@ static_assert(TILES * TILE_STREAMS == LANES, "a lane has a stream");
 // Position in a stream -> row of the tile, group.
 __device__ inline int row_of(int g, int order) { return g + 8 * (order >> 2 & 1); }
 __device__ inline int group_of(int order) { return (order >> 3) * 4 + (order & 3); }
-// The word of a chunk's metadata with nibble `order` of a stream, in bits 4 * (order % 8) and up.
-__device__ inline int metadata_word(int m, int g, int order) {
-    return (4 * g + order / 8) * TILES + m;
+// The word of a chunk's metadata with nibble `nth` of a stream, in bits 4 * (nth % 8) and up.
+__device__ inline int metadata_word(int m, int g, int nth) {
+    return nth / ORDERS * METADATA_WORDS + (4 * g + nth % ORDERS / 8) * TILES + m;
+}
+// Which nibble a six has for a step.
+__device__ inline int nibble_of_six(int order, int step) {
+    return order / SIXES_OF_PIECE * ORDERS + step * SIXES_OF_PIECE + order % SIXES_OF_PIECE;
 }
 // Packed streams store codes of 3 bits instead: see kernels/cpu/encode/zero_row_24_tile.h.
 __device__ inline uint32_t code_of(uint32_t nibble) {

@@ -26,12 +26,17 @@ class Writer {
     __device__ Writer(Shared<uint32_t> metadata, Put put, Leaves leaves)
         : metadata_(metadata), put_(put), leaves_(leaves) {}
 
-    __device__ void write(const Tiles& tiles) {
-        for (int order = 0; order < orders_of(KIND); order++) {
-            int row = m_ * TILE_ROWS + row_of(g_, order);
-            if (KIND == SIXES) six(tiles, row, order);
-            else group(tiles, row, order);
+    __device__ void write(const Tiles& tiles) { add(tiles, 0), finish(); }
+    // What is all of a stream, or of sixes those of a piece, behind the one before.
+    __device__ void add(const Tiles& tiles, int piece) {
+        constexpr int EACH = KIND == SIXES ? SIXES_OF_PIECE : ORDERS;
+        for (int nth = 0; nth < EACH; nth++) {
+            int row = m_ * TILE_ROWS + row_of(g_, nth);
+            if (KIND == SIXES) six(tiles, row, nth, piece * EACH + nth);
+            else group(tiles, row, nth);
         }
+    }
+    __device__ void finish() {
         if (waiting_ >= 0) place(value_, index_, NONE, 0);
         __syncwarp();
     }
@@ -45,30 +50,31 @@ class Writer {
             int away = leaves_(order, w);
             first = away == 0, last = away == 2 ? 1 : 2;
         }
-        add(order, first, of(w, first), last, of(w, last));
+        add_values(order, first, of(w, first), last, of(w, last));
     }
-    __device__ void six(const Tiles& tiles, int row, int order) {
-        auto weight = [&](int i) { return tiles.at(row, column_of_six(group_of(order), i)); };
+    __device__ void six(const Tiles& tiles, int row, int nth, int order) {
+        auto weight = [&](int i) { return tiles.at(row, column_of_six(group_of(nth), i)); };
         int first = 0, last = SIX - 1;
         while (first < SIX && !weight(first)) first++;
         while (last >= 0 && !weight(last)) last--;
         uint32_t low = first < SIX ? weight(first) : 0, high = last >= 0 ? weight(last) : 0;
-        add(order, first, low, last, high);
+        add_values(order, first, low, last, high);
     }
     // What a row has from `first` to `last`: two values, one, or, where these cross, none.
-    __device__ void add(int order, int first, uint32_t low, int last, uint32_t high) {
+    __device__ void add_values(int order, int first, uint32_t low, int last, uint32_t high) {
         uint32_t i = KIND == SIXES ? place_in_six(first) : first, j = KIND == SIXES ? place_in_six(last) : last;
         if (first < last) two(order, i, low, j, high);
         else if (first == last) one(order, i, low);
         else set(order, NONE, NONE);
     }
     __device__ void set(int order, uint32_t slot0, uint32_t slot1) {
-        set_nibble(order, nibble_of_step(slot0, slot1, 0));
-        if (KIND == SIXES) set_nibble(order + ORDERS / 2, nibble_of_step(slot0, slot1, 1));
+        if (KIND != SIXES) return set_nibble(order, nibble_of_step(slot0, slot1, 0));
+        for (int step = 0; step < 2; step++)
+            set_nibble(nibble_of_six(order, step), nibble_of_step(slot0, slot1, step));
     }
-    __device__ void set_nibble(int order, uint32_t nibble) {
-        int word = metadata_word(m_, g_, order);
-        metadata_.store(word, metadata_.load(word) | nibble << 4 * (order % 8));
+    __device__ void set_nibble(int nth, uint32_t nibble) {
+        int word = metadata_word(m_, g_, nth);
+        metadata_.store(word, metadata_.load(word) | nibble << 4 * (nth % 8));
     }
     __device__ void place(uint32_t low, uint32_t slot0, uint32_t slot1, uint32_t high) {
         set(waiting_, slot0, slot1);

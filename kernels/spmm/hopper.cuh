@@ -16,7 +16,7 @@
 
 namespace lscd {
 
-constexpr int CHUNK_ROWS = 64, CHUNK_COLS = 48;  // tiles of 16 x 48, below each other
+constexpr int CHUNK_ROWS = 64, CHUNK_COLS = 48;  // of a piece: tiles of 16 x 48, below each other
 // What a warp has of a block is a segment. Its sums are quads, as lanes have them: rows g and g + 8 of a tile,
 // columns n and n + 1; from pair to pair of columns, tile to tile, g to g.
 constexpr int PAIR_QUADS = CHUNK_ROWS / 2;

@@ -7,7 +7,8 @@
 namespace lscd {
 namespace {
 
-// extract: the A fragments of a step. A bmma gives the addresses of two tiles' values.
+// extract: the A fragments of a step; of sixes those of a piece, which both steps multiply. A bmma gives the
+// addresses of two tiles' values.
 template <Kind KIND>
 __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<KIND>& decoder,
                         int step) {
@@ -17,7 +18,7 @@ __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<
         for (int half = 0; half < 2; half++) {
             uint32_t at[4];
             bmma_m16n8k128(at, h.presence[2 * pair], h.presence[2 * pair + 1],
-                           decoder.mask(pair, 2 * step + half), h.bases[pair]);
+                           decoder.masks[2 * step + half], h.bases[pair]);
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 a[2 * pair + i / 2][2 * half + i % 2] =

@@ -107,12 +107,12 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     return launch_sums<T, BLOCK_N>(p, waits * int(grid.x), stream);
 }
 
-// Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks are large:
-// one chunk each.
+// Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks and those of sixes are
+// large: one chunk each.
 template <class T, int BLOCK_N, Kind KIND>
 cudaError_t launch_copy(const HopperProblem& p, cudaStream_t stream) {
     if (p.copy == 1) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, KIND, 1>, p, stream);
-    if constexpr (BLOCK_N <= 16 && KIND != PACKED)
+    if constexpr (BLOCK_N <= 16 && KIND == PAIRS)
         if (p.copy == 2) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, KIND, 2>, p, stream);
     return cudaErrorInvalidValue;
 }

@@ -8,7 +8,7 @@ namespace {
 
 template <class T, int BLOCK_N, Kind KIND, bool DOCUMENTED>
 struct HopperProduct {
-    static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8;
+    static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8, PIECES = pieces_of(KIND);
     using Dense = HopperDense<BLOCK_N, WARPS>;
     // Sums become zeros where a block begins. Behind their store the compiler would make other registers zeros,
     // and move sums from one to the other in every chunk, but for this kernel, which is slower the other way.
@@ -68,8 +68,8 @@ struct HopperProduct {
             sum[tile][0][0] += float((a[tile][0] ^ a[tile][1] ^ a[tile][2] ^ a[tile][3]) & 1);
     }
 
-    // Chunks of a block, which begins with chunk `begin`, up to `end`: those whose rows of B follow each other,
-    // regular ones or those of level 1. An extra chunk is a part of its own. end = 0: none has begun.
+    // Chunks of a block, which begins with chunk `begin`, up to `end`: those that have all their pieces and whose rows
+    // of B follow each other, regular ones or those of level 1. Others are parts of their own. end = 0: none has begun.
     struct Part {
         int begin, end = 0;
         typename Dense::Rows rows = {};
@@ -80,23 +80,30 @@ struct HopperProduct {
     __device__ uint32_t multiply_chunk(Address at, const Decoder<KIND>& decoder, const Dense& dense,
                                        Part& part, int chunk) {
         Header h = header<KIND>(at, decoder);
-        if constexpr (BLOCK_N == 32) multiply_by_steps(at, h, decoder, dense, part, chunk);
-        else if (uniform(chunk >= part.end)) multiply_first(at, h, decoder, dense, part, chunk);
-        else multiply_next(h, decoder, part);
+        if (uniform(chunk >= part.end)) multiply_first(at, h, decoder, dense, part, chunk);
+        else multiply_next(at, h, decoder, part);
         return h.bytes;
     }
 
-    // What is no part's first chunk, nor an extra one: without a branch, so that rows of B come while values are
+    // What is no part's first chunk, nor one of its own: without a branch, so that rows of B come while values are
     // looked for, and products of a tile begin with its own.
-    __device__ void multiply_next(Header& h, const Decoder<KIND>& decoder, Part& part) {
+    __device__ void multiply_next(Address at, Header& h, const Decoder<KIND>& decoder, Part& part) {
+        multiply_piece(h, decoder, part, 0);
+        if constexpr (PIECES > 1) {
+            read_piece(h, at, decoder, 1);
+            multiply_piece(h, decoder, part, 1);
+        }
+    }
+    __device__ void multiply_piece(Header& h, const Decoder<KIND>& decoder, Part& part, int nth) {
+        if constexpr (BY_STEPS) return multiply_by_steps(0, h, decoder, part, false);
         uint32_t a[2][TILES][4];
         if constexpr (BLOCK_N > 16 || left_out(Stage::smem2tc)) {  // no registers for rows that come early
-            extract_both(a, h, decoder);
+            extract_both(a, h, decoder, nth);
             smem2tc_both(a, h, part);
         } else {
             uint32_t b[2][N_FRAGS][4];
             load_rows(b, part);
-            extract_both(a, h, decoder);
+            extract_both(a, h, decoder, nth);
             part.rows.advance();
 #pragma unroll
             for (int i = 0; i < 2 * N_FRAGS; i++)
@@ -109,20 +116,32 @@ struct HopperProduct {
             ldmatrix_x4_trans(b[i / N_FRAGS][i % N_FRAGS], part.rows.of(i / N_FRAGS) ^ i % N_FRAGS * 16);
     }
 
-    // A part's first chunk, or an extra one: rows of B are known behind begin_part alone.
+    // A part's first chunk, or one of its own: rows of B are known behind begin_part alone.
     __device__ void multiply_first(Address at, Header& h, const Decoder<KIND>& decoder, const Dense& dense,
                                    Part& part, int chunk) {
+        if constexpr (BY_STEPS) {
+            wait_for_dense();
+            return multiply_by_steps(at, h, decoder, part, begin_part(part, dense, chunk));
+        }
         uint32_t a[2][TILES][4];
-        extract_both(a, h, decoder);
-        if (!begin_part(part, dense, chunk)) return smem2tc_both(a, h, part);
-#pragma unroll
-        for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at);
+        extract_both(a, h, decoder, 0);
+        wait_for_dense();
+        if (begin_part(part, dense, chunk)) return smem2tc_listed_both(a, h, at);
+        smem2tc_both(a, h, part);
+        if constexpr (PIECES > 1) {
+            if (uniform(chunk >= part.end)) return;
+            read_piece(h, at, decoder, 1);
+            extract_both(a, h, decoder, 1);
+            smem2tc_both(a, h, part);
+        }
     }
+    // B is there when the first part begins; to ask again costs others nothing.
+    __device__ void wait_for_dense() { mbarrier_wait(memory + DENSE_READY, 0); }
 
     // Both steps are extracted before one is multiplied: what a warp waits for, bmma and then its values, it
-    // waits for once. Sixes have the same values in both.
-    __device__ void extract_both(uint32_t (&a)[2][TILES][4], Header& h, const Decoder<KIND>& decoder) {
-        extract<KIND>(a[0], h, decoder, 0);
+    // waits for once. Sixes have the same values in both, of a piece.
+    __device__ void extract_both(uint32_t (&a)[2][TILES][4], Header& h, const Decoder<KIND>& decoder, int piece) {
+        extract<KIND>(a[0], h, decoder, piece);
         if constexpr (KIND == SIXES) memcpy(a[1], a[0], sizeof a[1]);
         else extract<KIND>(a[1], h, decoder, 1);
         if (DOCUMENTED) only_documented(a, h, lane);
@@ -132,31 +151,36 @@ struct HopperProduct {
         for (int step = 0; step < 2; step++) smem2tc(a[step], h, step, part.rows.of(step));
         part.rows.advance();
     }
+    __device__ void smem2tc_listed_both(const uint32_t (&a)[2][TILES][4], const Header& h, Address at) {
+#pragma unroll
+        for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at);
+    }
 
     // One after the other, where 12 warps have registers for the values of one alone.
-    __device__ void multiply_by_steps(Address at, const Header& h, const Decoder<KIND>& decoder,
-                                      const Dense& dense, Part& part, int chunk) {
+    static constexpr bool BY_STEPS = BLOCK_N == 32 && KIND != SIXES;
+    __device__ void multiply_by_steps(Address at, const Header& h, const Decoder<KIND>& decoder, Part& part,
+                                      bool extra) {
         static_assert(!DOCUMENTED);
-        bool extra = uniform(chunk >= part.end) && begin_part(part, dense, chunk);
         uint32_t a[TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            if (step == 0 || KIND != SIXES) extract<KIND>(a, h, decoder, step);
+            extract<KIND>(a, h, decoder, step);
             if (extra) smem2tc_listed(a, h, step, at);
             else smem2tc(a, h, step, part.rows.of(step));
         }
         if (!extra) part.rows.advance();
     }
 
-    // Whether it is an extra chunk. B is there when the first part begins; to ask again costs others nothing.
+    // Whether it is an extra chunk. Else `part` is the one that begins with it, or its rows are those of the one piece
+    // that it has, since the slice ends.
     __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
         if (!CLEARS_BEHIND && uniform(chunk == part.begin)) clear(sum);
-        mbarrier_wait(memory + DENSE_READY, 0);
-        int cols = anew(cols_of_slice()), regular = ceil_div(cols, CHUNK_COLS), nth = chunk - part.begin;
+        int cols = anew(cols_of_slice()), pieces = ceil_div(cols, CHUNK_COLS), nth = chunk - part.begin;
+        int whole = pieces / PIECES, regular = ceil_div(pieces, PIECES);
         int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
         if (uniform(nth >= fixed)) return true;
-        part.end = part.begin + (nth < regular ? regular : fixed);
-        part.rows = dense.rows(nth, regular);
+        part.end = part.begin + (nth < regular ? whole : fixed);
+        part.rows = dense.rows(nth * PIECES, pieces);
         return false;
     }
     __device__ int cols_of_slice() const { return min(p.K - slice * p.slice_cols, p.slice_cols); }

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lab_utils.analysis import lane_24_strips, zero_row_24, zero_row_24_strips
+from lab_utils.analysis import lane_24_strips, zero_row_24_expected, zero_row_24_strips
+from lab_utils.analysis.zero_row_24 import Streams, check_kind
 
 VALUE_BYTES = 2  # fp16 and bf16
 OFFSET_BYTES = 4  # row pointers, column indices, tile offsets: int32
@@ -108,15 +109,17 @@ def zero_row_24_bytes(
 ) -> float | np.ndarray:
     """Bytes of zero-row 2:4: 2·NNZ + 452·NC + 512·NE, chunks and extra chunks, and their rounding.
 
-    With `pairs` a chunk has 580 bytes, and zeros beside lone values come on top; with `sixes` 452
-    again, and such zeros. All four are options of the format, None what `encode` chooses;
-    `lab_utils.analysis.zero_row_24` derives NC and NE. Bytes that streams skip to avoid bank
-    conflicts are not in it: 1 to 2 %.
+    With `pairs` a chunk has 580 bytes, and zeros beside lone values come on top; with `sixes` 836,
+    but 452 an extra one, and such zeros. All four are options of the format, None what `encode`
+    chooses; `lab_utils.analysis.zero_row_24_expected` derives NC and NE. Bytes that streams skip to
+    avoid bank conflicts are not in it: 1 to 2 %.
     """
     s = _checked(M, K, sparsity)
-    zero_row_24.check_kind(pairs, sixes, levels)
-    streams = zero_row_24.Streams.SIXES if sixes else pairs
-    return plain(sum(zero_row_24.parts(M, K, 1 - s, streams, slice_cols, levels, sixes).values()))
+    check_kind(pairs, sixes, levels)
+    streams = Streams.SIXES if sixes else pairs
+    return plain(
+        sum(zero_row_24_expected.parts(M, K, 1 - s, streams, slice_cols, levels, sixes).values())
+    )
 
 
 def zero_row_24_strips_bytes(
@@ -155,7 +158,7 @@ FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
 }
 # By purpose, of those that are not a paper's.
 OURS: dict[str, Callable[..., dict[str, np.ndarray]]] = {
-    "zero_row_24": zero_row_24.parts,
+    "zero_row_24": zero_row_24_expected.parts,
     "zero_row_24_strips": zero_row_24_strips.parts,
     "lane_24_strips": lane_24_strips.parts,
 }

@@ -12,7 +12,8 @@ import pandas as pd
 from lab_utils.analysis.anatomy import WAVEFRONTS
 from lab_utils.analysis.compression import dense_bytes, format_bytes
 from lab_utils.analysis.kernel_trace import KernelTrace
-from lab_utils.analysis.zero_row_24 import Streams, chunks
+from lab_utils.analysis.zero_row_24 import Streams
+from lab_utils.analysis.zero_row_24_expected import chunks
 from lab_utils.catalog import Device
 
 FORMAT = "zero_row_24"
@@ -24,6 +25,7 @@ PARTS = {
     "gather": "values",
     "header": "metadata, starts",
     "read_metadata": "metadata, starts",
+    "read_piece": "metadata, starts",
     "load_rows": "rows of B",
     "smem2tc": "rows of B",
     "smem2tc_listed": "rows of B for extra chunks",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab_utils.analysis.zero_row_24 import OFFSET_BYTES, TILE_ROWS, cut
+from lab_utils.analysis.zero_row_24 import OFFSET_BYTES, TILE_ROWS
+from lab_utils.analysis.zero_row_24_expected import cut
 from lab_utils.analysis.zero_row_24_strips import strips
 
 COLS = 256  # of a chunk: 64 groups of four in a row

@@ -1,20 +1,7 @@
-"""Zero-row 2:4 in numbers: what suits a matrix, and the bytes of a random mask.
-
-A has density d. A row of a group of three columns has all three weights with probability d³; its
-middle one then goes to an extra chunk, in a queue of columns for each tile of r rows. So a group
-sends a column there with probability 1 − (1 − d³)^r, and in the queue that column has density
-d³ / (1 − (1 − d³)^r). Three columns of the queue are again a group, of that density, and send a
-column: the same step, until nothing is left. A block has as many extra chunks as the longest of its
-four queues has 48 columns, begun ones included. With levels = 1, middle ones stand in chunks of
-level 1 first, which have density d³, and queues are filled by their groups, with d⁹ instead of d³.
-A row of a six sends column i of 0 to 5 with probability d (1 − (1 − d)ⁱ) (1 − (1 − d)⁵⁻ⁱ): whatever
-stands between two others. (kernels/cpu/encode/zero_row_24.h: the layout.)
-"""
+"""Zero-row 2:4 in numbers: its layout, and what suits a matrix."""
 
 import math
-from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -50,17 +37,18 @@ CHUNK_COST = {Streams.PACKED: 200, Streams.PAIRS: 1000, Streams.SIXES: 1000}
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
 # And from which on words are of sixes: one load and one address for both steps, and three quarters
 # of the metadata, where few sixes have more than two values.
-SIXES_FROM = 0.88
+SIXES_FROM = 0.86
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
-# Nibbles of mma.sp; codes of 3 bits; of sixes indices, and a bit for each slot.
+# Of a piece: nibbles of mma.sp; codes of 3 bits; of sixes indices, and a bit for each slot.
 METADATA_BYTES = {Streams.PACKED: 384, Streams.PAIRS: 512, Streams.SIXES: 384}
 STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 64, 512, 4
 OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 20, 16  # the last: unit of chunk_start
 # Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
 ROUNDING_BYTES = {Streams.PACKED: 15, Streams.PAIRS: 14, Streams.SIXES: 14}
 SIX = 6  # columns
-_normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
+# Of 48 columns, in a regular chunk.
+PIECES = {Streams.PACKED: 1, Streams.PAIRS: 1, Streams.SIXES: 2}
 
 
 def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int:
@@ -107,192 +95,11 @@ def whole_chunks(cols: int) -> int:
     return -(-cols // COLS) * COLS
 
 
-class Chunks(NamedTuple):
-    """Chunks of each kind, the extra ones expected; zeros beside lone values of paired streams."""
-
-    regular: int
-    level: np.ndarray
-    extra: np.ndarray
-    padding: np.ndarray
-
-    @property
-    def count(self) -> np.ndarray:
-        return self.regular + self.level + self.extra
-
-
-def parts(
-    M: int,
-    K: int,
-    density: np.ndarray,
-    streams: Streams | bool | None = None,
-    slice_cols: int | None = None,
-    levels: int | None = None,
-    sixes: bool | None = None,
-) -> dict[str, np.ndarray]:
-    """Expected bytes of the encoding, by purpose, before streams are moved for their banks.
-
-    "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
-    of columns; "offsets": starts of streams, and tables. `streams`, `slice_cols` and `levels` None:
-    what `ZeroRow24.encode` chooses, sixes where it may: if `sixes` and `levels` are None.
-    """
-    if streams is None:
-        each = [parts(M, K, density, one, slice_cols, levels) for one in Streams]
-        free = sixes is None and levels is None
-        pays = [free & (1 - density >= SIXES_FROM), pairs_pay(M, K, 1 - density)]
-        chosen = [each[Streams.SIXES], each[Streams.PAIRS]]
-        packed = each[Streams.PACKED]
-        return {
-            part: np.select(pays, [one[part] for one in chosen], packed[part]) for part in packed
-        }
-    found = chunks(M, K, density, streams, slice_cols, levels)
-    blocks = -(-K // (slice_cols or slice_columns(M, K))) * -(-M // ROWS)
-    values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[streams]) * found.count
-    tables = OFFSET_BYTES * (found.count + blocks + 2) + GEOMETRY_BYTES
-    return {
-        "values": values + 2 * found.padding,
-        "indices": METADATA_BYTES[streams] * found.count + LIST_BYTES * found.extra,
-        "offsets": STARTS_BYTES * found.count + tables,
-    }
-
-
-def cost(count: np.ndarray, extra: np.ndarray, streams: Streams | bool) -> np.ndarray:
-    """What so many chunks, so many of them extra, take beside their values: in bytes."""
-    own = header_bytes(streams) + TAIL_BYTES + ROUNDING_BYTES[streams] + OFFSET_BYTES
-    return (own + CHUNK_COST[streams]) * count + LIST_BYTES * extra
-
-
-def chunks(
-    M: int,
-    K: int,
-    density: np.ndarray,
-    streams: Streams | bool,
-    slice_cols: int | None = None,
-    levels: int | None = None,
-) -> Chunks:
-    """What A is cut into; `levels` None: by what has the smaller `cost`."""
-    slice_cols = slice_cols or slice_columns(M, K)
-    if streams == Streams.SIXES:
-        return _chunks(M, K, density, streams, slice_cols, 0)
-    if levels is not None:
-        return _chunks(M, K, density, streams, slice_cols, levels)
-    both = [_chunks(M, K, density, streams, slice_cols, levels) for levels in (0, 1)]
-    lists, level = (cost(one.count, one.extra, streams) for one in both)
-    return Chunks(*(np.where(level < lists, b, a) for a, b in zip(*both, strict=True)))
-
-
-def _chunks(
-    M: int, K: int, density: np.ndarray, streams: Streams | bool, slice_cols: int, levels: int
-) -> Chunks:
-    regular, level, extra, padding = 0, 0 * density, 0 * density, 0 * density
-    for cols, slices in cut(K, slice_cols):
-        for rows, blocks in cut(M, ROWS):
-            n, queues = slices * blocks, _queues(rows, cols, density, levels, streams)
-            regular = regular + n * -(-cols // COLS)
-            level = level + n * levels * -(-cols // LEVEL_COLS)
-            extra = extra + n * _extra_of_block(queues, cols)
-            if streams:
-                size = SIX if streams == Streams.SIXES else 3
-                padding = padding + n * _padding_of_queues(queues, size)
-                padding = padding + n * _padding(rows, cols, density, size)
-                padding = padding + n * levels * _padding(rows, cols // 3, density**3, size)
-    return Chunks(regular, level, extra, padding)
-
-
-def _padding(rows: int, cols: int, density: np.ndarray, size: int) -> np.ndarray:
-    """Zeros beside lone values of chunks that hold rows x cols, each pair of rows a stream."""
-    widths = cut(cols, COLS)
-    return 0 * density + rows / 2 * sum(
-        n * padding_of_stream(density, 2 * width / size, size) for width, n in widths
-    )
-
-
-def padding_of_stream(density: np.ndarray, groups: float = ORDERS, size: int = 3) -> np.ndarray:
-    """Expected zeros beside lone values of a stream of words, of so many groups of `size` columns.
-
-    Lone values share words two by two; one that is left over when two values follow, or at the end,
-    has a zero beside it. `odd`: the probability that one waits.
-    """
-    none, one = (1 - density) ** size, size * density * (1 - density) ** (size - 1)
-    odd, zeros = 0 * density, 0 * density
-    for _ in range(round(groups)):
-        zeros = zeros + odd * (1 - none - one)
-        odd = odd * none + (1 - odd) * one
-    return zeros + odd
+def width_of(streams: Streams | bool) -> int:
+    """Columns of a regular chunk."""
+    return PIECES[Streams(streams)] * COLS
 
 
 def header_bytes(streams: Streams | bool) -> int:
-    """Bytes of a chunk before its values, or its list."""
+    """Bytes of a chunk before its values, its list, or its second piece's metadata."""
     return METADATA_BYTES[streams] + STARTS_BYTES
-
-
-def _extra_of_block(queues: list[tuple[np.ndarray, ...]], cols: int) -> np.ndarray:
-    """Expected extra chunks: how often is a queue longer than 48 j columns, j = 0, 1, …"""
-    steps = COLS * np.arange(1 + 2 * cols // COLS).reshape(-1, *[1] * queues[0][0].ndim)
-    fits = math.prod(_normal((steps + 0.5 - mean) / sigma) for mean, sigma, _, _ in queues)
-    fits[0] = math.prod(empty for _, _, empty, _ in queues)
-    return (1 - fits).sum(0)
-
-
-def _padding_of_queues(queues: list[tuple[np.ndarray, ...]], size: int) -> np.ndarray:
-    """Zeros beside lone values of a block's extra chunks."""
-    groups = ORDERS * 3 / size  # of a stream
-    return sum(
-        8 * 2 * mean / size / groups * padding_of_stream(first, groups, size)
-        for mean, _, _, first in queues
-    )
-
-
-def _queues(
-    rows: int, cols: int, density: np.ndarray, levels: int, streams: Streams | bool
-) -> list[tuple[np.ndarray, ...]]:
-    """Of each tile of a block of rows x cols: see `_queue`."""
-    heights = [height for height, n in cut(rows, TILE_ROWS) for _ in range(n)]
-    if streams == Streams.SIXES:
-        both = cols // COLS * (COLS // SIX) + max(0, cols % COLS - COLS // 2) // 3  # of either step
-        return [_queue_of_sixes(height, both, density) for height in heights]
-    groups, sent = (cols // 9, density**3) if levels else (cols // 3, density)
-    return [_queue(height, groups, sent) for height in heights]
-
-
-def _queue(rows: int, groups: int, density: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Columns in the queue of a tile: mean, deviation, how often none; density of the first."""
-    mean, variance, sent, first, empty = 0 * density, 1e-9, float(groups), None, None
-    while first is None or np.max(sent) > 0.01:
-        full = density**3
-        sends = 1 - (1 - full) ** rows
-        variance = variance + sent * sends * (1 - sends)
-        density = np.divide(full, sends, out=np.zeros_like(full), where=sends > 0)
-        empty = (1 - sends) ** groups if empty is None else empty
-        first = density if first is None else first
-        mean, sent = mean + sent * sends, sent * sends / 3
-    return mean, np.sqrt(variance), empty, first
-
-
-def _queue_of_sixes(rows: int, sixes: float, density: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The same of sixes: columns of each of their places, then those that these send, and so on.
-
-    What stands there is made whole, to six words, each time that it sends.
-    """
-    mean, variance, first, empty = 0 * density, 1e-9, None, None
-    while first is None or np.max(sixes) > 0.01:
-        sends, weights, spread, none = 0 * density, 0 * density, 0 * density, 1
-        for i in range(1, SIX - 1):
-            between = density * (1 - (1 - density) ** i) * (1 - (1 - density) ** (SIX - 1 - i))
-            some = 1 - (1 - between) ** rows
-            sends, weights, spread = sends + some, weights + between, spread + some * (1 - some)
-            none = none * (1 - some)
-        variance = variance + sixes * spread
-        empty = none**sixes if empty is None else empty
-        density = np.divide(weights, sends, out=np.zeros_like(sends), where=sends > 0)
-        first = density if first is None else first
-        whole = (SIX - 1) / 2 * (1 - none**sixes)
-        mean, sixes = mean + sixes * sends + whole, sixes * sends / SIX
-    return mean, np.sqrt(variance), empty, first
-
-
-def cut(length: int, piece: int) -> Iterator[tuple[int, int]]:
-    """Lengths of the pieces of `length`, and how many there are of each."""
-    if length >= piece:
-        yield piece, length // piece
-    if length % piece:
-        yield length % piece, 1

@@ -15,30 +15,44 @@ from lab_utils.analysis.zero_row_24 import (
 
 NIBBLES = np.array([0, 4, 8, 9, 12, 13, 14, 15])  # that codes of packed streams stand for
 STEPS_AT = 256  # of sixes, behind their indices
+SIXES = ORDERS // 2  # of a stream in a piece, 48 columns
 
 
-def wavefronts(data: np.ndarray, chunk_start: np.ndarray, streams: Streams | bool) -> float:
+def wavefronts(
+    data: np.ndarray,
+    chunk_start: np.ndarray,
+    streams: Streams | bool,
+    pieces: np.ndarray | None = None,
+) -> float:
     """Mean shared-memory wavefronts of a warp's load from the streams of an encoding.
 
-    `data` uint8 and `chunk_start` int32 are its arrays. A load of 32 lanes takes as many wavefronts
-    as one of the 32 banks has different words of it; a kernel loads packed streams twice a gather,
-    and words of sixes once for both steps.
+    `data` uint8 and `chunk_start` int32 are its arrays; `pieces` int [chunks]: those of 48 columns
+    in each chunk (`ZeroRow24.pieces`), None: one. A load of 32 lanes takes as many wavefronts as
+    one of the 32 banks has different words of it; a kernel loads packed streams twice a gather, and
+    words of sixes once for both steps.
     """
+    starts = START_BYTES * chunk_start[:-1].astype(np.int64)
+    pieces = np.ones_like(starts) if pieces is None else pieces
     found = [
         np.bincount(np.unique(load) % 32).max()
-        for start in START_BYTES * chunk_start[:-1].astype(np.int64)
-        for load in _words_of_loads(data[start:], streams)
+        for start, number in zip(starts, pieces, strict=True)
+        for load in _words_of_loads(data[start:], streams, int(number))
     ]
     return float(np.mean(found))
 
 
-def codes_of(chunk: np.ndarray, streams: Streams | bool) -> np.ndarray:
-    """The nibbles of a chunk's metadata in the order of streams, int [tile, g, 32].
+def codes_of(chunk: np.ndarray, streams: Streams | bool, pieces: int = 1) -> np.ndarray:
+    """The nibbles of a chunk's metadata in the order of streams, int [tile, g, 32 * pieces].
 
     Bits 0 and 1 are the index of slot 0, bits 2 and 3 that of slot 1; 3: not in use. Groups are in
-    the order (step, half, row half, t). `chunk`: its bytes, uint8.
+    the order (piece, step, half, row half, t). `chunk`: its bytes, uint8.
     """
-    metadata = chunk[: METADATA_BYTES[streams]].view(np.uint32)
+    of_pieces = [_codes_of(chunk[header_bytes(streams) * i :], streams) for i in range(pieces)]
+    return np.concatenate(of_pieces, axis=-1)
+
+
+def _codes_of(piece: np.ndarray, streams: Streams | bool) -> np.ndarray:
+    metadata = piece[: METADATA_BYTES[streams]].view(np.uint32)
     n = np.arange(8, dtype=np.uint32)  # of a lane's groups
     if streams == Streams.SIXES:
         codes = _words_of_sixes(metadata) >> 4 * n & 15
@@ -67,24 +81,26 @@ def starts_of(chunk: np.ndarray, streams: Streams | bool) -> np.ndarray:
 
 
 def addresses_of(codes: np.ndarray, starts: np.ndarray, streams: Streams | bool) -> np.ndarray:
-    """Bytes from the chunk's start to each group's values, counted one by one: int [..., 32].
+    """Bytes from the chunk's start to each group's values, counted one by one: int, as codes.
 
-    `codes` int [..., 32], `starts` int [...]. Slots in use before a group move it: by 2 bytes each,
-    in streams of words by 4 for each slot 1; both groups of a six have one address.
+    `codes` int [..., 32 * pieces], `starts` int [...]. Slots in use before a group move it: by 2
+    bytes each, in streams of words by 4 for each slot 1; both groups of a six have one address.
     """
     if streams == Streams.SIXES:
-        both = (codes // 4 != 3).reshape(*codes.shape[:-1], 2, -1).any(-2)
-        moves = 4 * both
-        return np.tile(starts[..., None] + moves.cumsum(-1) - moves, 2)
+        of_steps = codes.reshape(*codes.shape[:-1], -1, 2, SIXES)
+        moves = 4 * (of_steps // 4 != 3).any(-2).reshape(*codes.shape[:-1], -1)
+        at = (starts[..., None] + moves.cumsum(-1) - moves).reshape(of_steps[..., 0, :].shape)
+        return np.stack([at, at], axis=-2).reshape(codes.shape)
     first, second = codes % 4 != 3, codes // 4 != 3
     moves = 4 * second if streams else 2 * (first.astype(int) + second)
     return starts[..., None] + moves.cumsum(-1) - moves
 
 
-def _words_of_loads(chunk: np.ndarray, streams: Streams | bool) -> np.ndarray:
+def _words_of_loads(chunk: np.ndarray, streams: Streams | bool, pieces: int) -> np.ndarray:
     """The word that each lane reads in each load of a chunk, int [loads, 32]."""
-    at = addresses_of(codes_of(chunk, streams), starts_of(chunk, streams), streams)
-    at = at[..., : ORDERS // 2] if streams == Streams.SIXES else at
+    at = addresses_of(codes_of(chunk, streams, pieces), starts_of(chunk, streams), streams)
+    if streams == Streams.SIXES:
+        at = at.reshape(4, 8, pieces, 2, SIXES)[..., 0, :].reshape(4, 8, -1)
     addresses = np.stack([at] if streams else [at, at + 2])
     gathers = addresses.reshape(len(addresses), 4, 8, -1, 4).transpose(
         0, 1, 3, 2, 4

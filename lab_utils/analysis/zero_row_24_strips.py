@@ -21,9 +21,8 @@ from lab_utils.analysis.zero_row_24 import (
     STARTS_BYTES,
     TAIL_BYTES,
     TILE_ROWS,
-    cut,
-    padding_of_stream,
 )
+from lab_utils.analysis.zero_row_24_expected import cut, padding_of_stream
 
 COLS = 192  # of a chunk: four tiles side by side
 STEP_BYTES, GEOMETRY_BYTES = 32, 12

@@ -15,11 +15,12 @@ from lab_utils.formats import ZeroRow24
 from lab_utils.formats.chunks import START_BYTES
 from lab_utils.formats.zero_row_24_slices import fixed_chunks
 
-# Bytes that a chunk is worth, whatever it has, and what an extra one is beyond that: fitted on an
-# H200, where a warp with twice as many chunks in the same bytes ended up to 7 us after the others.
-# Of sixes, whose other chunks take less, an extra one takes twice as long.
-SHARE_OF_CHUNK = 30_000
-SHARE_OF_EXTRA = dict.fromkeys(Streams, 10_000) | {Streams.SIXES: 30_000}
+# Bytes that a piece of 64 x 48 is worth, whatever it has, and what an extra chunk, of one piece, is
+# beyond that: fitted on an H200, where a warp with twice as many chunks in the same bytes ended up
+# to 7 us after the others. Of sixes, whose other pieces take less, an extra one is worth more than
+# two of them.
+SHARE_OF_PIECE = 30_000
+SHARE_OF_EXTRA = dict.fromkeys(Streams, 10_000) | {Streams.SIXES: 40_000}
 STARTS = 8  # of a share's first copies, which it says
 
 
@@ -82,11 +83,17 @@ def _share_out(A: ZeroRow24, workers: int, copy: int, merging: int) -> Shares:
 def _costs(A: ZeroRow24) -> Tensor:
     """What chunks before each one cost together, and at last all: int64 [chunks + 1]."""
     starts, first = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
-    extra = first.diff() - fixed_chunks(*A.shape, A.slice_cols, A.levels, A.device)  # of each block
+    extra = first.diff() - _fixed(A)  # of each block
     block = torch.arange(extra.numel(), device=A.device).repeat_interleave(first.diff())
     is_extra = torch.arange(block.numel(), device=A.device) >= (first[1:] - extra)[block]
-    costs = START_BYTES * starts.diff() + SHARE_OF_CHUNK + SHARE_OF_EXTRA[A.streams] * is_extra
+    costs = START_BYTES * starts.diff() + SHARE_OF_PIECE * A.pieces
+    costs += SHARE_OF_EXTRA[A.streams] * is_extra
     return torch.nn.functional.pad(costs.cumsum(0), (1, 0))
+
+
+def _fixed(A: ZeroRow24) -> Tensor:
+    """Chunks of each block that are not extra, int64 [blocks]."""
+    return fixed_chunks(*A.shape, A.slice_cols, A.levels, A.streams, A.device)
 
 
 def _merge(last: Tensor, has: Tensor, merging: int) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ chunks of A's slice are cut into shares of equal costs for all warps of the bloc
 import ctypes
 from dataclasses import dataclass, replace
 
-from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS, Streams
+from lab_utils.analysis.zero_row_24 import LEVEL_COLS, ROWS, Streams, width_of
 from lab_utils.backends.chunk_shares import row_blocks_of, share_out
 from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
@@ -34,7 +34,7 @@ MERGES, MERGE_PAIR_BYTES = 16, 544  # columns, and bytes of two, if warps add su
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
 SELECTION = Selection("mma.sp", "lscd_cuda_select", PROBES, documented=True)
 LINE, CHUNK_ALIGN = 128, 32  # bytes: of memory, and where chunks begin in it
-# Where chunks are small and blocks narrow, a copy takes two chunks along, if so many copies fit.
+# Where chunks of pairs are small and blocks narrow, a copy takes two along, if so many copies fit.
 SMALL_CHUNK, COPIES_OF_TWO, ENOUGH_STAGES = 2048, 16, 3
 
 
@@ -120,7 +120,8 @@ def layout_of(
 def _widest(A: ZeroRow24, N: int, one_chunk: bool) -> Layout:
     widest = min((width for width in WARPS if width >= N), default=max(WARPS))
     widths = [width for width in sorted(WARPS, reverse=True) if width <= widest]
-    small = not one_chunk and A.pairs and A.arrays["data"].numel() <= SMALL_CHUNK * chunks_of(A)
+    mean = A.arrays["data"].numel() / chunks_of(A)
+    small = not one_chunk and A.streams == Streams.PAIRS and mean <= SMALL_CHUNK
     for width in widths:
         two = _layout(A, width, 2)
         if small and width <= COPIES_OF_TWO and two.stages >= ENOUGH_STAGES:
@@ -229,7 +230,7 @@ def choices(A: ZeroRow24, N: int, layout: Layout) -> dict[str, str]:
         if passes > 1
         else f"{layout.block_n} of C at once",
         "shares": f"{warps} warps, {chunks / warps:.1f} chunks each: equal costs; "
-        f"a chunk has {ROWS} x {COLS} weights",
+        f"a chunk has {ROWS} x {width_of(A.streams)} weights",
         "ring": f"{layout.stages} copies of {layout.copy} chunks under way in each warp",
         "values": f"{streams}; a row of zeros for slots that are not in use"
         + "; only metadata that PTX promises to select" * layout.documented,

@@ -16,7 +16,13 @@ from lab_utils.formats.zero_row_24_encode import (
     choose,
     pack,
 )
-from lab_utils.formats.zero_row_24_slices import MOST_COLS, TILES, fixed_chunks, tiles_of
+from lab_utils.formats.zero_row_24_slices import (
+    MOST_COLS,
+    TILES,
+    fixed_chunks,
+    pieces_of_chunks,
+    tiles_of,
+)
 
 
 class ZeroRow24(ZeroRowChunks):
@@ -31,6 +37,7 @@ class ZeroRow24(ZeroRowChunks):
         | a | b | c |   slots a c   indices 0 2       b goes to level 1 or an extra chunk
 
         block 64 rows x a slice of K, in chunks of 64x48:  regular | level 1 | extra
+              of sixes regular ones are 64x96, two pieces of 64x48, but for one at a slice's end
         level 1   the middle columns of all groups, where `levels` is 1; a row that has three of
                   three there sends the middle one to an extra chunk; else all b's go there
         extra     columns are listed, for each 16 rows: those that have such a weight
@@ -38,11 +45,13 @@ class ZeroRow24(ZeroRowChunks):
                   steps multiply the same words; what stands between a row's first and last
                   value of a six goes to an extra chunk, and there is no level 1
 
-        chunk  four tiles 16x48, a multiple of 32 bytes, at most 8160
+        piece  four tiles 16x48, one below the other
+        chunk  a multiple of 32 bytes, at most 8160
                +----------------+--------------+------------------+---------------------+---+
                | metadata       | starts 64 B  | extra chunks:    | 32 streams          | 0 |
-               | pairs 512 B,   | of streams,  | columns, 512 B   | of tile, rows g and | 4 |
-               | else 384 B     | chunk's size |                  | g + 8: the values   | B |
+               | pairs 512 B,   | of streams,  | columns, 512 B;  | of tile, rows g and | 4 |
+               | else 384 B     | chunk's size | second pieces:   | g + 8: the values,  | B |
+               |                |              | metadata, 384 B  | piece after piece   |   |
                +----------------+--------------+------------------+---------------------+---+
 
         data         uint8 [16 * U]                   chunks of block after block
@@ -56,7 +65,7 @@ class ZeroRow24(ZeroRowChunks):
     """
 
     name = "zero_row_24"
-    version = 2
+    version = 3
     ARRAYS: ClassVar = {
         "data": torch.uint8,
         "chunk_start": torch.int32,
@@ -94,9 +103,9 @@ class ZeroRow24(ZeroRowChunks):
         `reach`: how many bytes may be skipped to put a stream where it meets fewer bank conflicts;
         -1: none, in plain order. `levels`: 1 or 0, see above; None: 1 where chunks then cost less,
         as packed ones of random masks do up to about 62 % sparsity
-        (`lab_utils.analysis.zero_row_24.cost`). `sixes`: words of six columns instead of three, in
-        fewer bytes from about 85 % sparsity on, with half of the loads; None: from 88 % on, if
-        `pairs` and `levels` are None as well.
+        (`lab_utils.analysis.zero_row_24_expected.cost`). `sixes`: words of six columns instead of
+        three, in fewer bytes from about 83 % sparsity on, with half of the loads; None: from 86 %
+        on, if `pairs` and `levels` are None as well.
 
         Shared-memory wavefronts of a warp's load from the streams, packed up to 60 % and pairs from
         70 % on, on average::
@@ -104,7 +113,7 @@ class ZeroRow24(ZeroRowChunks):
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  2.13  1.87  2.35  1.97  1.51  1.00
             reach 8      1.67  1.52  1.60  1.34  1.10  1.00    0 to 1.9 % more bytes
-            of sixes                             1.22  1.00    for half as many loads
+            of sixes                             1.35  1.11    for half as many loads
         """
         dense = check_dense(dense)
         slice_cols = checked_slice(slice_cols, *dense.shape)
@@ -131,6 +140,12 @@ class ZeroRow24(ZeroRowChunks):
         return Streams(self.geometry.streams)
 
     @property
+    def pieces(self) -> Tensor:
+        """Pieces of 64 x 48 in each chunk, int64 [chunks]."""
+        first_chunk = self.arrays["first_chunk"]
+        return pieces_of_chunks(first_chunk, self.shape[1], self.slice_cols, self.streams)
+
+    @property
     def pairs(self) -> bool:
         """Whether streams are words of two values, of sixes or not, instead of packed."""
         return self.streams != Streams.PACKED
@@ -149,7 +164,7 @@ class ZeroRow24(ZeroRowChunks):
         return *self._encoding(geometry), geometry.largest_chunk, first, rows
 
     def _streams(self) -> tuple[Tensor | int, ...]:
-        return *super()._streams(), self._read_geometry().streams
+        return self._encoding(self._read_geometry())[:-1]
 
     def _lengths(self) -> dict[str, int | None]:
         return {"data": None, "chunk_start": None, "first_chunk": None, "geometry": 5}
@@ -163,7 +178,7 @@ class ZeroRow24(ZeroRowChunks):
         self.require(
             not (levels and streams == Streams.SIXES), "sixes have no level 1; levels is 1"
         )
-        self._check_offsets(slice_cols, levels, largest)
+        self._check_offsets(slice_cols, levels, Streams(streams), largest)
         self._check_weights(geometry)
 
     def _check_slices(self, slice_cols: int) -> None:
@@ -173,7 +188,7 @@ class ZeroRow24(ZeroRowChunks):
             f"slice_cols is {slice_cols}; allowed: multiples of {COLS} up to {most}",
         )
 
-    def _check_offsets(self, slice_cols: int, levels: int, largest: int) -> None:
+    def _check_offsets(self, slice_cols: int, levels: int, streams: Streams, largest: int) -> None:
         """Check that chunks follow one another, and that each block has its own."""
         first, chunks = self.arrays["first_chunk"], self.arrays["chunk_start"].numel() - 1
         blocks = tiles_of(*self.shape, slice_cols) // TILES
@@ -184,6 +199,6 @@ class ZeroRow24(ZeroRowChunks):
         units = self._units_of_data()
         self._check_ascent("first_chunk", chunks)
         self._check_ascent("chunk_start", units)
-        fixed = fixed_chunks(*self.shape, slice_cols, levels, self.device)
+        fixed = fixed_chunks(*self.shape, slice_cols, levels, streams, self.device)
         self.require(bool((first.long().diff() >= fixed).all()), "a block has too few chunks")
         self._check_largest(largest)

@@ -10,11 +10,11 @@ from lab_utils.analysis.zero_row_24 import (
     ROWS,
     Streams,
     check_kind,
-    cost,
     slice_columns,
     streams_of,
     whole_chunks,
 )
+from lab_utils.analysis.zero_row_24_expected import cost
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
 from lab_utils.formats.chunks import START_BYTES
@@ -79,7 +79,7 @@ def choose(
 def cheaper(
     dense: Tensor, slice_cols: int, streams: Streams, without: Queues
 ) -> tuple[int, Queues]:
-    """Levels, and their queues: 1 where chunks cost less then, by `analysis.zero_row_24.cost`.
+    """Levels, and their queues: 1 where chunks cost less then (`zero_row_24_expected.cost`).
 
     `without` are the queues of levels = 0, whose extra chunks are known; A is read once more only
     where they cost more than chunks of level 1 do.
@@ -87,7 +87,7 @@ def cheaper(
     M, K = dense.shape
 
     def costs(levels: int, extra: int) -> float:
-        fixed = -(-M // ROWS) * int(fixed_in_slices(K, slice_cols, levels).sum())
+        fixed = -(-M // ROWS) * int(fixed_in_slices(K, slice_cols, levels, streams).sum())
         return cost(fixed + extra, extra, streams)
 
     lists = costs(0, int(extra_chunks(without.lengths).sum()))
@@ -103,7 +103,7 @@ def pack(
 ) -> tuple[dict[str, Tensor], int]:
     """The arrays of the encoding but for its geometry, and the bytes of its largest chunk."""
     M, K = dense.shape
-    first_chunk = first_chunks(queues.lengths, M, K, slice_cols, levels)
+    first_chunk = first_chunks(queues.lengths, M, K, slice_cols, levels, streams)
     chunks = int(first_chunk[-1])
     plan = (dense, M, K, slice_cols, levels, int(streams), *queues[:2], first_chunk, chunks)
     starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)

@@ -1,9 +1,9 @@
-"""How zero-row 2:4 cuts A: slices of K, blocks of 64 rows of a slice, chunks of 48 columns."""
+"""How zero-row 2:4 cuts A: slices of K, blocks of 64 rows of a slice, chunks, their pieces."""
 
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS, Streams
+from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS, Streams, width_of
 from lab_utils.formats.checks import offsets_from_counts
 
 TILES = 4  # of a chunk, one below the other
@@ -20,17 +20,41 @@ def queue_capacity(slice_cols: int, streams: Streams) -> int:
     return 2 * slice_cols if streams == Streams.SIXES else slice_cols // 2
 
 
-def fixed_in_slices(K: int, slice_cols: int, levels: int) -> Tensor:
-    """Chunks of a block of each slice that are not extra, int64 [slices] on the host."""
+def columns_of_slices(K: int, slice_cols: int) -> Tensor:
+    """Columns of each slice, int64 [slices] on the host."""
     ends = torch.arange(slice_cols, K + slice_cols, slice_cols).clamp(max=K)
-    cols = ends.diff(prepend=ends.new_zeros(1))
-    regular, level = ((cols + n - 1) // n for n in (COLS, LEVEL_COLS))
+    return ends.diff(prepend=ends.new_zeros(1))
+
+
+def fixed_in_slices(K: int, slice_cols: int, levels: int, streams: Streams) -> Tensor:
+    """Chunks of a block of each slice that are not extra, int64 [slices] on the host."""
+    cols = columns_of_slices(K, slice_cols)
+    regular, level = ((cols + n - 1) // n for n in (width_of(streams), LEVEL_COLS))
     return regular + levels * level
 
 
-def fixed_chunks(M: int, K: int, slice_cols: int, levels: int, device: torch.device) -> Tensor:
+def fixed_chunks(
+    M: int, K: int, slice_cols: int, levels: int, streams: Streams, device: torch.device
+) -> Tensor:
     """Chunks of each block that are not extra, int64 [slices * row blocks]."""
-    return fixed_in_slices(K, slice_cols, levels).to(device).repeat_interleave(-(-M // ROWS))
+    fixed = fixed_in_slices(K, slice_cols, levels, streams)
+    return fixed.to(device).repeat_interleave(-(-M // ROWS))
+
+
+def pieces_of_chunks(first_chunk: Tensor, K: int, slice_cols: int, streams: Streams) -> Tensor:
+    """Pieces of 48 columns in each chunk, int64 [chunks]: of sixes two, but in some.
+
+    Extra chunks have one, as has the last regular one of slices with an odd number of pieces.
+    """
+    first = first_chunk.long()
+    pieces = torch.ones(int(first[-1]), dtype=torch.long, device=first.device)
+    if streams == Streams.SIXES:
+        cols = columns_of_slices(K, slice_cols).to(first.device)
+        whole = (cols + COLS - 1) // COLS // 2  # chunks of a block that have two
+        of_blocks = whole.repeat_interleave((first.numel() - 1) // cols.numel())
+        of_chunks = (first[:-1] + of_blocks).repeat_interleave(first.diff())
+        pieces += torch.arange(pieces.numel(), device=first.device) < of_chunks
+    return pieces
 
 
 def extra_chunks(queued: Tensor) -> Tensor:
@@ -38,7 +62,9 @@ def extra_chunks(queued: Tensor) -> Tensor:
     return (queued.view(-1, TILES).amax(1) + COLS - 1) // COLS
 
 
-def first_chunks(queued: Tensor, M: int, K: int, slice_cols: int, levels: int) -> Tensor:
+def first_chunks(
+    queued: Tensor, M: int, K: int, slice_cols: int, levels: int, streams: Streams
+) -> Tensor:
     """First chunk of each block, int32 [blocks + 1]; `queued` [tiles]: columns for extra chunks."""
-    fixed = fixed_chunks(M, K, slice_cols, levels, queued.device)
+    fixed = fixed_chunks(M, K, slice_cols, levels, streams, queued.device)
     return offsets_from_counts(fixed + extra_chunks(queued), "chunks of A")

@@ -1,7 +1,8 @@
 // Zero-row 2:4, the format of the Hopper kernel for few columns: how its bytes lie. What a tile, a
 // stream and the metadata are: zero_row_24_tile.h.
 //
-//   chunk 64x48       four tiles, one below the other
+//   piece 64x48       four tiles, one below the other
+//   chunk             a piece; of sixes two side by side, but for extra chunks, and where columns end
 //   block             64 rows x a slice of K: its regular chunks, left to right; chunks of level 1;
 //                     extra chunks
 //
@@ -19,8 +20,12 @@
 //   384     512    start u16 [g][tile]  bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32
 //   448     576    extra chunks only: column u16 [tile][step][lane], in the slice: the row of B for
 //                  lane 8 m + j of ldmatrix, groups 2 m and 2 m + 1 of the step; 0xffff: zeros
-//   ...     ...    streams, then at least 4 bytes of zeros; a multiple of 32 bytes in all
+//   448            a second piece of sixes: its metadata
+//   ...     ...    streams, then at least 4 bytes of zeros; a multiple of 32 bytes in all, of sixes at least
+//                  704, since a kernel looks for a second piece's indices before it knows that there is none
 #pragma once
+#include <algorithm>
+
 #include "zero_row_24_tile.h"
 
 namespace lscd::zero_row_24 {
@@ -31,25 +36,38 @@ constexpr i64 UNIT = 32, MOST_BYTES = 255 * UNIT;
 constexpr u16 NOTHING = 0xffff;
 
 // Where the values begin.
-constexpr i64 values_at(Kind kind, bool extra) { return header_bytes(kind) + extra * LIST_BYTES; }
+constexpr i64 values_at(Kind kind, bool extra, i64 pieces) {
+    return header_bytes(kind) + (pieces - 1) * SECOND_PIECE_BYTES + extra * LIST_BYTES;
+}
+
+// Of a chunk whose streams end at `end`.
+inline i64 chunk_bytes(Kind kind, i64 end) {
+    i64 least = kind == SIXES ? piece_at(1) + STEPS_AT : 0;
+    return ceil_div(std::max(end + TAIL, least), UNIT) * UNIT;
+}
 
 struct Grid {
     i64 M, K, slice_cols, levels;
+    Kind kind;
+    i64 width() const { return pieces_of(kind) * COLS; }  // of a regular chunk
     i64 row_blocks() const { return ceil_div(M, ROWS); }
     i64 blocks() const { return ceil_div(K, slice_cols) * row_blocks(); }
 };
 
 // 64 rows of a slice.
 struct Block {
-    i64 row, col, cols;  // first row and column, columns
-    i64 regular, fixed;  // chunks that are regular; these and those of level 1
+    i64 row, col, cols;         // first row and column, columns
+    i64 width, regular, fixed;  // columns of a regular chunk; chunks that are; these and those of level 1
     Block(const Grid& grid, i64 z)
         : row(z % grid.row_blocks() * ROWS), col(z / grid.row_blocks() * grid.slice_cols),
-          cols(min(grid.slice_cols, grid.K - col)), regular(ceil_div(cols, COLS)),
+          cols(min(grid.slice_cols, grid.K - col)), width(grid.width()), regular(ceil_div(cols, width)),
           fixed(regular + (grid.levels ? ceil_div(cols, 3 * COLS) : 0)) {}
     // Column in the slice of column i of a chunk that is not extra.
     i64 column(i64 nth, i64 i) const {
-        return nth < regular ? nth * COLS + i : 3 * ((nth - regular) * COLS + i) + 1;
+        return nth < regular ? nth * width + i : 3 * ((nth - regular) * COLS + i) + 1;
+    }
+    i64 pieces(i64 nth) const {
+        return nth < regular ? ceil_div(min(width, cols - nth * width), COLS) : 1;
     }
 };
 
@@ -93,7 +111,6 @@ struct Queue {
 // What encoding has found out about A when chunks are placed and written.
 struct Plan {
     Grid grid;
-    Kind kind;
     const u16* dense;
     u32* queues;             // [blocks][tile][capacity]
     const i32* queued;       // [blocks][tile], words
@@ -101,43 +118,49 @@ struct Plan {
 
     Queue queue(i64 z, i64 m) const {
         i64 tile = z * TILES + m;
-        return {queues + tile * queue_capacity(grid.slice_cols, kind), kind, queued[tile]};
+        return {queues + tile * queue_capacity(grid.slice_cols, grid.kind), grid.kind, queued[tile]};
     }
 };
 
 // The tiles of chunk `nth` of block z.
 struct Tiles {
-    Tile tile[TILES];
+    i64 pieces;
+    Tile tile[PIECES][TILES];
 
     Tiles(const Plan& plan, i64 z, i64 nth) {
         Block block(plan.grid, z);
+        pieces = block.pieces(nth);
         for (i64 m = 0; m < TILES; m++)
-            if (nth < block.fixed) load_fixed(plan, block, nth, m);
-            else load_extra(plan, block, plan.queue(z, m), nth - block.fixed, m);
+            if (nth >= block.fixed) load_extra(plan, block, plan.queue(z, m), nth - block.fixed, m);
+            else for (i64 piece = 0; piece < pieces; piece++) load_fixed(plan, block, nth, piece, m);
     }
     void streams(Kind kind, Stream (&streams)[STREAMS]) const {
         for (int s = 0; s < STREAMS; s++) {
-            const Tile& mine = tile[s / TILE_STREAMS];
-            int g = s % TILE_STREAMS;
-            streams[s] = kind == SIXES ? mine.sixes(g) : mine.stream(g, kind, Middle());
+            int m = s / TILE_STREAMS, g = s % TILE_STREAMS;
+            streams[s] = kind == SIXES ? sixes(m, g) : tile[0][m].stream(g, kind, Middle());
         }
     }
 
   private:
-    void load_fixed(const Plan& plan, const Block& block, i64 nth, i64 m) {
-        i64 row = block.row + m * TILE_ROWS, col = block.column(nth, 0), left = block.cols - col;
+    Stream sixes(int m, int g) const {
+        Writer writer(SIXES);
+        for (i64 piece = 0; piece < pieces; piece++) tile[piece][m].add_sixes(writer, piece, g);
+        return writer.finish();
+    }
+    void load_fixed(const Plan& plan, const Block& block, i64 nth, i64 piece, i64 m) {
+        i64 row = block.row + m * TILE_ROWS, col = block.column(nth, piece * COLS), left = block.cols - col;
         i64 K = plan.grid.K, rows = plan.grid.M - row;
         const u16* origin = plan.dense + row * K + block.col + col;
-        if (nth < block.regular) tile[m].load(origin, K, rows, min(COLS, left));
-        else tile[m].load_middles(origin, K, rows, left);
+        if (nth < block.regular) tile[piece][m].load(origin, K, rows, min(COLS, left));
+        else tile[piece][m].load_middles(origin, K, rows, left);
     }
     void load_extra(const Plan& plan, const Block& block, const Queue& queue, i64 nth, i64 m) {
-        memset(&tile[m], 0, sizeof tile[m]);
+        memset(&tile[0][m], 0, sizeof tile[0][m]);
         const u16* origin = plan.dense + (block.row + m * TILE_ROWS) * plan.grid.K + block.col;
         for (i64 i = 0; i < COLS; i++) {
             i64 at = queue.word_of(nth, i), col = queue.column(at);
             for_each_bit(queue.rows(at) & ~queue.waiting(at),
-                         [&](i64 r) { tile[m].weight[r][i] = origin[r * plan.grid.K + col]; });
+                         [&](i64 r) { tile[0][m].weight[r][i] = origin[r * plan.grid.K + col]; });
         }
     }
 };

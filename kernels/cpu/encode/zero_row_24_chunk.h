@@ -9,7 +9,6 @@ namespace lscd::zero_row_24 {
 
 struct Encoding {
     Grid grid;
-    Kind kind;
     const u8* data;
     const i32 *chunk_start, *first_chunk;
 
@@ -26,9 +25,12 @@ struct Chunk : Streams {
 
     Chunk(const Encoding& A, i64 chunk, i64 z)
         : Streams{A.data + START_BYTES * A.chunk_start[chunk],
-                  START_BYTES * (i64(A.chunk_start[chunk + 1]) - A.chunk_start[chunk]), A.kind},
+                  START_BYTES * (i64(A.chunk_start[chunk + 1]) - A.chunk_start[chunk]), A.grid.kind,
+                  Block(A.grid, z).pieces(chunk - A.first_chunk[z])},
           block(A.grid, z), nth(chunk - A.first_chunk[z]), rows(A.grid.M - block.row),
           extra(nth >= block.fixed) {}
+
+    i64 first() const { return values_at(kind, extra, pieces); }  // where values begin
 
     u16 listed(i64 m, i64 group, i64 i) const {
         return half(header_bytes(kind) + 2 * ((m * GROUPS + group) * 4 + i));

@@ -22,7 +22,7 @@ LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice
                                        i64 kind, u32* queues, const i32* queued,
                                        const i32* first_chunk, i64 /*chunks*/, i64 /*largest*/,
                                        const u16* starts, const i32* chunk_start, u8* data) {
-    Plan plan{{M, K, slice_cols, levels}, Kind(kind), dense, queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, dense, queues, queued, first_chunk};
 #pragma omp parallel for schedule(dynamic) if (large(M * K))
     for (i64 z = 0; z < plan.grid.blocks(); z++)
         for (i64 c = first_chunk[z]; c < first_chunk[z + 1]; c++) {
@@ -35,9 +35,9 @@ LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice
             for (i64 m = 0; m < TILES; m++) {
                 for (i64 g = 0; g < TILE_STREAMS; g++) {
                     i64 s = TILE_STREAMS * m + g, size = bytes / UNIT >> 2 * m & 3;
-                    put_stream(chunk, streams[s], plan.kind, m, g, starts[c * STREAMS + s], size);
+                    put_stream(chunk, streams[s], plan.grid.kind, m, g, starts[c * STREAMS + s], size);
                 }
-                if (extra >= 0) put_list(chunk + header_bytes(plan.kind), plan.queue(z, m), extra, m);
+                if (extra >= 0) put_list(chunk + header_bytes(plan.grid.kind), plan.queue(z, m), extra, m);
             }
         }
 }

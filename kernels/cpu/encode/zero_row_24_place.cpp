@@ -17,17 +17,18 @@ LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slic
                                         i64 kind, u32* queues, const i32* queued,
                                         const i32* first_chunk, i64 /*chunks*/, i64 reach,
                                         u16* starts, i32* sizes) {
-    Plan plan{{M, K, slice_cols, levels}, Kind(kind), dense, queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, dense, queues, queued, first_chunk};
 #pragma omp parallel for schedule(dynamic) if (large(M * K))
     for (i64 z = 0; z < plan.grid.blocks(); z++)
         for (i64 chunk = first_chunk[z]; chunk < first_chunk[z + 1]; chunk++) {
             i64 nth = chunk - first_chunk[z];
             Stream streams[STREAMS];
             Tiles(plan, z, nth).streams(Kind(kind), streams);
-            bool extra = nth >= Block(plan.grid, z).fixed;
-            Placement placement(streams, Kind(kind), values_at(Kind(kind), extra));
+            Block block(plan.grid, z);
+            i64 first = values_at(Kind(kind), nth >= block.fixed, block.pieces(nth));
+            Placement placement(streams, Kind(kind), first);
             placement.place(reach, COSTS, MOST_BYTES);
             memcpy(starts + chunk * STREAMS, placement.start, sizeof placement.start);
-            sizes[chunk] = i32(ceil_div(placement.end + TAIL, UNIT) * (UNIT / START_BYTES));
+            sizes[chunk] = i32(chunk_bytes(Kind(kind), placement.end) / START_BYTES);
         }
 }

@@ -23,7 +23,7 @@
 namespace lscd::zero_row_24 {
 
 constexpr int LOADS = 16;  // of a tile, at most
-constexpr int loads_of(Kind kind) { return kind == PACKED ? LOADS : orders_of(kind) / 4; }
+constexpr int loads_of(Kind kind) { return kind == PACKED ? LOADS : ORDERS / 4; }
 constexpr i64 FREE_BYTES = 120;            // of a tile's streams: with what is read after, 32 banks
 constexpr int WAVEFRONT_COST = 20;
 
@@ -42,7 +42,7 @@ struct Reads {
     Reads() = default;
     Reads(const Stream& stream, Kind kind) : bytes(2 * stream.count) {
         i64 at = 0;
-        for (int order = 0; order < orders_of(kind); order++) {
+        for (int order = 0; order < stream.orders; order++) {
             u32 code = stream.in_use(order, kind);
             bool slot0 = (code & 3) != 3, slot1 = code >> 2 != 3;
             for (int odd = 0; odd < 2; odd++) add(odd, order / 4, at + 2 * odd, kind != PACKED);

@@ -59,7 +59,7 @@ struct Found {
 LSCD_EXPORT void lscd_zero_row_24_queue(const u16* dense, i64 M, i64 K, i64 slice_cols,
                                         i64 levels, i64 kind, i64 exponent, u32* queues,
                                         i32* queued, i32* nnz, i32* nonfinite) {
-    Grid grid{M, K, slice_cols, levels};
+    Grid grid{M, K, slice_cols, levels, Kind(kind)};
     bool any = false;
 #pragma omp parallel for schedule(static) reduction(|| : any) if (large(M * K))
     for (i64 tile = 0; tile < grid.blocks() * TILES; tile++) {

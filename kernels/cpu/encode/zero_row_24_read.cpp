@@ -9,8 +9,8 @@ using namespace lscd::zero_row_24;
 namespace {
 
 int header_problem(const Chunk& chunk) {
-    i64 first = values_at(chunk.kind, chunk.extra), stated = 0;
-    if (chunk.size % UNIT || chunk.size > MOST_BYTES || chunk.size < first + TAIL) return SIZE;
+    i64 first = chunk.first(), stated = 0;
+    if (chunk.size % UNIT || chunk.size > MOST_BYTES || chunk.size < chunk_bytes(chunk.kind, first)) return SIZE;
     bool same = true, listed = true;
     for (i64 m = 0; m < TILES; m++) {
         stated |= i64(chunk.above_start(m, 0)) << 2 * m;
@@ -39,7 +39,7 @@ void unpack_block(const Encoding& A, i64 z, u16* rows) {
 
 void lscd::unpack_zero_row_24(const void* const* arrays, i64 M, i64 K, i64 row_block, u16* dense) {
     auto geometry = (const i32*)arrays[2];
-    Encoding A{{M, K, geometry[0], geometry[1]}, Kind(geometry[2]), (const u8*)arrays[3],
+    Encoding A{{M, K, geometry[0], geometry[1], Kind(geometry[2])}, (const u8*)arrays[3],
                (const i32*)arrays[0], (const i32*)arrays[1]};
     for (i64 z = row_block; z < A.grid.blocks(); z += A.grid.row_blocks()) unpack_block(A, z, dense);
 }
@@ -51,14 +51,13 @@ LSCD_EXPORT void lscd_zero_row_24_check(const u8* data, const i32* chunk_start,
                                         const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
                                         i64 levels, i64 kind, i64 chunks, i64 exponent,
                                         i32* nonfinite, i64* found) {
-    Encoding A{{M, K, slice_cols, levels}, Kind(kind), data, chunk_start, first_chunk};
+    Encoding A{{M, K, slice_cols, levels, Kind(kind)}, data, chunk_start, first_chunk};
     first_problem(chunks, M * K, found, [&](i64 c) {
         Chunk chunk(A, c, A.block_of(c));
         bool any = false;
         int problem = header_problem(chunk);
         if (!problem) problem = metadata_problem(chunk);
-        i64 first = values_at(chunk.kind, chunk.extra);
-        if (!problem) problem = value_problem<MOST_BYTES>(chunk, first, u16(exponent), any);
+        if (!problem) problem = value_problem<MOST_BYTES>(chunk, chunk.first(), u16(exponent), any);
         if (any) {
 #pragma omp atomic write
             *nonfinite = 1;
@@ -68,11 +67,12 @@ LSCD_EXPORT void lscd_zero_row_24_check(const u8* data, const i32* chunk_start,
 }
 
 // nnz [chunks]: slots in use.
-LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start, i64 kind,
-                                        i64 chunks, i32* nnz) {
+LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start,
+                                        const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
+                                        i64 levels, i64 kind, i64 chunks, i32* nnz) {
+    Encoding A{{M, K, slice_cols, levels, Kind(kind)}, data, chunk_start, first_chunk};
 #pragma omp parallel for schedule(static) if (large(chunks * ROWS * COLS))
-    for (i64 c = 0; c < chunks; c++)
-        nnz[c] = i32(Streams{data + START_BYTES * chunk_start[c], 0, Kind(kind)}.count());
+    for (i64 c = 0; c < chunks; c++) nnz[c] = i32(Chunk(A, c, A.block_of(c)).count());
 }
 
 // Writes the non-zeros, and nothing else, of `rows` rows from `first_row` on into dense [rows, K].
@@ -81,7 +81,7 @@ LSCD_EXPORT void lscd_zero_row_24_unpack(const u8* data, const i32* chunk_start,
                                          const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
                                          i64 levels, i64 kind, i64 /*chunks*/, i64 /*largest*/,
                                          i64 first_row, i64 rows, u16* dense) {
-    Encoding A{{M, K, slice_cols, levels}, Kind(kind), data, chunk_start, first_chunk};
+    Encoding A{{M, K, slice_cols, levels, Kind(kind)}, data, chunk_start, first_chunk};
     i64 first = first_row / ROWS, row_blocks = ceil_div(rows, ROWS);
 #pragma omp parallel for collapse(2) schedule(static) if (large(rows * K))
     for (i64 slice = 0; slice < ceil_div(K, slice_cols); slice++)

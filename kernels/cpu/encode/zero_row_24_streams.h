@@ -11,6 +11,7 @@ struct Streams {
     const u8* bytes;
     i64 size;
     Kind kind;
+    i64 pieces = 1;  // side by side
 
     template <class Word>
     Word load(i64 at) const {
@@ -22,14 +23,16 @@ struct Streams {
     u16 stated(i64 m, i64 g) const { return half(starts_at(kind) + 2 * (TILES * g + m)); }
     u16 start(i64 m, i64 g) const { return stated(m, g) & 0x3fff; }
     u16 above_start(i64 m, i64 g) const { return stated(m, g) >> 14; }
-    int nibble(i64 m, i64 g, int order) const {
+    int orders() const { return kind == SIXES ? int(pieces) * SIXES_OF_PIECE : int(ORDERS); }
+    int steps() const { return kind == SIXES ? 2 : 1; }
+    // Of a group, or of a six for a step.
+    int nibble(i64 m, i64 g, int order, int step = 0) const {
         i64 lane = 4 * g + order / 8;
         if (kind == PAIRS) return load<u32>(16 * lane + 4 * m) >> 4 * (order % 8) & 15;
         if (kind == SIXES) {
-            i64 nth = 2 * g + order / 8 % 2;
-            u32 steps = load<u32>(STEPS_AT + 8 * nth + 4 * (m / 2));
-            u32 step = of_sixes(load<u32>(16 * nth + 4 * m), steps, m, order / 16);
-            return step >> 4 * (order % 8) & 15;
+            i64 at = piece_at(order / SIXES_OF_PIECE), nth = 2 * g + order / 8 % 2;
+            u32 steps = load<u32>(at + STEPS_AT + 8 * nth + 4 * (m / 2));
+            return of_sixes(load<u32>(at + 16 * nth + 4 * m), steps, m, step) >> 4 * (order % 8) & 15;
         }
         auto stored = [&](i64 word) {
             return load<u32>(code_word(lane, word)) >> code_shift(order % 8) & 15;
@@ -38,16 +41,23 @@ struct Streams {
         return NIBBLES[stored(0) >> 3 | stored(1) >> 3 << 1 | stored(2) >> 3 << 2];
     }
 
+    // The group that a nibble is of: those of a second piece come behind the 16 of the first one.
+    int group(int order, int step) const {
+        if (kind != SIXES) return group_of(order);
+        int piece = order / SIXES_OF_PIECE;
+        return piece * int(GROUPS) + group_of(order % SIXES_OF_PIECE + step * SIXES_OF_PIECE);
+    }
+
     // Calls visit(row of the tile, group, index, offset) for each value of a stream; returns the
     // offset after the last one.
     template <class Visit>
     i64 for_each_of_stream(i64 m, int g, Visit visit) const {
         i64 at = start(m, g);
-        for (int order = 0; order < orders_of(kind); order++) {
+        for (int order = 0; order < orders(); order++) {
             bool slot0 = false, slot1 = false;
-            for (int nth = order; nth < ORDERS; nth += orders_of(kind)) {  // of a six, in either step
-                int code = nibble(m, g, nth), first = code & 3, second = code >> 2;
-                int row = row_of(g, nth), group = group_of(nth);
+            for (int step = 0; step < steps(); step++) {
+                int code = nibble(m, g, order, step), first = code & 3, second = code >> 2;
+                int row = row_of(g, order), group = this->group(order, step);
                 slot0 |= first != 3, slot1 |= second != 3;
                 if (first != 3) visit(row, group, first, at);
                 if (second != 3) visit(row, group, second, kind != PACKED || slot0 ? at + 2 : at);
@@ -68,10 +78,9 @@ struct Streams {
     // Two values of a group without ascending indices, which alone PTX promises to select.
     bool descends(i64 m, int g) const {
         bool found = false;
-        for (int order = 0; order < ORDERS; order++) {
-            int code = nibble(m, g, order), first = code & 3, second = code >> 2;
+        for_each_nibble(m, g, [&](int first, int second) {
             found |= first != 3 && second != 3 && first >= second;
-        }
+        });
         return found;
     }
     // nnz of the streams: slots in use.
@@ -79,11 +88,18 @@ struct Streams {
         i64 found = 0;
         for (i64 m = 0; m < TILES; m++)
             for (i64 g = 0; g < TILE_STREAMS; g++)
-                for (int order = 0; order < ORDERS; order++) {
-                    int code = nibble(m, g, order);
-                    found += ((code & 3) != 3) + (code >> 2 != 3);
-                }
+                for_each_nibble(m, g, [&](int first, int second) { found += (first != 3) + (second != 3); });
         return found;
+    }
+
+  private:
+    template <class Visit>
+    void for_each_nibble(i64 m, i64 g, Visit visit) const {
+        for (int order = 0; order < orders(); order++)
+            for (int step = 0; step < steps(); step++) {
+                int code = nibble(m, g, order, step);
+                visit(code & 3, code >> 2);
+            }
     }
 };
 

@@ -17,7 +17,8 @@
 //
 // Streams of sixes are such words, but of six columns: those of groups n and n + 8, one of either step,
 // which have two values together. Both steps of mma.sp multiply the same registers then, and each
-// slot has index 3 in one of them, or in both. A stream has 16 sixes, in the order (half, row half, t).
+// slot has index 3 in one of them, or in both. A stream has 16 sixes of a tile, in the order (half, row half,
+// t), and behind them, where a chunk has two pieces side by side, those of the tile on the right.
 //
 //   byte 0    metadata u32 [32][tile]   lane (g, 2 step + half): low 16 bits row g, high 16 row
 //                                       g + 8; nibble t: index of slot 0 | index of slot 1 << 2
@@ -41,7 +42,8 @@
 //
 //   byte 0    index u32 [16][tile]      (g, half): as the metadata of either step that is not 3
 //        256  step u32 [16][2]          bit 2 (2 n + slot): of nibble n of tiles 0 and 2; 1 more: 1 and 3
-//        384  start, and so on
+//        384  start
+//        448  index and step of the second piece, if there is one, and so on
 #pragma once
 #include "scan.h"
 
@@ -49,12 +51,17 @@ namespace lscd::zero_row_24 {
 
 constexpr i64 TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREAMS = 8;
 constexpr i64 STREAMS = 32, ORDERS = 32;  // streams of a chunk, groups of a stream
+constexpr i64 PIECES = 2;                 // tiles side by side in a chunk, at most
+constexpr int SIXES_OF_PIECE = 16;        // of a stream
 // Of streams. Encodings state these numbers (Streams of analysis/zero_row_24.py).
 enum Kind { PACKED, PAIRS, SIXES };
-constexpr int orders_of(Kind kind) { return kind == SIXES ? ORDERS / 2 : ORDERS; }
+constexpr i64 pieces_of(Kind kind) { return kind == SIXES ? PIECES : 1; }
 constexpr i64 starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
 constexpr i64 header_bytes(Kind kind) { return starts_at(kind) + 64; }
 constexpr i64 STEPS_AT = 256;  // of sixes, behind their indices
+// Where the metadata of a piece of sixes stand, and what those of a second one take behind starts.
+constexpr i64 piece_at(i64 piece) { return piece * header_bytes(SIXES); }
+constexpr i64 SECOND_PIECE_BYTES = starts_at(SIXES);
 constexpr i64 TAIL = 4;
 constexpr i64 START_BYTES = 16;  // of chunk_start
 
@@ -86,25 +93,33 @@ constexpr u32 nibble_of_step(u32 slot0, u32 slot1, u32 step) {
     return (slot0 / 4 == step ? slot0 & 3 : 3) | (slot1 / 4 == step ? slot1 & 3 : 3) << 2;
 }
 
-struct Stream {
-    u32 code[4] = {};  // nibble `order`: the metadata words of lanes 4 g to 4 g + 3
-    u16 value[2 * ORDERS];
-    int count = 0;  // halves, zeros beside lone values included
+// Where the nibble of a six for a step stands among those of its stream.
+constexpr int nibble_of_six(int order, int step) {
+    return order / SIXES_OF_PIECE * int(ORDERS) + step * SIXES_OF_PIECE + order % SIXES_OF_PIECE;
+}
 
-    u32 nibble(int order) const { return code[order / 8] >> 4 * (order % 8) & 15; }
+struct Stream {
+    u32 code[4 * PIECES] = {};  // of a piece: the metadata words of lanes 4 g to 4 g + 3
+    u16 value[2 * ORDERS];
+    int count = 0;   // halves, zeros beside lone values included
+    int orders = 0;  // groups, or sixes
+
+    u32 nibble(int nth) const { return code[nth / 8] >> 4 * (nth % 8) & 15; }
     // Of a group, or of a six: which slots are in use, those whose index is not 3.
     u32 in_use(int order, Kind kind) const {
-        return nibble(order) & (kind == SIXES ? nibble(order + ORDERS / 2) : EMPTY);
+        if (kind != SIXES) return nibble(order);
+        return nibble(nibble_of_six(order, 0)) & nibble(nibble_of_six(order, 1));
     }
     // Indices of two slots.
     void set(int order, Kind kind, u32 slot0, u32 slot1) {
-        put(order, nibble_of_step(slot0, slot1, 0));
-        if (kind == SIXES) put(order + ORDERS / 2, nibble_of_step(slot0, slot1, 1));
+        for (int step = 0; step < (kind == SIXES ? 2 : 1); step++)
+            put(kind == SIXES ? nibble_of_six(order, step) : order, nibble_of_step(slot0, slot1, u32(step)));
+        orders = order + 1 > orders ? order + 1 : orders;
     }
     void push(u16 weight) { value[count++] = weight; }
 
   private:
-    void put(int order, u32 nibble) { code[order / 8] |= nibble << 4 * (order % 8); }
+    void put(int nth, u32 nibble) { code[nth / 8] |= nibble << 4 * (nth % 8); }
 };
 
 // Codes of 3 bits, and the nibbles that they stand for.
@@ -130,11 +145,11 @@ inline void put_codes(u8* chunk, u32 metadata, i64 m, i64 lane) {
 constexpr u32 EVEN = 0x55555555;
 constexpr u32 unused(u32 codes) { return codes & codes >> 1 & EVEN; }
 
-// Indices and steps of a tile of sixes; `nth`: of (g, half).
-inline void put_sixes(u8* chunk, u32 step0, u32 step1, i64 m, i64 nth) {
+// Indices and steps of a tile of sixes, into the metadata of its piece; `nth`: of (g, half).
+inline void put_sixes(u8* piece, u32 step0, u32 step1, i64 m, i64 nth) {
     u32 indices = step0 & step1, steps;
-    memcpy(chunk + 16 * nth + 4 * m, &indices, sizeof indices);
-    u8* to = chunk + STEPS_AT + 8 * nth + 4 * (m / 2);
+    memcpy(piece + 16 * nth + 4 * m, &indices, sizeof indices);
+    u8* to = piece + STEPS_AT + 8 * nth + 4 * (m / 2);
     memcpy(&steps, to, sizeof steps);
     steps |= (unused(step0) & ~unused(step1)) << m % 2;
     memcpy(to, &steps, sizeof steps);
@@ -150,10 +165,13 @@ inline u32 of_sixes(u32 indices, u32 steps, i64 m, int step) {
 inline void put_stream(u8* chunk, const Stream& stream, Kind kind, i64 m, i64 g, i64 start,
                        i64 above) {
     const u32* code = stream.code;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; kind != SIXES && i < 4; i++)
         if (kind == PAIRS) memcpy(chunk + 16 * (4 * g + i) + 4 * m, &code[i], 4);
-        else if (kind == PACKED) put_codes(chunk, code[i], m, 4 * g + i);
-        else if (i < 2) put_sixes(chunk, code[i], code[i + 2], m, 2 * g + i);
+        else put_codes(chunk, code[i], m, 4 * g + i);
+    for (int i = 0; kind == SIXES && i < stream.orders / 8; i++) {  // (piece, half)
+        const u32* steps = code + i / 2 * 4 + i % 2;
+        put_sixes(chunk + piece_at(i / 2), steps[0], steps[2], m, 2 * g + i % 2);
+    }
     u16 stated = u16(start | above << 14);
     memcpy(chunk + starts_at(kind) + 2 * (TILES * g + m), &stated, 2);
     memcpy(chunk + start, stream.value, 2 * stream.count);
@@ -210,14 +228,12 @@ struct Middle {
 struct Tile {
     u16 weight[TILE_ROWS][TILE_COLS];
 
-    // The values of rows g and g + 8 as sixes: the first and the last one of each.
-    Stream sixes(int g) const {
-        Writer writer(SIXES);
-        for (int order = 0; order < orders_of(SIXES); order++) {
-            auto w = [&](int i) {
-                return weight[row_of(g, order)][column_of_six(group_of(order), i)];
-            };
-            int first = 0, last = SIX - 1;
+    // The values of rows g and g + 8 as sixes, behind those of the tile on the left, which is piece `piece` - 1:
+    // the first and the last one of each.
+    void add_sixes(Writer& writer, i64 piece, int g) const {
+        for (int nth = 0; nth < SIXES_OF_PIECE; nth++) {
+            auto w = [&](int i) { return weight[row_of(g, nth)][column_of_six(group_of(nth), i)]; };
+            int first = 0, last = SIX - 1, order = int(piece) * SIXES_OF_PIECE + nth;
             while (first < last && !w(first)) first++;
             while (last > first && !w(last)) last--;
             u32 i = place_in_six(first), j = place_in_six(last);
@@ -225,9 +241,8 @@ struct Tile {
             else if (w(first)) writer.one(order, i, w(first));
             else writer.none(order);
         }
-        return writer.finish();
     }
-    // The same as groups, packed or as pairs; where one has three, without that of leaves(row, group).
+    // The values as groups, packed or as pairs; where one has three, without that of leaves(row, group).
     template <class Leaves>
     Stream stream(int g, Kind kind, Leaves leaves) const {
         Writer writer(kind);
