@@ -24,7 +24,7 @@ from lab_utils.formats import SparseMatrix
 # Where several thread blocks share each row block: the order of their sums is part of the bits. In
 # strips of the third shape one of them adds what the others have, as their owner.
 SHAPES = ((7168, 7168), (9216, 5120), (14336, 4096))
-SPARSITIES = (0.5, 0.8)
+SPARSITIES = (0.5, 0.8, 0.9)
 FORMATS = ("tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_strips", "lane_24_strips")
 COLUMNS = (1, 8, 16, 24, 32, 64, 128, 512)
 TILED_COLUMNS = 512

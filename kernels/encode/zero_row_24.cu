@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(LANES)
     for (int i = lane_id(); i < pieces_of(KIND) * METADATA_WORDS; i += LANES) metadata.store(i, 0);
     int halves = 0;
     auto count = [&](uint32_t) { halves++; };
-    write(Writer<KIND, decltype(count), Middle>(metadata, count, Middle()), tiles, plan, here);
+    write<KIND>(Writer<KIND, decltype(count), Middle>(metadata, count, Middle()), tiles, plan, here);
     int first = values_at(KIND, here.extra, here.pieces);
     Placement<KIND> placement(metadata, shared.piles, 2 * halves, first, here.pieces);
     placement.place(reach, COSTS, MOST_BYTES);
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(LANES)
     for (int i = lane_id(); i < pieces_of(KIND) * METADATA_WORDS; i += LANES) metadata.store(i, 0);
     int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
     auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
-    write(Writer<KIND, decltype(put), Middle>(metadata, put, Middle()), tiles, plan, here);
+    write<KIND>(Writer<KIND, decltype(put), Middle>(metadata, put, Middle()), tiles, plan, here);
     put_metadata<KIND>(chunk.as<uint32_t>(), metadata, here.pieces);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     int size = vectors * START_BYTES / UNIT;

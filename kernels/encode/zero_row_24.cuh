@@ -36,7 +36,7 @@ struct Block {
         : Block(grid, z / grid.row_blocks(), z % grid.row_blocks()) {}
     __device__ Block(const Grid& grid, int64_t slice, int64_t row_block)
         : row(row_block * ROWS), col(slice * grid.slice_cols),
-          cols(int(min(grid.slice_cols, grid.K - col))), width(grid.width()), regular((cols + width - 1) / width),
+          cols(int(min(grid.slice_cols, grid.K - col))), width(grid.width()), regular(chunks_in(cols, width)),
           fixed(regular + (grid.levels ? (cols + 3 * COLS - 1) / (3 * COLS) : 0)) {}
     // Column in the slice of column i of a chunk that is not extra.
     __device__ int column(int nth, int i) const {
@@ -44,6 +44,12 @@ struct Block {
     }
     __device__ int pieces(int nth) const {
         return nth < regular ? (min(width, cols - nth * width) + COLS - 1) / COLS : 1;
+    }
+
+  private:
+    // By constants: divisions by other numbers took encoders 4 % longer.
+    __device__ static int chunks_in(int cols, int width) {
+        return width == COLS ? (cols + COLS - 1) / COLS : (cols + 2 * COLS - 1) / (2 * COLS);
     }
 };
 
@@ -146,12 +152,14 @@ __device__ inline void load(const Tiles& tiles, const Plan& plan, const Place& p
 }
 
 // The streams of a chunk, by a Writer, piece after piece.
-template <class Writer>
+template <Kind KIND, class Writer>
 __device__ void write(Writer writer, const Tiles& tiles, const Plan& plan, const Place& place) {
-    for (int piece = 0; piece < place.pieces; piece++) {
-        if (piece) __syncwarp();  // all lanes have read the one before
-        load(tiles, plan, place, piece);
-        writer.add(tiles, piece);
+    load(tiles, plan, place, 0);
+    writer.add(tiles, 0);
+    if (pieces_of(KIND) > 1 && place.pieces > 1) {
+        __syncwarp();  // all lanes have read the first one
+        load(tiles, plan, place, 1);
+        writer.add(tiles, 1);
     }
     writer.finish();
 }

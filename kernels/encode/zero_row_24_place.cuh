@@ -16,14 +16,14 @@ template <Kind KIND>
 class Placement {
     Piles<KIND> piles_;
     uint32_t wanted_[LOADS<KIND>];  // runs of the lane's stream
-    int bytes_, first_, loads_;     // of it; where streams may begin; how many loads there are
+    int bytes_, first_, pieces_;    // of it; where streams may begin; side by side
 
   public:
     int start, end;  // of the lane's stream; of all of them
 
     __device__ Placement(Shared<uint32_t> metadata, typename Piles<KIND>::Memory& memory,
                          int bytes, int first, int pieces = pieces_of(KIND))
-        : Placement(Reads<KIND>(metadata), memory, bytes, first, LOADS<KIND> / pieces_of(KIND) * pieces) {}
+        : Placement(Reads<KIND>(metadata), memory, bytes, first, pieces) {}
 
     // Greedily, unless that would make more than `most` bytes of the chunk.
     __device__ void place(int reach, Costs costs, int most) {
@@ -38,12 +38,17 @@ class Placement {
 
   private:
     __device__ Placement(const Reads<KIND>& reads, typename Piles<KIND>::Memory& memory, int bytes,
-                         int first, int loads)
-        : piles_(memory, reads), bytes_(bytes), first_(first), loads_(loads), start(first), end(first) {
+                         int first, int pieces)
+        : piles_(memory, reads), bytes_(bytes), first_(first), pieces_(pieces), start(first), end(first) {
 #pragma unroll
         for (int q = 0; q < LOADS<KIND>; q++) wanted_[q] = Piles<KIND>::wanted(reads.run[q]);
     }
 
+    // A number that the compiler knows where chunks have one piece.
+    __device__ int loads() const {
+        constexpr int OF_PIECE = LOADS<KIND> / pieces_of(KIND);
+        return pieces_of(KIND) > 1 ? OF_PIECE * pieces_ : OF_PIECE;
+    }
     // Whether no tile's streams fill the banks once.
     __device__ bool free_of_conflicts() const {
         int tile = bytes_;
@@ -57,8 +62,8 @@ class Placement {
             __syncwarp();  // all lanes have read the piles
             int chosen = best % 256, at = end + best / 256 % 256;
             int others = __popc(of_tile(placed, chosen));
-            if (KIND == PACKED && at / 2 % 2) piles_.template add<true>(at / 4, chosen, others, loads_);
-            else piles_.template add<false>(at / 4, chosen, others, loads_);
+            if (KIND == PACKED && at / 2 % 2) piles_.template add<true>(at / 4, chosen, others, loads());
+            else piles_.template add<false>(at / 4, chosen, others, loads());
             if (lane_id() == chosen) start = at;
             end = at + __shfl_sync(ALL_LANES, bytes_, chosen);
             placed |= 1u << chosen;
@@ -88,7 +93,7 @@ class Placement {
         uint32_t more[LOADS<KIND>];
 #pragma unroll
         for (int q = 0; q < LOADS<KIND>; q++)
-            more[q] = q < loads_ ? piles_.more(q, wanted_[load_like<ODD>(q)], banks_on<ODD>(q)) : 0;
+            more[q] = q < loads() ? piles_.more(q, wanted_[load_like<ODD>(q)], banks_on<ODD>(q)) : 0;
         return Counts<LOADS<KIND>>(more);
     }
     // The least of such starts. Of equal costs those that skip less.
