@@ -1,5 +1,5 @@
 // Zero-row 2:4 on the GPU, the way back to a dense matrix: a warp has a chunk in shared memory,
-// finds its values as products do (common/zero_row_24.cuh), and puts them into a dense tile, as
+// finds its values as products do (common/zero_row_24_header.cuh), and puts them into a dense tile, as
 // groups of three columns or one by one.
 //
 //   a block   warps 0 to 2: copy a regular chunk each,     warp 3: copies their chunk of level 1
@@ -16,6 +16,7 @@
 //   .5, level 1         79, 128            11.2               7.7                      8.7
 //   .8, pairs           42, 128             9.2               4.6                      5.8
 #pragma once
+#include "../common/zero_row_24_header.cuh"
 #include "zero_row_24_streams.cuh"
 
 namespace lscd::zero_row_24 {

@@ -2,6 +2,7 @@
 // bmma, values.
 #pragma once
 #include "../common/stages.cuh"
+#include "../common/zero_row_24_header.cuh"
 #include "hopper.cuh"
 
 namespace lscd {
