@@ -7,6 +7,7 @@ import torch
 from lab_utils import catalog, plots, spmm
 from lab_utils.analysis import hopper_budget as budget
 from lab_utils.analysis import zero_row_24_streams
+from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import emulator, hopper
 from lab_utils.formats import ZeroRow24
 from lab_utils.formats.zero_row_24_slices import fixed_chunks
@@ -17,10 +18,16 @@ M, K, N = 128, 480, 8
 TRIAL, PEERS = (catalog.published(name) for name in ("h200_zero_row_24_trial", "h200_peers"))
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["packed", "pairs"])
+KINDS = {"packed": {"pairs": False}, "pairs": {"pairs": True}, "sixes": {"sixes": True}}
+# Of a piece: loads of values, and bmma.
+LOADS = {Streams.PACKED: 64, Streams.PAIRS: 32, Streams.SIXES: 16}
+BMMA = {Streams.PACKED: 8, Streams.PAIRS: 8, Streams.SIXES: 4}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
 def run(request):
     """An encoding and what the emulator counted in a product with it."""
-    A = ZeroRow24.encode(random_sparse(M, K, 0.6), pairs=request.param)
+    A = ZeroRow24.encode(random_sparse(M, K, 0.6), **request.param)
     with emulator.recording() as traces:
         spmm(A, torch.ones(K, N).half(), backend="emulator")
     return A, traces[0]
@@ -30,22 +37,30 @@ def test_gathers_take_the_wavefronts_of_the_encoding(run) -> None:
     A, trace = run
     parts = budget.wavefronts(trace, M * K)
     assert list(parts) == list(dict.fromkeys(budget.PARTS.values())) and all(parts.values())
-    loads = 32 * (1 if A.pairs else 2) * hopper.chunks_of(A)
+    pieces = int(A.pieces.sum())
     arrays = (A.arrays[name].numpy() for name in ("data", "chunk_start"))
-    expected = loads * zero_row_24_streams.wavefronts(*arrays, A.pairs)
-    assert parts["values"] * M * K / 64 == pytest.approx(expected)
-    headers = hopper.chunks_of(A) * (1 + (4 if A.pairs else 3))  # starts; words of a lane
-    assert parts["metadata, starts"] * M * K / 64 == pytest.approx(headers)
+    mean = zero_row_24_streams.wavefronts(*arrays, A.streams, A.pieces.numpy())
+    assert parts["values"] * M * K / 64 == pytest.approx(LOADS[A.streams] * pieces * mean)
+    assert parts["metadata, starts"] * M * K / 64 == pytest.approx(headers(A, pieces))
     cut = (M, K, A.slice_cols, A.levels, A.streams)
-    fixed = fixed_chunks(*cut, A.device).sum()  # all but extra ones
-    assert parts["rows of B"] * M * K / 64 == pytest.approx(int(fixed) * 2 * 4)  # of eight columns
+    extra = hopper.chunks_of(A) - int(fixed_chunks(*cut, A.device).sum())  # of a piece each
+    assert parts["rows of B"] * M * K / 64 == pytest.approx((pieces - extra) * 2 * 4)  # 8 columns
 
 
-def test_tensor_core_has_eight_of_both_instructions_a_chunk(run) -> None:
+def headers(A: ZeroRow24, pieces: int) -> int:
+    """Wavefronts of starts, and of words that lanes have of metadata."""
+    chunks = hopper.chunks_of(A)
+    if A.streams == Streams.SIXES:  # presence of both pieces; indices and steps of each
+        return chunks * (1 + 4) + pieces * (2 + 1)
+    return chunks * (1 + (4 if A.pairs else 3))
+
+
+def test_tensor_core_has_eight_mma_sp_a_piece(run) -> None:
+    """And as many bmma, or, of sixes, half."""
     A, trace = run
     clocks = budget.clocks_needed(trace, M * K)
-    found = sum(budget.TENSOR_CLOCKS.values()) * 8 * hopper.chunks_of(A) * 64 / (M * K)
-    assert clocks["tensor core"] == pytest.approx(found)
+    each = budget.TENSOR_CLOCKS["bmma"] * BMMA[A.streams] + budget.TENSOR_CLOCKS["mma_sp"] * 8
+    assert clocks["tensor core"] == pytest.approx(each * int(A.pieces.sum()) * 64 / (M * K))
     assert clocks["shared wavefronts"] == sum(budget.wavefronts(trace, M * K).values())
 
 

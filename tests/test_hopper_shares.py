@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lab_utils.analysis.zero_row_24 import Streams
-from lab_utils.backends import hopper
+from lab_utils.backends import chunk_shares, hopper
 from lab_utils.backends.chunk_shares import SHARE_OF_EXTRA, SHARE_OF_PIECE
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import random_sparse
@@ -37,6 +37,7 @@ def costs_of(A: ZeroRow24) -> list[int]:
 def test_shares_are_everything_once_and_equal(workers, sparsity, levels, cols) -> None:
     A = ZeroRow24.encode(random_sparse(1000, 900, sparsity), slice_cols=cols, levels=levels)
     costs = torch.tensor(costs_of(A))
+    assert torch.equal(chunk_shares._costs(A).diff(), costs)
     before = torch.nn.functional.pad(costs.cumsum(0), (1, 0))
     shares, segments = hopper.share_out(A, workers, copy=2)
     first, last, block, segment, *edges = shares.long().T[:7]

@@ -106,7 +106,7 @@ def test_levels_are_those_that_cost_less(sparsity, pairs):
     assert chosen.nbytes == pytest.approx(expected, rel=0.0015)
 
 
-@pytest.mark.parametrize("sparsity", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("sparsity", [0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.87, 0.9, 0.95])
 def test_bytes_of_the_default_encoding(sparsity):
     M, K = 256, 7168
     A = ZeroRow24.encode(random_sparse(M, K, sparsity))
@@ -159,6 +159,13 @@ def wavefronts(A: ZeroRow24) -> float:
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
     dense, kind = random_sparse(128, 1536, sparsity), {"slice_cols": 1536, "pairs": sparsity > 0.65}
     found = [ZeroRow24.encode(dense, **kind, reach=reach) for reach in (-1, 8)]
+    assert [wavefronts(A) for A in found] == pytest.approx([plain, placed], abs=0.05)
+
+
+@pytest.mark.parametrize(("sparsity", "plain", "placed"), [(0.9, 1.95, 1.35), (0.95, 1.51, 1.11)])
+def test_placement_of_sixes(sparsity, plain, placed):
+    dense = random_sparse(128, 1536, sparsity)
+    found = [ZeroRow24.encode(dense, sixes=True, reach=reach) for reach in (-1, 8)]
     assert [wavefronts(A) for A in found] == pytest.approx([plain, placed], abs=0.05)
 
 
@@ -280,6 +287,19 @@ def test_a_weight_that_is_stored_twice_is_found():
     data[lists] = 0
     with pytest.raises(ValueError, match="it stores a weight twice"):
         ZeroRow24(A.shape, A.dtype, {**A.arrays, "data": data})
+
+
+def test_a_chunk_of_sixes_that_ends_too_early_is_found():
+    """Of one piece and without a weight: a kernel reads where a second piece would be."""
+    A = ZeroRow24.encode(torch.zeros(1, 48, dtype=torch.float16), sixes=True)
+    data = A.arrays["data"]
+    assert data.numel() == A.largest_chunk == 704
+    short = data[:480].clone()
+    short[384:448].view(torch.int16)[:] = 448 | torch.tensor([3, 3, 0, 0]).repeat(8) << 14
+    arrays = {**A.arrays, "data": short, "chunk_start": torch.tensor([0, 30], dtype=torch.int32)}
+    arrays["geometry"] = torch.tensor([48, 0, 2, 480, 0], dtype=torch.int32)
+    with pytest.raises(ValueError, match="chunk 0 has a size that its starts do not state, or"):
+        ZeroRow24(A.shape, A.dtype, arrays)
 
 
 def test_lists_read_as_values_are_found():

@@ -44,7 +44,7 @@ class SlowReading:
         regular, of_level = -(-cols // width), -(-cols // 144) * self.A.levels
         pieces = -(-min(width, cols - width * nth) // 48) if nth < regular else 1
         header = 512 if self.A.streams == Streams.PAIRS else 384
-        halves, words = data.view(np.uint16), data[: data.size // 4 * 4].view(np.uint32)
+        halves, words = data.view(np.uint16), data.view(np.uint32)
         starts, lists = halves[header // 2 :], halves[header // 2 + 32 :]
         size = sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4))
         assert 32 * size == data.size

@@ -16,12 +16,12 @@
 
 namespace lscd {
 
-constexpr int CHUNK_ROWS = 64, CHUNK_COLS = 48;  // of a piece: tiles of 16 x 48, below each other
+constexpr int PIECE_ROWS = 64, PIECE_COLS = 48;  // of a chunk, or half of one: tiles of 16 x 48, below each other
 // What a warp has of a block is a segment. Its sums are quads, as lanes have them: rows g and g + 8 of a tile,
 // columns n and n + 1; from pair to pair of columns, tile to tile, g to g.
-constexpr int PAIR_QUADS = CHUNK_ROWS / 2;
+constexpr int PAIR_QUADS = PIECE_ROWS / 2;
 __host__ __device__ constexpr int quads_in(int columns) { return columns / 2 * PAIR_QUADS; }
-constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * CHUNK_COLS;  // of a chunk of level 1
+constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * PIECE_COLS;  // of a chunk of level 1
 // Where lists stand in a chunk.
 __host__ __device__ constexpr int lists_at(Kind kind) { return starts_at(kind) + 64; }
 constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide

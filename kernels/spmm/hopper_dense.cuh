@@ -13,7 +13,7 @@ namespace lscd {
 
 template <int BLOCK_N, int WARPS>
 struct HopperDense {
-    static constexpr int N_FRAGS = BLOCK_N / 8, ROW_BYTES = BLOCK_N * 2, STEP_COLS = CHUNK_COLS / 2;
+    static constexpr int N_FRAGS = BLOCK_N / 8, ROW_BYTES = BLOCK_N * 2, STEP_COLS = PIECE_COLS / 2;
 
     const HopperProblem& p;
     Address memory;  // of the block
@@ -58,8 +58,8 @@ struct HopperDense {
             if (i * STEP < left) stmatrix_x4_trans(to + i * STEP * ROW_BYTES, eights[i]);
     }
 
-    // The row that a lane addresses for ldmatrix in the first step of a chunk, and bytes from there to
-    // the second, or to the next chunk's.
+    // The row that a lane addresses for ldmatrix in the first step of a piece, and bytes from there to
+    // the second, or to the next piece's.
     struct Rows {
         Address first;
         uint32_t step;
@@ -67,7 +67,7 @@ struct HopperDense {
         __device__ Address of(int step) const { return first + step * this->step; }
         __device__ void advance() { first += 2 * step; }
     };
-    // For the nth chunk of a block: `regular` ones of 48 columns each, then those of level 1, whose rows are
+    // For the nth piece of a block: `regular` ones of 48 columns each, then those of level 1, whose rows are
     // three apart. Steps are multiples of eight rows, so that a lane's exchange of eights stays. Rows of
     // zeros are read in the banks that the other lanes leave. Computed anew each time: a warp's loop over
     // chunks leaves no registers to keep it in.

@@ -5,7 +5,7 @@
 //
 //          slice 0     slice 1
 //        +-----------+-----------+
-//        | warp 0    | warp 16   |     a warp: 64 rows x 48 columns (a chunk) at a time, then the
+//        | warp 0    | warp 16   |     a warp: 64 rows x 48 columns (a piece) at a time, then the
 //        |   +-------+ ..........|     block's of level 1 and extra chunks, then the next 64 rows
 //        +---+ warp 1|           |
 //        |           |           |     what it has of 64 rows is a segment: its sums go to memory of
@@ -107,8 +107,8 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     return launch_sums<T, BLOCK_N>(p, waits * int(grid.x), stream);
 }
 
-// Wide blocks wait for shared memory and the tensor core, not for copies, and packed chunks and those of sixes are
-// large: one chunk each.
+// Wide blocks wait for shared memory and the tensor core, not for copies, packed chunks are large, and those of sixes
+// have two pieces: one chunk each.
 template <class T, int BLOCK_N, Kind KIND>
 cudaError_t launch_copy(const HopperProblem& p, cudaStream_t stream) {
     if (p.copy == 1) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, KIND, 1>, p, stream);

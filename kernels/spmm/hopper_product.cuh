@@ -95,7 +95,7 @@ struct HopperProduct {
         }
     }
     __device__ void multiply_piece(Header& h, const Decoder<KIND>& decoder, Part& part, int nth) {
-        if constexpr (BY_STEPS) return multiply_by_steps(0, h, decoder, part, false);
+        if constexpr (BY_STEPS) return multiply_by_steps(h, decoder, part);
         uint32_t a[2][TILES][4];
         if constexpr (BLOCK_N > 16 || left_out(Stage::smem2tc)) {  // no registers for rows that come early
             extract_both(a, h, decoder, nth);
@@ -121,7 +121,8 @@ struct HopperProduct {
                                    Part& part, int chunk) {
         if constexpr (BY_STEPS) {
             wait_for_dense();
-            return multiply_by_steps(at, h, decoder, part, begin_part(part, dense, chunk));
+            if (begin_part(part, dense, chunk)) return multiply_by_steps<true>(h, decoder, part, at);
+            return multiply_by_steps(h, decoder, part);
         }
         uint32_t a[2][TILES][4];
         extract_both(a, h, decoder, 0);
@@ -158,24 +159,24 @@ struct HopperProduct {
 
     // One after the other, where 12 warps have registers for the values of one alone.
     static constexpr bool BY_STEPS = BLOCK_N == 32 && KIND != SIXES;
-    __device__ void multiply_by_steps(Address at, const Header& h, const Decoder<KIND>& decoder, Part& part,
-                                      bool extra) {
+    template <bool EXTRA = false>
+    __device__ void multiply_by_steps(const Header& h, const Decoder<KIND>& decoder, Part& part, Address at = 0) {
         static_assert(!DOCUMENTED);
         uint32_t a[TILES][4];
 #pragma unroll
         for (int step = 0; step < 2; step++) {
             extract<KIND>(a, h, decoder, step);
-            if (extra) smem2tc_listed(a, h, step, at);
+            if (EXTRA) smem2tc_listed(a, h, step, at);
             else smem2tc(a, h, step, part.rows.of(step));
         }
-        if (!extra) part.rows.advance();
+        if (!EXTRA) part.rows.advance();
     }
 
     // Whether it is an extra chunk. Else `part` is the one that begins with it, or its rows are those of the one piece
     // that it has, since the slice ends.
     __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
         if (!CLEARS_BEHIND && uniform(chunk == part.begin)) clear(sum);
-        int cols = anew(cols_of_slice()), pieces = ceil_div(cols, CHUNK_COLS), nth = chunk - part.begin;
+        int cols = anew(cols_of_slice()), pieces = ceil_div(cols, PIECE_COLS), nth = chunk - part.begin;
         int whole = pieces / PIECES, regular = ceil_div(pieces, PIECES);
         int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
         if (uniform(nth >= fixed)) return true;

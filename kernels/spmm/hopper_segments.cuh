@@ -67,7 +67,7 @@ struct SegmentSums {
     Shared<int> bounds;  // [slices][2]
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = lane / QUADS;
     int index = (blockIdx.y * (SUMS_THREADS / 32) + warp) * QUADS + lane % QUADS;  // of the quad, of all columns
-    int g = index % 8, n = index / PAIR_QUADS * 2, m = blockIdx.x * CHUNK_ROWS + index % PAIR_QUADS / 8 * 16 + g;
+    int g = index % 8, n = index / PAIR_QUADS * 2, m = blockIdx.x * PIECE_ROWS + index % PAIR_QUADS / 8 * 16 + g;
     const float4* sums = quads_of<BLOCK_N>(p, index / EACH, 0) + index % EACH;  // of the first segment
 
     __device__ SegmentSums(const HopperProblem& p, Shared<int> memory) : p(p), bounds(memory) {}

@@ -18,7 +18,7 @@ class Streams(IntEnum):
     SIXES = 2
 
 
-ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a chunk; rows of one of its four tiles
+ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a piece of a chunk; rows of one of its four tiles
 LEVEL_COLS = 3 * COLS  # that a chunk of level 1 stands for
 ORDERS = 32  # groups of a stream: 16 of either row
 SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
@@ -31,7 +31,7 @@ TINY, TINY_ROWS, TINY_COLS = 1 << 24, 4096, 1536
 # Bytes that a chunk's time is worth, whatever it holds, of packed streams and of words: on an H200,
 # level 1 pays packed at .6, where it saves 6 % with 16 columns, and not at .65, where it loses 3 %
 # with 8; with words at .5, but not at .6.
-CHUNK_COST = {Streams.PACKED: 200, Streams.PAIRS: 1000, Streams.SIXES: 1000}
+CHUNK_COST = {Streams.PACKED: 200, Streams.PAIRS: 1000}
 # Sparsity from which streams of matrices up to so many weights are words of two values: where
 # loads, and what a product takes however few its bytes are, bind more than bytes do.
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
@@ -63,7 +63,7 @@ def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int
     least = FEW_SLICES if tiny else 1
     counts = (n for n in range(least, multiprocessors + 1) if multiprocessors % n == 0)
     slices = next((n for n in counts if n * most >= K), -(-K // most))
-    return whole_chunks(-(-K // slices))
+    return whole_pieces(-(-K // slices))
 
 
 def pairs_pay(M: int, K: int, sparsity: float | np.ndarray) -> bool | np.ndarray:
@@ -90,8 +90,8 @@ def check_kind(pairs: bool | None, sixes: bool | None, levels: int | None) -> No
         )
 
 
-def whole_chunks(cols: int) -> int:
-    """`cols`, rounded up to a multiple of a chunk's columns."""
+def whole_pieces(cols: int) -> int:
+    """`cols`, rounded up to a multiple of a piece's columns."""
     return -(-cols // COLS) * COLS
 
 

@@ -230,7 +230,7 @@ def choices(A: ZeroRow24, N: int, layout: Layout) -> dict[str, str]:
         if passes > 1
         else f"{layout.block_n} of C at once",
         "shares": f"{warps} warps, {chunks / warps:.1f} chunks each: equal costs; "
-        f"a chunk has {ROWS} x {width_of(A.streams)} weights",
+        f"a chunk has up to {ROWS} x {width_of(A.streams)} weights",
         "ring": f"{layout.stages} copies of {layout.copy} chunks under way in each warp",
         "values": f"{streams}; a row of zeros for slots that are not in use"
         + "; only metadata that PTX promises to select" * layout.documented,

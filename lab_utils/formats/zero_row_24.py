@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.variants import PACKED
-from lab_utils.analysis.zero_row_24 import COLS, Streams, pairs_pay, whole_chunks
+from lab_utils.analysis.zero_row_24 import COLS, Streams, pairs_pay, whole_pieces
 from lab_utils.formats.checks import check_dense
 from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
 from lab_utils.formats.zero_row_24_encode import (
@@ -182,7 +182,7 @@ class ZeroRow24(ZeroRowChunks):
         self._check_weights(geometry)
 
     def _check_slices(self, slice_cols: int) -> None:
-        most = min(MOST_COLS, whole_chunks(self.shape[1]))
+        most = min(MOST_COLS, whole_pieces(self.shape[1]))
         self.require(
             slice_cols % COLS == 0 and 0 < slice_cols <= most,
             f"slice_cols is {slice_cols}; allowed: multiples of {COLS} up to {most}",

@@ -12,7 +12,7 @@ from lab_utils.analysis.zero_row_24 import (
     check_kind,
     slice_columns,
     streams_of,
-    whole_chunks,
+    whole_pieces,
 )
 from lab_utils.analysis.zero_row_24_expected import cost
 from lab_utils.formats import native
@@ -125,7 +125,7 @@ def checked_slice(slice_cols: int | None, M: int, K: int) -> int:
         raise ValueError(
             f"slice_cols={slice_cols!r}; allowed: None, multiples of {COLS} up to {MOST_COLS}"
         )
-    return min(slice_cols, whole_chunks(K))
+    return min(slice_cols, whole_pieces(K))
 
 
 def check_options(pairs: bool | None, sixes: bool | None, levels: int | None, reach: int) -> None:

@@ -6,7 +6,7 @@ from torch import Tensor
 from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS, Streams, width_of
 from lab_utils.formats.checks import offsets_from_counts
 
-TILES = 4  # of a chunk, one below the other
+TILES = 4  # of a piece, one below the other
 MOST_COLS = 65520  # of a slice: its columns are listed in 16 bits, and 65535 is no column
 
 

@@ -9,7 +9,7 @@
 //   stream (tile, g)  the values of rows g and g + 8 of a tile, groups in the order (step, half,
 //                     row half, t): lane (g, t) of gather (step, half, row half) finds its group
 //                     by counting the slots in use before it
-//   chunk             four tiles
+//   chunk             four tiles; or eight, in two pieces of four, side by side
 //
 // Packed streams hold values one after another, slot 0 before slot 1. Paired streams are 4-byte
 // words, one for each slot 1 in use: two values of a group, or two lone ones, the first in slot 0
