@@ -155,12 +155,11 @@ __device__ inline void load(const Tiles& tiles, const Plan& plan, const Place& p
 // The streams of a chunk, by a Writer, piece after piece.
 template <Kind KIND, class Writer>
 __device__ void write(Writer writer, const Tiles& tiles, const Plan& plan, const Place& place) {
-    load(tiles, plan, place, 0);
-    writer.add(tiles, 0);
-    if (pieces_of(KIND) > 1 && place.pieces > 1) {
-        __syncwarp();  // all lanes have read the first one
-        load(tiles, plan, place, 1);
-        writer.add(tiles, 1);
+#pragma unroll 1
+    for (int piece = 0; piece < (pieces_of(KIND) > 1 ? place.pieces : 1); piece++) {
+        if (piece) __syncwarp();  // all lanes have read the one before
+        load(tiles, plan, place, piece);
+        writer.add(tiles, piece);
     }
     writer.finish();
 }

@@ -110,7 +110,7 @@ struct Found {
 
 template <bool OF_SIXES>
 __global__ void __launch_bounds__(TILES * LANES)
-    queue(Grid grid, Source dense, uint32_t exponent, uint32_t* queues, int* queued, int* nnz,
+    queue(Source dense, Grid grid, uint32_t exponent, uint32_t* queues, int* queued, int* nnz,
           int* nonfinite) {
     Block block(grid, blockIdx.x);
     int64_t tile = int64_t(blockIdx.x) * TILES + warp_id();
@@ -158,6 +158,6 @@ LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t
                                        cudaStream_t stream) {
     Grid grid{M, K, slice_cols, levels, Kind(kind)};
     auto kernel = kind == SIXES ? queue<true> : queue<false>;
-    return launch(kernel, grid.blocks(), TILES * LANES, stream, grid, Source(dense, M, K),
+    return launch(kernel, grid.blocks(), TILES * LANES, stream, Source(dense, M, K), grid,
                   uint32_t(exponent), queues, queued, nnz, nonfinite);
 }
