@@ -22,10 +22,11 @@ auto with_kind(int64_t kind, Use use) {
 }
 // Where starts stand, behind metadata: codes of packed streams, and those of sixes, have three quarters of their bits.
 __host__ __device__ constexpr int starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
+__host__ __device__ constexpr int header_bytes(Kind kind) { return starts_at(kind) + 64; }
 constexpr int STEPS_AT = 256;  // of sixes, behind their indices
 // Pieces of 64 x 48 side by side in a chunk, at most; of the second one metadata stand behind starts.
 __host__ __device__ constexpr int pieces_of(Kind kind) { return kind == SIXES ? 2 : 1; }
-constexpr int SECOND_PIECE_AT = starts_at(SIXES) + 64;
+constexpr int SECOND_PIECE_AT = header_bytes(SIXES), SECOND_PIECE_BYTES = starts_at(SIXES);
 
 // bmma's B operand: which groups of a stream come before the one whose address a lane looks for. Its
 // column, lane / 4, is 2 t + row half; its word, lane % 4, has 4 bits for each of eight groups, or sixes.

@@ -10,7 +10,7 @@ constexpr int LIST_BYTES = 512;
 constexpr int UNIT = 32, MOST_BYTES = 255 * UNIT, NOTHING = 0xffff;
 
 __device__ constexpr int values_at(Kind kind, bool extra, int pieces) {
-    return header_bytes(kind) + (pieces - 1) * starts_at(SIXES) + extra * LIST_BYTES;
+    return header_bytes(kind) + (pieces - 1) * SECOND_PIECE_BYTES + extra * LIST_BYTES;
 }
 // Of a chunk whose streams end at `end`.
 __device__ inline int chunk_bytes(Kind kind, int end) {

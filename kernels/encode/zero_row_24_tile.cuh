@@ -13,7 +13,6 @@ constexpr int TILE_ROWS = 16, TILE_COLS = 48, GROUPS = 16, TILE_STREAMS = 8;
 constexpr int ORDERS = 32;  // groups of a stream
 constexpr int SIXES_OF_PIECE = 16;
 constexpr int METADATA_WORDS = 128, TAIL = 4;  // of a piece
-__host__ __device__ constexpr int header_bytes(Kind kind) { return starts_at(kind) + 64; }
 constexpr int START_BYTES = 16;  // of chunk_start
 
 static_assert(TILES * TILE_STREAMS == LANES, "a lane has a stream");

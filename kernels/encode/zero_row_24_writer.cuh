@@ -68,9 +68,9 @@ class Writer {
         else set(order, NONE, NONE);
     }
     __device__ void set(int order, uint32_t slot0, uint32_t slot1) {
-        if (KIND != SIXES) return set_nibble(order, nibble_of_step(slot0, slot1, 0));
-        for (int step = 0; step < 2; step++)
-            set_nibble(nibble_of_six(order, step), nibble_of_step(slot0, slot1, step));
+        constexpr int STEPS = KIND == SIXES ? 2 : 1;
+        for (int step = 0; step < STEPS; step++)
+            set_nibble(KIND == SIXES ? nibble_of_six(order, step) : order, nibble_of_step(slot0, slot1, step));
     }
     __device__ void set_nibble(int nth, uint32_t nibble) {
         int word = metadata_word(m_, g_, nth);

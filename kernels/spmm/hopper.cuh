@@ -22,8 +22,6 @@ constexpr int PIECE_ROWS = 64, PIECE_COLS = 48;  // of a chunk, or half of one: 
 constexpr int PAIR_QUADS = PIECE_ROWS / 2;
 __host__ __device__ constexpr int quads_in(int columns) { return columns / 2 * PAIR_QUADS; }
 constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * PIECE_COLS;  // of a chunk of level 1
-// Where lists stand in a chunk.
-__host__ __device__ constexpr int lists_at(Kind kind) { return starts_at(kind) + 64; }
 constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
 
 // Chunks [first, last) of a warp, in block `block` = slice * row_blocks + row block at first. What a

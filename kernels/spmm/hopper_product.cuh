@@ -50,7 +50,7 @@ struct HopperProduct {
         Address origin = keep(memory);  // else computed anew for each list
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
-            Address list = at + lists_at(KIND) + (tile * 2 + step) * 64;
+            Address list = at + header_bytes(KIND) + (tile * 2 + step) * 64;
             Address rows = origin + Dense::listed(ld_shared_s16(list + lane * 2));
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++) {

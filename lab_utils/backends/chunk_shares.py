@@ -83,17 +83,13 @@ def _share_out(A: ZeroRow24, workers: int, copy: int, merging: int) -> Shares:
 def _costs(A: ZeroRow24) -> Tensor:
     """What chunks before each one cost together, and at last all: int64 [chunks + 1]."""
     starts, first = A.arrays["chunk_start"].long(), A.arrays["first_chunk"].long()
-    extra = first.diff() - _fixed(A)  # of each block
+    fixed = fixed_chunks(*A.shape, A.slice_cols, A.levels, A.streams, A.device)
+    extra = first.diff() - fixed  # of each block
     block = torch.arange(extra.numel(), device=A.device).repeat_interleave(first.diff())
     is_extra = torch.arange(block.numel(), device=A.device) >= (first[1:] - extra)[block]
     costs = START_BYTES * starts.diff() + SHARE_OF_PIECE * A.pieces
     costs += SHARE_OF_EXTRA[A.streams] * is_extra
     return torch.nn.functional.pad(costs.cumsum(0), (1, 0))
-
-
-def _fixed(A: ZeroRow24) -> Tensor:
-    """Chunks of each block that are not extra, int64 [blocks]."""
-    return fixed_chunks(*A.shape, A.slice_cols, A.levels, A.streams, A.device)
 
 
 def _merge(last: Tensor, has: Tensor, merging: int) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, ROWS, Streams, width_of
+from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, PIECES, ROWS, Streams, width_of
 from lab_utils.formats.checks import offsets_from_counts
 
 TILES = 4  # of a piece, one below the other
@@ -46,15 +46,13 @@ def pieces_of_chunks(first_chunk: Tensor, K: int, slice_cols: int, streams: Stre
 
     Extra chunks have one, as has the last regular one of slices with an odd number of pieces.
     """
-    first = first_chunk.long()
-    pieces = torch.ones(int(first[-1]), dtype=torch.long, device=first.device)
-    if streams == Streams.SIXES:
-        cols = columns_of_slices(K, slice_cols).to(first.device)
-        whole = (cols + COLS - 1) // COLS // 2  # chunks of a block that have two
-        of_blocks = whole.repeat_interleave((first.numel() - 1) // cols.numel())
-        of_chunks = (first[:-1] + of_blocks).repeat_interleave(first.diff())
-        pieces += torch.arange(pieces.numel(), device=first.device) < of_chunks
-    return pieces
+    first, most = first_chunk.long(), PIECES[streams]
+    cols = columns_of_slices(K, slice_cols).to(first.device)
+    whole = (cols + COLS - 1) // COLS // most  # chunks of a block that have the most
+    of_blocks = whole.repeat_interleave((first.numel() - 1) // cols.numel())
+    of_chunks = (first[:-1] + of_blocks).repeat_interleave(first.diff())
+    is_whole = torch.arange(int(first[-1]), device=first.device) < of_chunks
+    return 1 + (most - 1) * is_whole.long()
 
 
 def extra_chunks(queued: Tensor) -> Tensor:

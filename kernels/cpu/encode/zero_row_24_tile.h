@@ -74,8 +74,6 @@ inline u64 full_groups(u64 nonzero) {
     return nonzero & nonzero >> 1 & nonzero >> 2 & 0x0000249249249249;
 }
 
-constexpr u32 EMPTY = 15;  // nibble of a group without values: both slots have index 3
-
 // Columns of a six are counted 0, 1, 2, 4, 5, 6: bit 2 says of which step. Indices of two slots become the
 // nibble of that step's group.
 constexpr int SIX = 6;
