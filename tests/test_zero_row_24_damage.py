@@ -47,11 +47,12 @@ def test_damage_is_named(name, at, value, message):
 
 @pytest.mark.parametrize(
     ("at", "value", "message"),
-    [(26825, 211, "lists a column outside of its slice"), (20724, 32, "has a stream that leaves"),
-     (215, 174, "has two values in one place"), (234, 65, r"stores a \+0")],
+    [(6944, 211, "lists a column outside of its slice"), (371, 32, "has a stream that leaves"),
+     (0, 65, "has two values in one place"), (338, 20, r"stores a \+0")],
 )  # fmt: skip
 def test_damage_of_extra_chunks_and_streams_is_named(at, value, message):
-    A = ZeroRow24.encode(random_sparse(100, 200, 0.5), slice_cols=96, pairs=False, levels=0)
+    options = {"slice_cols": 96, "pairs": False, "levels": 0, "reach": -1}
+    A = ZeroRow24.encode(random_sparse(100, 200, 0.5), **options)
     with pytest.raises(ValueError, match=f"invalid zero_row_24 encoding.*chunk .*{message}"):
         ZeroRow24(A.shape, A.dtype, damaged(A, "data", at, value))
 

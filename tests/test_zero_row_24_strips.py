@@ -141,7 +141,7 @@ def test_bytes_are_expected(sparsity, levels, shape):
 @pytest.mark.parametrize("sparsity", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 def test_bytes_of_the_default_encoding(sparsity):
     A = ZeroRow24Strips.encode(random_sparse(256, 7168, sparsity))
-    assert -0.001 < A.nbytes / ZeroRow24Strips.expected_nbytes(256, 7168, sparsity) - 1 < 0.11
+    assert -0.001 < A.nbytes / ZeroRow24Strips.expected_nbytes(256, 7168, sparsity) - 1 < 0.01
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 1.0])
@@ -171,7 +171,7 @@ def wavefronts(A: ZeroRow24Strips) -> float:
 # What the docstring of `encode` says, in plain order and with the default reach.
 @pytest.mark.parametrize(
     ("sparsity", "plain", "placed"),
-    [(0.5, 1.97, 1.69), (0.6, 1.9, 1.54), (0.7, 2.14, 1.31), (0.8, 2.02, 1.2), (0.9, 1.54, 1.05),
+    [(0.5, 1.97, 1.79), (0.6, 1.9, 1.68), (0.7, 2.14, 1.59), (0.8, 2.02, 1.45), (0.9, 1.54, 1.15),
      (0.95, 1.0, 1.0)],
 )  # fmt: skip
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
@@ -245,13 +245,13 @@ ENTRY = "chunk 0 has an entry that is out of place"
         ("data", 576 + 2, 1, ENTRY),  # a row of B' of another place
         ("data", 576 + 3, 16, ENTRY),  # a row below the strip
         ("data", 576 + 12, 1, ENTRY),  # a value for a row of zeros
-        ("data", 50009, 185, "chunk 13 has a stream that leaves it"),
-        ("data", 40216, 78, "chunk 10 has two values in one place"),
-        ("data", 32276, 151, "chunk 8 stores a \\+0"),
+        ("data", 45812, 1, "chunk 13 has a stream that leaves it"),
+        ("data", 36512, 77, "chunk 10 has two values in one place"),
+        ("data", 29248, 61, "chunk 8 stores a \\+0"),
     ],
 )
 def test_damage_is_named(name, at, value, message):
-    A = ZeroRow24Strips.encode(random_sparse(100, 200, 0.3), levels=0)
+    A = ZeroRow24Strips.encode(random_sparse(100, 200, 0.3), levels=0, reach=-1)
     refused(A, name, at, value, message)
 
 

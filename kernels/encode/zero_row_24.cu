@@ -9,8 +9,6 @@ namespace {
 
 using namespace zero_row_24;
 
-constexpr Costs COSTS{3, 40};
-
 // Weights are done with when streams are placed: with their memory, more blocks fit on an SM.
 template <Kind KIND>
 struct PlaceMemory {
@@ -35,7 +33,7 @@ __global__ void __launch_bounds__(LANES)
     write<KIND>(Writer<KIND, decltype(count), Middle>(metadata, count, Middle()), tiles, plan, here);
     int first = values_at(KIND, here.extra, here.pieces);
     Placement<KIND> placement(metadata, shared.piles, 2 * halves, first, here.pieces);
-    placement.place(reach, COSTS, MOST_BYTES);
+    placement.place(reach, chunk_bytes(KIND, placement.least_end()));  // skips padding alone
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
     if (lane_id() == 0) st_global(sizes + blockIdx.x, chunk_bytes(KIND, placement.end) / START_BYTES);
 }

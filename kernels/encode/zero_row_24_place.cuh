@@ -5,12 +5,7 @@
 
 namespace lscd::zero_row_24 {
 
-constexpr int FREE_BYTES = 120, WAVEFRONT_COST = 20;
-
-// Of a byte that is skipped, and of taking turns.
-struct Costs {
-    int skip, turns;
-};
+constexpr int FREE_BYTES = 120, WAVEFRONT_COST = 20, SKIP_COST = 5, TURNS_COST = 40;
 
 template <Kind KIND>
 class Placement {
@@ -25,12 +20,11 @@ class Placement {
                          int bytes, int first, int pieces = pieces_of(KIND))
         : Placement(Reads<KIND>(metadata), memory, bytes, first, pieces) {}
 
-    // Greedily, unless that would make more than `most` bytes of the chunk.
-    __device__ void place(int reach, Costs costs, int most) {
-        if (reach >= 0 && !free_of_conflicts()) {
-            greedily(reach, costs);
-            if (end + TAIL <= most) return;
-        }
+    // Where the last stream ends if none skips a byte.
+    __device__ int least_end() const { return first_ + __reduce_add_sync(ALL_LANES, bytes_); }
+    // In `most` bytes of the chunk, which has room for all.
+    __device__ void place(int reach, int most) {
+        if (reach >= 0 && !free_of_conflicts()) return greedily(reach, most - TAIL - least_end());
         int after = inclusive_scan(bytes_);
         start = first_ + after - bytes_;
         end = first_ + __shfl_sync(ALL_LANES, after, LANES - 1);
@@ -55,9 +49,10 @@ class Placement {
         for (int d = 1; d < TILE_STREAMS; d *= 2) tile += __shfl_xor_sync(ALL_LANES, tile, d);
         return __all_sync(ALL_LANES, tile <= FREE_BYTES);
     }
-    __device__ void greedily(int reach, Costs costs) {
+    // Skips up to `spare` bytes in all.
+    __device__ void greedily(int reach, int spare) {
         for (uint32_t placed = 0; ~placed;) {
-            uint32_t best = best_of_lane(placed, reach, costs);
+            uint32_t best = best_of_lane(placed, min(reach, spare));
             best = __reduce_min_sync(ALL_LANES, best);
             __syncwarp();  // all lanes have read the piles
             int chosen = best % 256, at = end + best / 256 % 256;
@@ -65,6 +60,7 @@ class Placement {
             if (KIND == PACKED && at / 2 % 2) piles_.template add<true>(at / 4, chosen, others, loads());
             else piles_.template add<false>(at / 4, chosen, others, loads());
             if (lane_id() == chosen) start = at;
+            spare -= at - end;
             end = at + __shfl_sync(ALL_LANES, bytes_, chosen);
             placed |= 1u << chosen;
         }
@@ -74,17 +70,17 @@ class Placement {
         return streams >> lane / TILE_STREAMS * TILE_STREAMS & 0xff;
     }
     // Least cost of the lane's stream << 16 | bytes skipped << 8 | lane; all ones if it is placed.
-    __device__ uint32_t best_of_lane(uint32_t placed, int reach, Costs costs) const {
+    __device__ uint32_t best_of_lane(uint32_t placed, int reach) const {
         if (placed >> lane_id() & 1) return ~0u;
-        int saved = costs.turns * __popc(of_tile(placed, lane_id()));  // the others' costs are of 8 streams left
-        return cheapest(reach, costs.skip) + (uint32_t(saved) << 16 | lane_id());
+        int saved = TURNS_COST * __popc(of_tile(placed, lane_id()));  // the others' costs are of 8 streams left
+        return cheapest(reach) + (uint32_t(saved) << 16 | lane_id());
     }
     // Least cost << 16 | bytes skipped << 8.
-    __device__ uint32_t cheapest(int reach, int skip_cost) const {
+    __device__ uint32_t cheapest(int reach) const {
         auto even = wavefronts<false>();
-        if constexpr (KIND != PACKED) return cheapest<false>(even, reach, skip_cost);
+        if constexpr (KIND != PACKED) return cheapest<false>(even, reach);
         auto odd = wavefronts<true>();  // before either is weighed up, since both have the same runs
-        return min(cheapest<false>(even, reach, skip_cost), cheapest<true>(odd, reach, skip_cost));
+        return min(cheapest<false>(even, reach), cheapest<true>(odd, reach));
     }
     // How many wavefronts more the lane's stream takes if it starts with each bank, its first or, ODD, second
     // half.
@@ -98,7 +94,7 @@ class Placement {
     }
     // The least of such starts. Of equal costs those that skip less.
     template <bool ODD>
-    __device__ uint32_t cheapest(const Counts<LOADS<KIND>>& wavefronts, int reach, int skip_cost) const {
+    __device__ uint32_t cheapest(const Counts<LOADS<KIND>>& wavefronts, int reach) const {
         int skip = (end >> 1 & 1) != ODD ? 2 : 0;
         uint32_t best = 0xffffff00;
 #pragma unroll 1
@@ -106,7 +102,7 @@ class Placement {
             uint32_t counts = wavefronts.four(end + skip >> 2);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                int skipped = skip + 4 * i, cost = WAVEFRONT_COST * (counts >> 8 * i & 255) + skip_cost * skipped;
+                int skipped = skip + 4 * i, cost = WAVEFRONT_COST * (counts >> 8 * i & 255) + SKIP_COST * skipped;
                 if (skipped <= reach) best = min(best, uint32_t(cost) << 16 | uint32_t(skipped) << 8);
             }
         }

@@ -13,7 +13,6 @@ namespace {
 using namespace zero_row_24;
 
 constexpr int SCAN_WARPS = 8;
-constexpr Costs COSTS{1, 8};
 
 __global__ void __launch_bounds__(SCAN_WARPS * LANES)
     scan(Source dense, uint32_t exponent, int* full, int* nonfinite) {
@@ -65,7 +64,7 @@ __global__ void __launch_bounds__(LANES)
     };
     Writer<PAIRS, decltype(count), decltype(leaves)>(metadata, count, leaves).write(tiles);
     Placement<PAIRS> placement(metadata, shared.piles, 2 * halves, ENTRIES + entries.bytes());
-    placement.place(reach, COSTS, MOST_BYTES);
+    placement.place(reach, MOST_BYTES);
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
     if (lane_id() == 0) st_global(sizes + blockIdx.x, (placement.end + TAIL + UNIT - 1) / UNIT);
 }

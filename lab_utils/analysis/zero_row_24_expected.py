@@ -73,7 +73,7 @@ def parts(
     levels: int | None = None,
     sixes: bool | None = None,
 ) -> dict[str, np.ndarray]:
-    """Expected bytes of the encoding, by purpose, before streams are moved for their banks.
+    """Expected bytes of the encoding, by purpose.
 
     "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
     of columns; "offsets": starts of streams, and tables. `streams`, `slice_cols` and `levels` None:

@@ -20,7 +20,7 @@ from lab_utils.results import rounded
 VARIANTS: dict[str, tuple[dict, ...]] = {
     "tiled_csl": ({"reorder": True}, {"reorder": False}),
     "zero_row_24": ({"reach": 8}, {"reach": -1}),
-    "zero_row_24_strips": ({"reach": 32}, {"reach": -1}),
+    "zero_row_24_strips": ({"reach": 8}, {"reach": -1}),
 }
 
 

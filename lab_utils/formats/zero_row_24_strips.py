@@ -10,7 +10,7 @@ from lab_utils.formats import native
 from lab_utils.formats.checks import check_dense, offsets_from_counts
 from lab_utils.formats.chunks import START_BYTES
 from lab_utils.formats.zero_row_24_chunks import EXPONENT, PROBLEMS, ZeroRowChunks
-from lab_utils.formats.zero_row_24_encode import MOST_REACH, STREAMS, check_levels, check_reach
+from lab_utils.formats.zero_row_24_encode import REACH, STREAMS, check_levels, check_reach
 
 
 class ZeroRow24Strips(ZeroRowChunks):
@@ -64,7 +64,7 @@ class ZeroRow24Strips(ZeroRowChunks):
         nonfinite: int
 
     @classmethod
-    def encode(cls, dense: Tensor, levels: int | None = None, reach: int = MOST_REACH) -> Self:
+    def encode(cls, dense: Tensor, levels: int | None = None, reach: int = REACH) -> Self:
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
 
         `levels`: 1 or 0, see above; None: 1 where more than one group in 64 has three weights, as
@@ -75,7 +75,7 @@ class ZeroRow24Strips(ZeroRowChunks):
 
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  1.97  1.90  2.14  2.02  1.54  1.00
-            reach 32     1.69  1.54  1.31  1.20  1.05  1.00    0 to 7 % more bytes
+            reach 8      1.79  1.68  1.59  1.45  1.15  1.00    0 to .7 % more bytes
         """
         dense = check_dense(dense)
         check_levels(levels)

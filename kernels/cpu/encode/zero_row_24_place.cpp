@@ -5,12 +5,6 @@
 using namespace lscd;
 using namespace lscd::zero_row_24;
 
-namespace {
-
-constexpr Costs COSTS{3, 40};
-
-}  // namespace
-
 // starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:
 // in units of 16 bytes.
 LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 levels,
@@ -27,7 +21,7 @@ LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slic
             Block block(plan.grid, z);
             i64 first = values_at(Kind(kind), nth >= block.fixed, block.pieces(nth));
             Placement placement(streams, Kind(kind), first);
-            placement.place(reach, COSTS, MOST_BYTES);
+            placement.place(reach, chunk_bytes(Kind(kind), placement.least_end()));  // skips padding alone
             memcpy(starts + chunk * STREAMS, placement.start, sizeof placement.start);
             sizes[chunk] = i32(chunk_bytes(Kind(kind), placement.end) / START_BYTES);
         }

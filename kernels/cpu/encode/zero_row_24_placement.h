@@ -7,14 +7,14 @@
 // touches a bank that is as full as any.
 //
 // Greedy: 32 times over, of all streams not yet placed, and all starts within `reach` bytes of the
-// end of the last one, take the one with the least
+// end of the last one that leave room for the others, take the one with the least
 //
-//   20 * wavefronts more + skip * bytes skipped - turns * streams of its tile not yet placed
+//   20 * wavefronts more + 5 * bytes skipped - 40 * streams of its tile not yet placed
 //
 // (ties: the fewest bytes skipped, then the first stream). Tiles do not disturb each other: the
-// last term lets them nearly take turns, so that each keeps streams to choose from. With `reach` =
-// -1, and where no tile's streams fill the banks once, they stand in plain order, one after the
-// other.
+// last term lets them take turns, so that each keeps streams to choose from. A word is skipped for a
+// wavefront: bytes bind more often than banks do. With `reach` = -1, and where no tile's streams fill
+// the banks once, they stand in plain order, one after the other.
 #pragma once
 #include <algorithm>
 
@@ -25,12 +25,7 @@ namespace lscd::zero_row_24 {
 constexpr int LOADS = 16;  // of a tile, at most
 constexpr int loads_of(Kind kind) { return kind == PACKED ? LOADS : ORDERS / 4; }
 constexpr i64 FREE_BYTES = 120;            // of a tile's streams: with what is read after, 32 banks
-constexpr int WAVEFRONT_COST = 20;
-
-// Of a byte that is skipped, and of taking turns.
-struct Costs {
-    int skip, turns;
-};
+constexpr int WAVEFRONT_COST = 20, SKIP_COST = 5, TURNS_COST = 40;
 
 inline u32 rotated(u32 mask, i64 by) { return mask << (by & 31) | mask >> (-by & 31); }
 
@@ -93,13 +88,15 @@ class Placement {
         : end(first), first_(first), loads_(loads_of(kind)), step_(kind == PACKED ? 2 : 4) {
         for (int s = 0; s < STREAMS; s++) reads_[s] = Reads(streams[s], kind);
     }
-    // Greedily, unless that would make more than `most` bytes of the chunk.
-    void place(i64 reach, const Costs& costs, i64 most) {
-        if (reach >= 0 && !free_of_conflicts()) {
-            greedily(reach, costs);
-            if (end + TAIL <= most) return;
-            end = first_;
-        }
+    // Where the last stream ends if none skips a byte.
+    i64 least_end() const {
+        i64 at = first_;
+        for (const Reads& reads : reads_) at += reads.bytes;
+        return at;
+    }
+    // In `most` bytes of the chunk, which has room for all.
+    void place(i64 reach, i64 most) {
+        if (reach >= 0 && !free_of_conflicts()) return greedily(reach, most - TAIL - least_end());
         for (int s = 0; s < STREAMS; s++) put(s, end);
     }
     i64 end;
@@ -111,24 +108,26 @@ class Placement {
         for (int s = 0; s < STREAMS; s++) bytes[s / TILE_STREAMS] += reads_[s].bytes;
         return *std::max_element(bytes, bytes + TILES) <= FREE_BYTES;
     }
-    void greedily(i64 reach, const Costs& costs) {
+    // Skips up to `spare` bytes in all.
+    void greedily(i64 reach, i64 spare) {
         for (u32 left = ~u32(0); left;) {
             i64 least = LLONG_MAX, start = end;
             int best = 0;
-            for (i64 at = end; at <= end + reach; at += step_)
+            for (i64 at = end; at <= end + std::min(reach, spare); at += step_)
                 for_each_bit(left, [&](i64 s) {
-                    i64 cost = cost_of(int(s), at, costs);
+                    i64 cost = cost_of(int(s), at);
                     if (cost < least) least = cost, best = int(s), start = at;
                 });
+            spare -= start - end;
             piles_[best / TILE_STREAMS].add(reads_[best].banks[start / 2 & 1], start / 4, loads_);
             put(best, start);
             left &= ~(u32(1) << best);
         }
     }
-    i64 cost_of(int s, i64 at, const Costs& costs) const {
+    i64 cost_of(int s, i64 at) const {
         const Pile& pile = piles_[s / TILE_STREAMS];
         int more = pile.more(reads_[s].banks[at / 2 & 1], at / 4, loads_);
-        return WAVEFRONT_COST * more + costs.skip * (at - end) - costs.turns * pile.left;
+        return WAVEFRONT_COST * more + SKIP_COST * (at - end) - TURNS_COST * pile.left;
     }
     void put(int s, i64 at) {
         start[s] = u16(at);

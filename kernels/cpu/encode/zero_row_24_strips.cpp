@@ -8,8 +8,6 @@ using namespace lscd::zero_row_24::strips;
 
 namespace {
 
-constexpr Costs COSTS{1, 8};
-
 // Groups of a row of K columns that have three weights.
 i64 count_full(const u16* row, i64 K) {
     i64 found = 0;
@@ -53,7 +51,7 @@ LSCD_EXPORT void lscd_zero_row_24_strips_place(const u16* dense, i64 M, i64 K, i
     for (i64 c = 0; c < A.chunks(); c++) {
         Contents contents(dense, A, c);
         Placement placement(contents.streams, PAIRS, ENTRIES + contents.entries.bytes());
-        placement.place(reach, COSTS, MOST_BYTES);
+        placement.place(reach, MOST_BYTES);
         memcpy(starts + c * STREAMS, placement.start, sizeof placement.start);
         sizes[c] = i32(ceil_div(placement.end + TAIL, UNIT));
     }
