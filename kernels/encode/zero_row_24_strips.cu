@@ -2,7 +2,7 @@
 // bytes of each chunk, which are those of kernels/cpu/encode/zero_row_24_strips.cpp.
 //
 //   scan: a warp for a row, a lane for a group of three columns
-//   place, pack: a warp for a chunk, a lane for a stream (zero_row_24_tile.cuh)
+//   send, place, pack: a warp for a chunk, a lane for a stream (zero_row_24_tile.cuh)
 #include "zero_row_24_place.cuh"
 #include "zero_row_24_strips.cuh"
 #include "zero_row_24_writer.cuh"
@@ -37,6 +37,17 @@ __global__ void __launch_bounds__(SCAN_WARPS * LANES)
     if (bad) st_global(nonfinite, 1);
 }
 
+__global__ void __launch_bounds__(LANES)
+    send(const __grid_constant__ Grid A, const __grid_constant__ Source dense, Sent sent) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    Tiles tiles(*reinterpret_cast<Tiles::Memory*>(memory));
+    int64_t strip = blockIdx.x / A.regular;
+    int nth = int(blockIdx.x % A.regular);
+    tiles.load(dense, strip * ROWS, 0, int64_t(nth) * COLS, TILE_COLS);
+    uint32_t mine = sent_of(tiles, Sent::phase(nth, lane_id() / TILE_STREAMS));
+    st_global(sent.of(A, strip, nth, lane_id()), mine);
+}
+
 // Weights are done with when streams are placed: with their memory, more blocks fit on an SM.
 struct PlaceMemory {
     union {
@@ -47,7 +58,7 @@ struct PlaceMemory {
 };
 
 __global__ void __launch_bounds__(LANES)
-    place(const __grid_constant__ Grid A, const __grid_constant__ Source dense, int reach,
+    place(const __grid_constant__ Grid A, const __grid_constant__ Source dense, Sent sent, int reach,
           uint16_t* starts, int* sizes) {
     extern __shared__ __align__(128) unsigned char memory[];
     auto& shared = *reinterpret_cast<PlaceMemory*>(memory);
@@ -55,13 +66,11 @@ __global__ void __launch_bounds__(LANES)
     Tiles tiles(shared.tiles);
     Shared<uint32_t> metadata = in_shared(shared.metadata);
     for (int i = lane_id(); i < METADATA_WORDS; i += LANES) metadata.store(i, 0);
-    load(tiles, dense, A, here);
+    load(tiles, dense, A, sent, here);
     Entries entries(tiles, here);
     int halves = 0;
     auto count = [&](uint32_t) { halves++; };
-    auto leaves = [&](int order, const uint32_t (&)[3]) {
-        return here.entries ? entries.nth(order) % 3 : 1;
-    };
+    auto leaves = [&](int order, const uint32_t (&)[3]) { return entries.nth(order) % 3; };
     Writer<PAIRS, decltype(count), decltype(leaves)>(metadata, count, leaves).write(tiles);
     Placement<PAIRS> placement(metadata, shared.piles, 2 * halves, ENTRIES + entries.bytes());
     placement.place(reach, MOST_BYTES);
@@ -76,7 +85,7 @@ struct PackMemory {
 
 __global__ void __launch_bounds__(LANES)
     pack(const __grid_constant__ Grid A, const __grid_constant__ Source dense,
-         const uint16_t* starts, const int* chunk_start, uint4* data) {
+         Sent sent, const uint16_t* starts, const int* chunk_start, uint4* data) {
     extern __shared__ __align__(128) unsigned char memory[];
     auto& shared = *reinterpret_cast<PackMemory*>(memory);
     Place here(A);
@@ -87,14 +96,12 @@ __global__ void __launch_bounds__(LANES)
     int first = ld_global(chunk_start + blockIdx.x);
     int units = ld_global(chunk_start + blockIdx.x + 1) - first;
     for (int i = lane_id(); i < units; i += LANES) chunk.store(i, uint4{0, 0, 0, 0});
-    load(tiles, dense, A, here);
+    load(tiles, dense, A, sent, here);
     Entries entries(tiles, here);
     entries.clear(words);
     int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
     auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
-    auto leaves = [&](int order, const uint32_t (&weights)[3]) {
-        return here.entries ? entries.put(words, order, weights) : 1;
-    };
+    auto leaves = [&](int order, const uint32_t (&weights)[3]) { return entries.put(words, order, weights); };
     Writer<PAIRS, decltype(put), decltype(leaves)>(words, put, leaves).write(tiles);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     uint32_t header = uint32_t(entries.steps() | units << 8) >> (g / 2 * 8 + 2 * m) & 3;
@@ -119,22 +126,30 @@ LSCD_EXPORT int lscd_zero_row_24_strips_scan(const uint16_t* dense, int64_t M, i
                   full, nonfinite);
 }
 
+// sent [strips][regular chunks][32]: of stream (tile, g), what goes to level 1.
+LSCD_EXPORT int lscd_zero_row_24_strips_send(const uint16_t* dense, int64_t M, int64_t K, uint32_t* sent,
+                                             cudaStream_t stream) {
+    Grid A(M, K, 1);
+    return launch_with(sizeof(Tiles::Memory), send, A.chunks() / A.rounds * A.regular, LANES, stream, A,
+                       Source(dense, M, K), Sent{sent});
+}
+
 // starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:
 // in units of 16 bytes.
 LSCD_EXPORT int lscd_zero_row_24_strips_place(const uint16_t* dense, int64_t M, int64_t K,
-                                              int64_t levels, int64_t reach, uint16_t* starts,
-                                              int* sizes, cudaStream_t stream) {
+                                              int64_t levels, uint32_t* sent, int64_t reach,
+                                              uint16_t* starts, int* sizes, cudaStream_t stream) {
     Grid A(M, K, levels);
     return launch_with(sizeof(PlaceMemory), place, A.chunks(), LANES, stream, A,
-                       Source(dense, M, K), int(reach), starts, sizes);
+                       Source(dense, M, K), Sent{sent}, int(reach), starts, sizes);
 }
 
 // data [16 * chunk_start[chunks]].
 LSCD_EXPORT int lscd_zero_row_24_strips_pack(const uint16_t* dense, int64_t M, int64_t K,
-                                             int64_t levels, const uint16_t* starts,
+                                             int64_t levels, uint32_t* sent, const uint16_t* starts,
                                              const int* chunk_start, uint4* data,
                                              cudaStream_t stream) {
     Grid A(M, K, levels);
     return launch_with(sizeof(PackMemory), pack, A.chunks(), LANES, stream, A, Source(dense, M, K),
-                       starts, chunk_start, data);
+                       Sent{sent}, starts, chunk_start, data);
 }

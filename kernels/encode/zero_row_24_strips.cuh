@@ -1,7 +1,7 @@
 // Zero-row 2:4 in strips on the GPU: where chunks lie, how their weights are loaded, and those that
 // have no slot. The bytes are drawn in kernels/cpu/encode/zero_row_24_strips.h.
 #pragma once
-#include "zero_row_24_tile.cuh"
+#include "zero_row_24_sent.cuh"
 
 namespace lscd::zero_row_24 {
 namespace {  // zero_row_24.cuh has a Grid and a Place of its own
@@ -25,10 +25,12 @@ struct Grid {
     __device__ bool of_level(int round) const {
         return levels && (round % 4 == 3 || round == rounds - 1);
     }
+    // Of a regular round: how many of them are before it.
+    __device__ int nth(int round) const { return levels ? round - round / 4 : round; }
     // Column of A of column j of a round.
     __device__ int64_t column(int round, int j) const {
         if (of_level(round)) return 3 * (int64_t(round / 4) * COLS + j) + 1;
-        return int64_t(levels ? round - round / 4 : round) * COLS + j;
+        return int64_t(nth(round)) * COLS + j;
     }
 };
 
@@ -46,11 +48,55 @@ struct Place {
         : Place(A, blockIdx.x / A.rounds, int(blockIdx.x % A.rounds)) {}
 };
 
-__device__ inline void load(const Tiles& tiles, const Source& dense, const Grid& A,
-                            const Place& place) {
+// What regular chunks send to level 1: a word for each of their streams, where there is a level 1.
+struct Sent {
+    uint32_t* words;
+
+    static constexpr int CHUNK_GROUPS = TILES * GROUPS;
+    __device__ uint32_t* of(const Grid& A, int64_t strip, int nth, int stream) const {
+        return words + (strip * A.regular + nth) * LANES + stream;
+    }
+    // The place in its group of level 1 of a tile's first group.
+    __device__ static int phase(int nth, int m) { return (nth % 3 * CHUNK_GROUPS + m * GROUPS) % 3; }
+    // Whether group i of the three chunks before one of level 1 sends its middle weight in row r of the strip.
+    __device__ bool from(const Grid& A, int64_t strip, int level, int i, int r) const {
+        int nth = 3 * level + i / CHUNK_GROUPS, group = i % CHUNK_GROUPS;
+        if (nth >= A.regular) return false;
+        uint32_t word = ld_global(of(A, strip, nth, group / GROUPS * TILE_STREAMS + r % TILE_STREAMS));
+        return word >> sent_bit(r, group % GROUPS) & 1;
+    }
+};
+
+// Of a regular chunk the weights that it keeps.
+__device__ inline void load_kept(const Tiles& tiles, const Source& dense, const Grid& A, const Sent& sent,
+                                 const Place& place) {
+    tiles.load(dense, place.row, 0, A.column(place.round, 0), TILE_COLS);
+    if (!A.levels) return;
+    uint32_t mine = ld_global(sent.of(A, place.row / ROWS, A.nth(place.round), lane_id()));
+    int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
+#pragma unroll
+    for (int bit = 0; bit < ORDERS; bit++)
+        if (mine >> bit & 1) tiles.put(m * TILE_ROWS + bit / GROUPS * TILE_STREAMS + g, bit % GROUPS * 3 + 1, 0);
+    __syncwarp();
+}
+
+// Of one of level 1 those that it gets.
+__device__ inline void load_sent(const Tiles& tiles, const Source& dense, const Grid& A, const Sent& sent,
+                                 const Place& place) {
     int64_t k = A.column(place.round, 0);
-    if (place.of_level) return tiles.load_middles(dense, place.row, 0, k, TILE_COLS, A.K);
-    tiles.load(dense, place.row, 0, k, TILE_COLS);
+#pragma unroll 4
+    for (int i = lane_id(); i < ROWS * COLS; i += LANES) {
+        int r = i / COLS, col = i % COLS;
+        bool here = sent.from(A, place.row / ROWS, place.round / 4, col, r);
+        tiles.put(col / TILE_COLS * TILE_ROWS + r, col % TILE_COLS, here ? dense.load(place.row + r, k + 3 * col) : 0);
+    }
+    __syncwarp();
+}
+
+__device__ inline void load(const Tiles& tiles, const Source& dense, const Grid& A, const Sent& sent,
+                            const Place& place) {
+    if (place.of_level) load_sent(tiles, dense, A, sent, place);
+    else load_kept(tiles, dense, A, sent, place);
 }
 
 // Groups of the lane's stream that have three weights, a bit for each.

@@ -28,7 +28,8 @@ class ZeroRow24Strips(ZeroRowChunks):
         levels 0   to an entry: value, its row of B, its row of the strip
         levels 1   to level 1, if it is the middle one: column i there is that of group i
                    rounds 3, 7, 11, ... and the last are chunks 16x192 of level 1, for the three
-                   regular ones before; what is left over there goes to entries
+                   regular ones before; what is left over there goes to entries; other middle
+                   weights go to level 1 where that spares a zero beside a lone weight
 
         chunk  a multiple of 16 bytes, at most 10160
                +----------------+--------------+------------------+------------------+---+
@@ -74,8 +75,8 @@ class ZeroRow24Strips(ZeroRowChunks):
         Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
-            plain order  1.97  1.90  2.14  2.02  1.54  1.00
-            reach 8      1.79  1.68  1.59  1.45  1.15  1.00    0 to .7 % more bytes
+            plain order  2.22  2.20  1.89  2.02  1.54  1.00
+            reach 8      1.81  1.67  1.47  1.45  1.15  1.00    0 to .7 % more bytes
         """
         dense = check_dense(dense)
         check_levels(levels)
@@ -138,7 +139,10 @@ def _packed(dense: Tensor, levels: int, reach: int) -> tuple[dict[str, Tensor], 
     chunks = strips(M) * rounds(K, levels)
     starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)
     sizes = dense.new_empty(chunks, dtype=torch.int32)
-    plan = (dense, M, K, levels)
+    sent = dense.new_empty(levels * strips(M) * rounds(K, 0) * STREAMS, dtype=torch.int32)
+    if levels:
+        native.call("lscd_zero_row_24_strips_send", dense, M, K, sent)
+    plan = (dense, M, K, levels, sent)
     native.call("lscd_zero_row_24_strips_place", *plan, reach, starts, sizes)
     chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
     data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)

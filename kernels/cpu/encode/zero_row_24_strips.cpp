@@ -1,4 +1,4 @@
-// Zero-row 2:4 in strips, in three passes (layout: zero_row_24_strips.h).
+// Zero-row 2:4 in strips, in four passes (layout: zero_row_24_strips.h).
 #include "zero_row_24_placement.h"
 #include "zero_row_24_strips.h"
 
@@ -42,14 +42,30 @@ LSCD_EXPORT void lscd_zero_row_24_strips_scan(const u16* dense, i64 M, i64 K, i6
     *nonfinite = any;
 }
 
+// sent [strips][regular chunks][32]: of stream (tile, g), what goes to level 1 (zero_row_24_sent.h).
+LSCD_EXPORT void lscd_zero_row_24_strips_send(const u16* dense, i64 M, i64 K, u32* sent) {
+    Grid A{M, K, 1};
+    i64 strips = A.chunks() / A.rounds();
+#pragma omp parallel for schedule(static) if (large(M * K))
+    for (i64 strip = 0; strip < strips; strip++)
+        for (i64 nth = 0; nth < A.regular(); nth++)
+            for (i64 m = 0; m < TILES; m++) {
+                Tile tile;
+                Contents::load(tile, dense, A, strip, nth, m);
+                for (i64 g = 0; g < TILE_STREAMS; g++)
+                    Sent{sent}.of(A, strip, nth, m * TILE_STREAMS + g) =
+                        sent_of(tile, int(g), Sent::phase(nth, m));
+            }
+}
+
 // starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:
 // in units of 16 bytes.
 LSCD_EXPORT void lscd_zero_row_24_strips_place(const u16* dense, i64 M, i64 K, i64 levels,
-                                               i64 reach, u16* starts, i32* sizes) {
+                                               u32* sent, i64 reach, u16* starts, i32* sizes) {
     Grid A{M, K, levels};
 #pragma omp parallel for schedule(dynamic, 8) if (large(M * K))
     for (i64 c = 0; c < A.chunks(); c++) {
-        Contents contents(dense, A, c);
+        Contents contents(dense, A, {sent}, c);
         Placement placement(contents.streams, PAIRS, ENTRIES + contents.entries.bytes());
         placement.place(reach, MOST_BYTES);
         memcpy(starts + c * STREAMS, placement.start, sizeof placement.start);
@@ -59,11 +75,12 @@ LSCD_EXPORT void lscd_zero_row_24_strips_place(const u16* dense, i64 M, i64 K, i
 
 // data [16 * chunk_start[chunks]].
 LSCD_EXPORT void lscd_zero_row_24_strips_pack(const u16* dense, i64 M, i64 K, i64 levels,
-                                              const u16* starts, const i32* chunk_start, u8* data) {
+                                              u32* sent, const u16* starts, const i32* chunk_start,
+                                              u8* data) {
     Grid A{M, K, levels};
 #pragma omp parallel for schedule(dynamic, 8) if (large(M * K))
     for (i64 c = 0; c < A.chunks(); c++) {
         i64 size = UNIT * (i64(chunk_start[c + 1]) - chunk_start[c]);
-        put_chunk(data + UNIT * chunk_start[c], size, Contents(dense, A, c), starts + c * STREAMS);
+        put_chunk(data + UNIT * chunk_start[c], size, Contents(dense, A, {sent}, c), starts + c * STREAMS);
     }
 }

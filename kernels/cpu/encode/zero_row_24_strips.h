@@ -9,6 +9,7 @@
 //   levels = 1        the middle one to a column of level 1: column i there is the middle of group
 //                     i. A chunk of level 1 stands for the three regular ones before it: rounds 3,
 //                     7, 11, ... and the last. What has no slot there either is one of its entries.
+//                     Other middle ones follow them where that spares a zero: zero_row_24_sent.h.
 //   levels = 0        to an entry of its chunk.
 //
 //   byte 512  start u16 [g][tile]       bits 14-15: bits 2 tile, 2 tile + 1 of byte g / 2 of
@@ -24,7 +25,7 @@
 #pragma once
 #include <algorithm>
 
-#include "zero_row_24_tile.h"
+#include "zero_row_24_sent.h"
 
 namespace lscd::zero_row_24::strips {
 
@@ -44,10 +45,31 @@ struct Grid {
     i64 rounds() const { return regular() + (levels ? ceil_div(regular(), 3) : 0); }
     i64 chunks() const { return ceil_div(M, STRIPS * ROWS) * STRIPS * rounds(); }
     bool of_level(i64 round) const { return levels && (round % 4 == 3 || round == rounds() - 1); }
+    // Of a regular round: how many of them are before it.
+    i64 nth(i64 round) const { return levels ? round - round / 4 : round; }
     // Column of A of column j of a round.
     i64 column(i64 round, i64 j) const {
         if (of_level(round)) return 3 * (round / 4 * COLS + j) + 1;
-        return (levels ? round - round / 4 : round) * COLS + j;
+        return nth(round) * COLS + j;
+    }
+};
+
+// What regular chunks send to level 1: a word for each of their streams, where there is a level 1.
+struct Sent {
+    u32* words;
+
+    static constexpr i64 CHUNK_GROUPS = TILES * GROUPS;
+    u32& of(const Grid& A, i64 strip, i64 nth, i64 stream) const {
+        return words[(strip * A.regular() + nth) * STREAMS + stream];
+    }
+    // The place in its group of level 1 of a tile's first group.
+    static int phase(i64 nth, i64 m) { return int((nth % 3 * CHUNK_GROUPS + m * GROUPS) % 3); }
+    // Whether group i of the three chunks before one of level 1 sends its middle weight in row r of the strip.
+    bool from(const Grid& A, i64 strip, i64 level, i64 i, i64 r) const {
+        i64 nth = 3 * level + i / CHUNK_GROUPS, group = i % CHUNK_GROUPS;
+        if (nth >= A.regular()) return false;
+        u32 word = of(A, strip, nth, group / GROUPS * TILE_STREAMS + r % TILE_STREAMS);
+        return word >> sent_bit(int(r), int(group % GROUPS)) & 1;
     }
 };
 
@@ -78,13 +100,14 @@ struct Contents {
     Stream streams[STREAMS];
     Entries entries;
 
-    Contents(const u16* dense, const Grid& A, i64 chunk) {
-        i64 row = chunk / A.rounds() * ROWS, round = chunk % A.rounds();
+    Contents(const u16* dense, const Grid& A, const Sent& sent, i64 chunk) {
+        i64 strip = chunk / A.rounds(), round = chunk % A.rounds();
         for (i64 m = 0; m < TILES; m++) {
             Tile tile;
-            load(tile, dense, A, row, round, A.column(round, m * TILE_COLS));
+            if (A.of_level(round)) load_sent(tile, dense, A, sent, strip, round / 4, m);
+            else load(tile, dense, A, strip, A.nth(round), m);
+            if (A.levels && !A.of_level(round)) take_sent(tile, A, sent, strip, A.nth(round), m);
             auto leaves = [&](int row, int group) {
-                if (A.levels && !A.of_level(round)) return Middle()(row, group);
                 return entries.add(tile.weight[row] + 3 * group, row, m * GROUPS + group);
             };
             for (i64 g = 0; g < TILE_STREAMS; g++)
@@ -92,13 +115,28 @@ struct Contents {
         }
     }
 
+    // Tile m of the nth regular chunk of a strip.
+    static void load(Tile& tile, const u16* dense, const Grid& A, i64 strip, i64 nth, i64 m) {
+        i64 row = strip * ROWS, col = nth * COLS + m * TILE_COLS;
+        tile.load(dense + row * A.K + col, A.K, A.M - row, std::clamp<i64>(A.K - col, 0, TILE_COLS));
+    }
+
   private:
-    // `col`: the column of A for the tile's first.
-    static void load(Tile& tile, const u16* dense, const Grid& A, i64 row, i64 round, i64 col) {
-        const u16* origin = dense + row * A.K + col;
-        i64 rows = A.M - row, left = A.K - col;
-        if (A.of_level(round)) tile.load_middles(origin, A.K, rows, left);
-        else tile.load(origin, A.K, rows, std::clamp<i64>(left, 0, TILE_COLS));
+    static void take_sent(Tile& tile, const Grid& A, const Sent& sent, i64 strip, i64 nth, i64 m) {
+        for (i64 r = 0; r < ROWS; r++) {
+            u32 word = sent.of(A, strip, nth, m * TILE_STREAMS + r % TILE_STREAMS);
+            for (int group = 0; group < GROUPS; group++)
+                if (word >> sent_bit(int(r), group) & 1) tile.weight[r][3 * group + 1] = 0;
+        }
+    }
+    // Tile m of a chunk of level 1.
+    static void load_sent(Tile& tile, const u16* dense, const Grid& A, const Sent& sent, i64 strip,
+                          i64 level, i64 m) {
+        for (i64 r = 0; r < ROWS; r++)
+            for (i64 j = 0; j < TILE_COLS; j++) {
+                i64 i = m * TILE_COLS + j, at = (strip * ROWS + r) * A.K + 3 * (level * COLS + i) + 1;
+                tile.weight[r][j] = sent.from(A, strip, level, i, r) ? dense[at] : 0;
+            }
     }
 };
 

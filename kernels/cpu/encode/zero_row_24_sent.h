@@ -1,0 +1,70 @@
+// Which middle weights go to level 1 of zero-row strips.
+//
+// Those of groups with three weights must. Others may, since every group has its column there, and so
+// spare a zero: in a stream of words, a lone value needs a partner before two values follow.
+//
+//   lone values in a row     odd, and then two values, or the end: a word has a zero
+//   two values, one middle   sent: a lone value, the partner that was missing
+//   a lone value, middle     sent: one less, so they are even
+//
+// Three groups side by side are a group of level 1, which has two slots: no third one is sent there, unless it
+// must. Groups whose three are not all in the tile send only what they must.
+#pragma once
+#include "zero_row_24_tile.h"
+
+namespace lscd::zero_row_24 {
+
+// Of a position in a stream: low bits for the groups of row g, high ones for those of row g + 8.
+constexpr int sent_bit(int row, int group) { return row / TILE_STREAMS * int(GROUPS) + group; }
+
+// A stream's, group by group, in its order. `phase`: the place in its three of the tile's first group.
+class Sender {
+  public:
+    u32 sent;
+
+    Sender(u32 full, int phase) : sent(full), phase_(phase) {}
+    void lone(int bit, bool middle) {
+        if (spare_ < 0 && middle && has_slot(bit)) spare_ = bit;
+        waiting_ = !waiting_;
+    }
+    void two(int bit, bool middle) {
+        if (waiting_ && middle && has_slot(bit)) {
+            sent |= u32(1) << bit, waiting_ = false;
+            return;
+        }
+        finish();
+        waiting_ = false, spare_ = -1;
+    }
+    void finish() {
+        if (waiting_ && spare_ >= 0 && has_slot(spare_)) sent |= u32(1) << spare_;
+    }
+
+  private:
+    bool has_slot(int bit) const {
+        int group = bit % int(GROUPS), first = group - (group + phase_) % 3;
+        if (first < 0 || first + 3 > GROUPS) return false;
+        return __builtin_popcount(sent >> (bit - group + first) & 7) < 2;
+    }
+    int phase_, spare_ = -1;  // a middle weight alone, since two values were last there
+    bool waiting_ = false;    // a lone value for a partner
+};
+
+inline u32 sent_of(const Tile& tile, int g, int phase) {
+    auto weights = [&](int order) { return tile.weight[row_of(g, order)] + 3 * group_of(order); };
+    u32 full = 0;
+    for (int order = 0; order < ORDERS; order++) {
+        const u16* w = weights(order);
+        full |= u32(w[0] && w[1] && w[2]) << sent_bit(row_of(g, order), group_of(order));
+    }
+    Sender sender(full, phase);
+    for (int order = 0; order < ORDERS; order++) {
+        const u16* w = weights(order);
+        int bit = sent_bit(row_of(g, order), group_of(order)), present = !!w[0] + !!w[1] + !!w[2];
+        if (present == 1) sender.lone(bit, w[1]);
+        if (present > 1) sender.two(bit, present == 2 && w[1]);
+    }
+    sender.finish();
+    return sender.sent;
+}
+
+}  // namespace lscd::zero_row_24

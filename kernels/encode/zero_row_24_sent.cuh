@@ -1,0 +1,65 @@
+// Which middle weights go to level 1 of zero-row strips: see kernels/cpu/encode/zero_row_24_sent.h.
+#pragma once
+#include "zero_row_24_tile.cuh"
+
+namespace lscd::zero_row_24 {
+
+// Of a position in a stream: low bits for the groups of row g, high ones for those of row g + 8.
+__device__ inline int sent_bit(int row, int group) { return row / TILE_STREAMS * GROUPS + group; }
+
+// The lane's stream, group by group, in its order.
+class Sender {
+    int phase_, spare_ = -1;  // a middle weight alone, since two values were last there
+    bool waiting_ = false;    // a lone value for a partner
+
+  public:
+    uint32_t sent;
+
+    __device__ Sender(uint32_t full, int phase) : phase_(phase), sent(full) {}
+    __device__ void lone(int bit, bool middle) {
+        if (spare_ < 0 && middle && has_slot(bit)) spare_ = bit;
+        waiting_ = !waiting_;
+    }
+    __device__ void two(int bit, bool middle) {
+        if (waiting_ && middle && has_slot(bit)) {
+            sent |= 1u << bit, waiting_ = false;
+            return;
+        }
+        finish();
+        waiting_ = false, spare_ = -1;
+    }
+    __device__ void finish() {
+        if (waiting_ && spare_ >= 0 && has_slot(spare_)) sent |= 1u << spare_;
+    }
+
+  private:
+    __device__ bool has_slot(int bit) const {
+        int group = bit % GROUPS, first = group - (group + phase_) % 3;
+        if (first < 0 || first + 3 > GROUPS) return false;
+        return __popc(sent >> (bit - group + first) & 7) < 2;
+    }
+};
+
+__device__ inline uint32_t sent_of(const Tiles& tiles, int phase) {
+    int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
+    // Calls use(bit, which of its three weights there are) for each group.
+    auto for_groups = [&](auto use) {
+        for (int order = 0; order < ORDERS; order++) {
+            int row = row_of(g, order), group = group_of(order), present = 0;
+            for (int i = 0; i < 3; i++) present |= (tiles.at(m * TILE_ROWS + row, 3 * group + i) != 0) << i;
+            use(sent_bit(row, group), present);
+        }
+    };
+    uint32_t full = 0;
+    for_groups([&](int bit, int present) { full |= uint32_t(present == 7) << bit; });
+    Sender sender(full, phase);
+    for_groups([&](int bit, int present) {
+        bool middle = present != 7 && present & 2;
+        if (__popc(present) == 1) sender.lone(bit, middle);
+        if (__popc(present) > 1) sender.two(bit, middle);
+    });
+    sender.finish();
+    return sender.sent;
+}
+
+}  // namespace lscd::zero_row_24
