@@ -24,6 +24,7 @@ from lab_utils.patterns import random_sparse
 KERNELS = {"mma": ("tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_packed"),
            "wgmma": ("zero_row_24_strips", "lane_24_strips")}  # fmt: skip
 FORMAT_OF = {f"{name}_{end}": name for end, names in KERNELS.items() for name in names}
+CHANGED = 0.1  # of an encoding's bytes, since a row: it says nothing of today's
 IN_L2 = 25e6  # weights that stay in the L2 from one run to the next: in a model others come between
 
 
@@ -33,11 +34,16 @@ def measured(gpu: str) -> pd.DataFrame:
     rows = rows[rows.device.eq(gpu) & rows.dtype.eq("fp16") & rows.pattern.eq("random")]
     rows = rows[rows.kernel.isin(FORMAT_OF) & rows.N.le(MOST_COLUMNS) & (rows.M * rows.K).gt(IN_L2)]
     rows = rows.assign(format=rows.kernel.map(FORMAT_OF))
-    table = rows.pivot(index=["M", "K", "N", "sparsity"], columns="format", values="speedup")
+    case = ["M", "K", "N", "sparsity"]
+    described = rows[["format", "M", "K", "sparsity"]].itertuples(index=False)
+    today = [encoded_bytes(*row) for row in described]
+    changed = rows[(rows.encoded_bytes / today - 1).abs() > CHANGED]
+    rows = rows.set_index(case).drop(changed.set_index(case).index).reset_index()
+    table = rows.pivot(index=case, columns="format", values="speedup")
     return table.dropna(subset=["zero_row_24", *STRIPS], how="all").assign(dense=1.0)
 
 
-@pytest.mark.parametrize(("gpu", "cases"), [("h200", 700), ("h100-80gb-hbm3", 420)])
+@pytest.mark.parametrize(("gpu", "cases"), [("h200", 550), ("h100-80gb-hbm3", 420)])
 def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str, cases: int) -> None:
     lost, table = [], measured(gpu)
     for case, row in zip(table.index, table.itertuples(index=False), strict=True):

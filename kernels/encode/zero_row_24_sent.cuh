@@ -9,7 +9,7 @@ __device__ inline int sent_bit(int row, int group) { return row / TILE_STREAMS *
 
 // The lane's stream, group by group, in its order.
 class Sender {
-    int phase_, spare_ = -1;  // a middle weight alone, since two values were last there
+    int phase_, spare_ = -1;  // a middle weight that makes lone ones even: one of them, or of two values before
     bool waiting_ = false;    // a lone value for a partner
 
   public:
@@ -26,7 +26,7 @@ class Sender {
             return;
         }
         finish();
-        waiting_ = false, spare_ = -1;
+        waiting_ = false, spare_ = middle && has_slot(bit) ? bit : -1;
     }
     __device__ void finish() {
         if (waiting_ && spare_ >= 0 && has_slot(spare_)) sent |= 1u << spare_;

@@ -89,7 +89,7 @@ def _sending(density: np.ndarray, groups: int, slot: np.ndarray) -> tuple[np.nda
     """The same where a group's column of level 1 has a slot with probability `slot`.
 
     A stream is in one of four states: does a lone value wait for a partner, and could one of those
-    since two values stood together be sent instead?
+    since two values stood together, or the middle one of these, be sent instead?
     """
     d, none = density, (1 - density) ** 3
     lone, lone_middle = 3 * d * (1 - d) ** 2, slot * d * (1 - d) ** 2
@@ -99,10 +99,12 @@ def _sending(density: np.ndarray, groups: int, slot: np.ndarray) -> tuple[np.nda
     for _ in range(groups):
         zeros = zeros + odd * (two - two_middle)
         sent = sent + odd * two_middle + odd_spare * two
+        paired = even + even_spare
         even, even_spare, odd, odd_spare = (
-            even * (none + two) + even_spare * two + odd * (lone - lone_middle + two)
-            + odd_spare * (two - two_middle),
-            even_spare * none + odd * lone_middle + odd_spare * (lone + two_middle),
+            even * none + (paired + odd_spare) * (two - two_middle)
+            + odd * (two + lone - lone_middle),
+            even_spare * none + paired * two_middle + odd * lone_middle
+            + odd_spare * (lone + two_middle),
             odd * none + even * (lone - lone_middle),
             odd_spare * none + even * lone_middle + even_spare * lone,
         )  # fmt: skip

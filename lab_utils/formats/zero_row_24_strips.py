@@ -75,8 +75,8 @@ class ZeroRow24Strips(ZeroRowChunks):
         Shared-memory wavefronts of a warp's load from the streams, of random masks, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
-            plain order  2.22  2.20  1.89  2.02  1.54  1.00
-            reach 8      1.81  1.67  1.47  1.45  1.15  1.00    0 to .7 % more bytes
+            plain order  2.17  2.34  1.89  2.02  1.54  1.00
+            reach 8      1.79  1.66  1.43  1.45  1.15  1.00    0 to .7 % more bytes
         """
         dense = check_dense(dense)
         check_levels(levels)

@@ -4,7 +4,7 @@
 // spare a zero: in a stream of words, a lone value needs a partner before two values follow.
 //
 //   lone values in a row     odd, and then two values, or the end: a word has a zero
-//   two values, one middle   sent: a lone value, the partner that was missing
+//   two, one of them middle  before or behind them: sent, it leaves a lone value, the partner that was missing
 //   a lone value, middle     sent: one less, so they are even
 //
 // Three groups side by side are a group of level 1, which has two slots: no third one is sent there, unless it
@@ -33,7 +33,7 @@ class Sender {
             return;
         }
         finish();
-        waiting_ = false, spare_ = -1;
+        waiting_ = false, spare_ = middle && has_slot(bit) ? bit : -1;
     }
     void finish() {
         if (waiting_ && spare_ >= 0 && has_slot(spare_)) sent |= u32(1) << spare_;
@@ -45,7 +45,7 @@ class Sender {
         if (first < 0 || first + 3 > GROUPS) return false;
         return __builtin_popcount(sent >> (bit - group + first) & 7) < 2;
     }
-    int phase_, spare_ = -1;  // a middle weight alone, since two values were last there
+    int phase_, spare_ = -1;  // a middle weight that makes lone ones even: one of them, or of two values before
     bool waiting_ = false;    // a lone value for a partner
 };
 
