@@ -63,7 +63,10 @@ def test_weights_of_one_gpu_are_those_of_the_formats(sparsity: float, format: st
 
 
 @pytest.mark.parametrize("sparsity", [0.5, 0.8])
-@pytest.mark.parametrize("format", m.KNOWN)
+@pytest.mark.parametrize(
+    "format",
+    ["tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_packed", "zero_row_24_strips"],
+)
 def test_encodings_are_as_large_as_planned(format: str, sparsity: float) -> None:
     M, K = 512, 7168
     encoding = encode_variant(random_sparse(M, K, sparsity), format)
