@@ -92,14 +92,14 @@ def test_a_row_of_a_six_keeps_its_first_and_last_value(seed):
 
 
 @streams
-@pytest.mark.parametrize("sparsity", [0.5, 0.53, 0.6, 0.65, 0.7])
+@pytest.mark.parametrize("sparsity", [0.5, 0.6, 0.65, 0.71, 0.75])
 def test_levels_are_those_that_cost_less(sparsity, pairs):
     """Bytes, and a time for each chunk; as in the formula, whose bytes are right within .15 %."""
     M, K = 512, 4608
     dense = random_sparse(M, K, sparsity)
     chosen, *both = (ZeroRow24.encode(dense, 2304, pairs, -1, n) for n in (None, 0, 1))
-    costs = [A.nbytes + analysis.CHUNK_COST[pairs] * A.arrays["chunk_start"].numel() for A in both]
-    assert chosen.levels == costs.index(min(costs)) == (sparsity < (0.58 if pairs else 0.63))
+    costs = [A.nbytes + analysis.CHUNK_COST * A.arrays["chunk_start"].numel() for A in both]
+    assert chosen.levels == costs.index(min(costs)) == (sparsity < (0.73 if pairs else 0.63))
     assert [A.levels for A in both] == [0, 1]
     expected = sum(analysis.parts(M, K, np.float64(1 - sparsity), pairs, 2304).values())
     assert chosen.nbytes == pytest.approx(expected, rel=0.0015)
@@ -152,7 +152,7 @@ def wavefronts(A: ZeroRow24) -> float:
 # What the docstring of `encode` says, packed up to .6, in plain order and with the default reach.
 @pytest.mark.parametrize(
     ("sparsity", "plain", "placed"),
-    [(0.5, 2.13, 1.78), (0.6, 1.87, 1.62), (0.7, 2.35, 1.72), (0.8, 1.97, 1.49),
+    [(0.5, 2.13, 1.78), (0.6, 1.87, 1.62), (0.7, 1.85, 1.5), (0.8, 1.97, 1.49),
      (0.9, 1.51, 1.17), (0.95, 1.0, 1.0)],
 )  # fmt: skip
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):

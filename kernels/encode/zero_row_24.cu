@@ -1,5 +1,5 @@
-// Zero-row 2:4 on the GPU, passes two and three: where streams are placed, and the bytes of each chunk, which are
-// those of kernels/cpu/encode/zero_row_24_*.cpp. A warp for a chunk, a lane for a stream.
+// Zero-row 2:4 on the GPU, passes two to four: what goes to level 1, where streams are placed, and the bytes of each
+// chunk, which are those of kernels/cpu/encode/zero_row_24_*.cpp. A warp for a chunk, a lane for a stream.
 #include "zero_row_24.cuh"
 #include "zero_row_24_place.cuh"
 #include "zero_row_24_writer.cuh"
@@ -8,6 +8,17 @@ namespace lscd {
 namespace {
 
 using namespace zero_row_24;
+
+// A warp for a regular chunk of pairs.
+__global__ void __launch_bounds__(LANES) send(const __grid_constant__ Plan plan) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    Tiles tiles(*reinterpret_cast<Tiles::Memory*>(memory));
+    int each = int(plan.grid.slice_cols / COLS), nth = int(blockIdx.x % each);
+    Block block(plan.grid, blockIdx.x / each);
+    if (nth >= block.regular) return;
+    tiles.load(plan.dense, block.row, TILE_ROWS, block.col + block.column(nth, 0), 0);
+    plan.sent.find(tiles, blockIdx.x, phase_of(nth));
+}
 
 // Weights are done with when streams are placed: with their memory, more blocks fit on an SM.
 template <Kind KIND>
@@ -119,14 +130,22 @@ __global__ void __launch_bounds__(LANES)
 using namespace lscd;
 using namespace lscd::zero_row_24;
 
+// sent [blocks][columns of a slice / 48][32]: of stream (tile, g) of a regular chunk of pairs, what goes to level 1.
+LSCD_EXPORT int lscd_zero_row_24_send(const uint16_t* dense, int64_t M, int64_t K, int64_t slice_cols,
+                                      uint32_t* sent, cudaStream_t stream) {
+    Plan plan{{M, K, slice_cols, 1, PAIRS}, Source(dense, M, K), nullptr, nullptr, nullptr, {sent}};
+    int64_t chunks = plan.grid.blocks() * (slice_cols / COLS);
+    return launch_with(sizeof(Tiles::Memory), send, chunks, LANES, stream, plan);
+}
+
 // starts [chunks][32]: of stream (tile, g), in bytes from the start of its chunk; sizes [chunks]:
 // in units of 16 bytes.
 LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t K,
                                        int64_t slice_cols, int64_t levels, int64_t kind,
                                        uint32_t* queues, const int* queued, const int* first_chunk,
-                                       int64_t chunks, int64_t reach, uint16_t* starts, int* sizes,
+                                       int64_t chunks, uint32_t* sent, int64_t reach, uint16_t* starts, int* sizes,
                                        cudaStream_t stream) {
-    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, Source(dense, M, K), queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, Source(dense, M, K), queues, queued, first_chunk, {sent}};
     return with_kind(kind, [&](auto constant) {
         constexpr Kind KIND = decltype(constant)::value;
         return launch_with(sizeof(PlaceMemory<KIND>), place<KIND>, chunks, LANES, stream, plan, int(reach),
@@ -138,9 +157,9 @@ LSCD_EXPORT int lscd_zero_row_24_place(const uint16_t* dense, int64_t M, int64_t
 LSCD_EXPORT int lscd_zero_row_24_pack(const uint16_t* dense, int64_t M, int64_t K,
                                       int64_t slice_cols, int64_t levels, int64_t kind,
                                       uint32_t* queues, const int* queued, const int* first_chunk,
-                                      int64_t chunks, int64_t largest, const uint16_t* starts,
+                                      int64_t chunks, uint32_t* sent, int64_t largest, const uint16_t* starts,
                                       const int* chunk_start, uint4* data, cudaStream_t stream) {
-    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, Source(dense, M, K), queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, Source(dense, M, K), queues, queued, first_chunk, {sent}};
     return with_kind(kind, [&](auto constant) {
         constexpr Kind KIND = decltype(constant)::value;
         return launch_with(int(sizeof(PackMemory<KIND>) + largest), pack<KIND>, chunks, LANES, stream, plan,

@@ -1,7 +1,7 @@
 // Zero-row 2:4 on the GPU: where chunks of 64 rows lie, and how their weights are loaded. The bytes
 // are drawn in kernels/cpu/encode/zero_row_24.h.
 #pragma once
-#include "zero_row_24_tile.cuh"
+#include "zero_row_24_sent.cuh"
 
 namespace lscd::zero_row_24 {
 
@@ -53,6 +53,11 @@ struct Block {
         return width == COLS ? (cols + COLS - 1) / COLS : (cols + 2 * COLS - 1) / (2 * COLS);
     }
 };
+
+// Of the nth regular chunk of block z, one of pairs: where its words stand in Sent; the place of its first group
+// in its group of level 1.
+__device__ inline int64_t sending(const Grid& grid, int64_t z, int nth) { return z * (grid.slice_cols / COLS) + nth; }
+__device__ constexpr int phase_of(int nth) { return nth * GROUPS % 3; }
 
 // The last block that begins at or before a chunk; the first one begins with chunk 0. All lanes of the warp ask:
 // each looks at one of 32 blocks, equally far apart, until these are neighbours.
@@ -109,6 +114,7 @@ struct Plan {
     Source dense;
     uint32_t* queues;
     const int *queued, *first_chunk;
+    Sent sent;  // without words: full groups alone send to level 1
 
     __device__ Queue queue(int64_t z, int m) const {
         int64_t tile = z * TILES + m;
@@ -143,13 +149,31 @@ __device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Pl
     __syncwarp();
 }
 
-__device__ inline void load(const Tiles& tiles, const Plan& plan, const Place& place, int piece) {
+// Of a chunk of level 1: column i is group i of three regular ones.
+__device__ inline void load_sent(const Tiles& tiles, const Plan& plan, const Place& place) {
+    const Block& block = place.block;
+    int level = place.nth - block.regular;
+    int64_t k = block.col + block.column(place.nth, 0);
+#pragma unroll 4
+    for (int i = lane_id(); i < ROWS * COLS; i += LANES) {
+        int row = i / COLS, col = i % COLS, nth = 3 * level + col / GROUPS;
+        bool here = nth < block.regular && plan.sent.from(sending(plan.grid, place.z, nth), row / TILE_ROWS,
+                                                          row % TILE_ROWS, col % GROUPS);
+        tiles.put(row, col, here ? plan.dense.load(block.row + row, k + 3 * col) : 0);
+    }
+    __syncwarp();
+}
+
+template <Kind KIND>
+__device__ void load(const Tiles& tiles, const Plan& plan, const Place& place, int piece) {
     if (place.extra) return load_extra(tiles, plan, place);
     const Block& block = place.block;
+    bool level = place.nth >= block.regular, sends = KIND == PAIRS && plan.sent.words;
     int64_t row = block.row, k = block.col + block.column(place.nth, piece * COLS);
-    if (place.nth >= block.regular)
-        return tiles.load_middles(plan.dense, row, TILE_ROWS, k, 0, block.col + block.cols);
+    if (level && sends) return load_sent(tiles, plan, place);
+    if (level) return tiles.load_middles(plan.dense, row, TILE_ROWS, k, 0, block.col + block.cols);
     tiles.load(plan.dense, row, TILE_ROWS, k, 0);
+    if (sends) plan.sent.take(tiles, sending(plan.grid, place.z, place.nth));
 }
 
 // The streams of a chunk, by a Writer, piece after piece.
@@ -158,7 +182,7 @@ __device__ void write(Writer writer, const Tiles& tiles, const Plan& plan, const
 #pragma unroll 1
     for (int piece = 0; piece < (pieces_of(KIND) > 1 ? place.pieces : 1); piece++) {
         if (piece) __syncwarp();  // all lanes have read the one before
-        load(tiles, plan, place, piece);
+        load<KIND>(tiles, plan, place, piece);
         writer.add(tiles, piece);
     }
     writer.finish();

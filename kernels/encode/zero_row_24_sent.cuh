@@ -1,4 +1,4 @@
-// Which middle weights go to level 1 of zero-row strips: see kernels/cpu/encode/zero_row_24_sent.h.
+// Which middle weights go to level 1 from streams of pairs: see kernels/cpu/encode/zero_row_24_sent.h.
 #pragma once
 #include "zero_row_24_tile.cuh"
 
@@ -61,5 +61,29 @@ __device__ inline uint32_t sent_of(const Tiles& tiles, int phase) {
     sender.finish();
     return sender.sent;
 }
+
+// A word for each stream of each regular chunk.
+struct Sent {
+    uint32_t* words;
+
+    // Finds out what the lane's stream of a chunk sends.
+    __device__ void find(const Tiles& tiles, int64_t chunk, int phase) const {
+        st_global(words + chunk * LANES + lane_id(), sent_of(tiles, phase));
+    }
+    // Takes it from there.
+    __device__ void take(const Tiles& tiles, int64_t chunk) const {
+        uint32_t mine = ld_global(words + chunk * LANES + lane_id());
+        int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
+#pragma unroll
+        for (int bit = 0; bit < ORDERS; bit++)
+            if (mine >> bit & 1) tiles.put(m * TILE_ROWS + bit / GROUPS * TILE_STREAMS + g, bit % GROUPS * 3 + 1, 0);
+        __syncwarp();
+    }
+    // Whether row r of tile m sends the middle weight of a group.
+    __device__ bool from(int64_t chunk, int m, int r, int group) const {
+        uint32_t word = ld_global(words + chunk * LANES + m * TILE_STREAMS + r % TILE_STREAMS);
+        return word >> sent_bit(r, group) & 1;
+    }
+};
 
 }  // namespace lscd::zero_row_24

@@ -44,8 +44,7 @@ __global__ void __launch_bounds__(LANES)
     int64_t strip = blockIdx.x / A.regular;
     int nth = int(blockIdx.x % A.regular);
     tiles.load(dense, strip * ROWS, 0, int64_t(nth) * COLS, TILE_COLS);
-    uint32_t mine = sent_of(tiles, Sent::phase(nth, lane_id() / TILE_STREAMS));
-    st_global(sent.of(A, strip, nth, lane_id()), mine);
+    sent.find(tiles, A.sending(strip, nth), Grid::phase(nth, lane_id() / TILE_STREAMS));
 }
 
 // Weights are done with when streams are placed: with their memory, more blocks fit on an SM.

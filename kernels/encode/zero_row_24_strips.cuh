@@ -27,6 +27,10 @@ struct Grid {
     }
     // Of a regular round: how many of them are before it.
     __device__ int nth(int round) const { return levels ? round - round / 4 : round; }
+    // Of the nth regular chunk of a strip: where its words stand in Sent; the place of tile m's first group in
+    // its group of level 1.
+    __device__ int64_t sending(int64_t strip, int nth) const { return strip * regular + nth; }
+    __device__ static int phase(int nth, int m) { return (nth % 3 * TILES + m) * GROUPS % 3; }
     // Column of A of column j of a round.
     __device__ int64_t column(int round, int j) const {
         if (of_level(round)) return 3 * (int64_t(round / 4) * COLS + j) + 1;
@@ -48,46 +52,15 @@ struct Place {
         : Place(A, blockIdx.x / A.rounds, int(blockIdx.x % A.rounds)) {}
 };
 
-// What regular chunks send to level 1: a word for each of their streams, where there is a level 1.
-struct Sent {
-    uint32_t* words;
-
-    static constexpr int CHUNK_GROUPS = TILES * GROUPS;
-    __device__ uint32_t* of(const Grid& A, int64_t strip, int nth, int stream) const {
-        return words + (strip * A.regular + nth) * LANES + stream;
-    }
-    // The place in its group of level 1 of a tile's first group.
-    __device__ static int phase(int nth, int m) { return (nth % 3 * CHUNK_GROUPS + m * GROUPS) % 3; }
-    // Whether group i of the three chunks before one of level 1 sends its middle weight in row r of the strip.
-    __device__ bool from(const Grid& A, int64_t strip, int level, int i, int r) const {
-        int nth = 3 * level + i / CHUNK_GROUPS, group = i % CHUNK_GROUPS;
-        if (nth >= A.regular) return false;
-        uint32_t word = ld_global(of(A, strip, nth, group / GROUPS * TILE_STREAMS + r % TILE_STREAMS));
-        return word >> sent_bit(r, group % GROUPS) & 1;
-    }
-};
-
-// Of a regular chunk the weights that it keeps.
-__device__ inline void load_kept(const Tiles& tiles, const Source& dense, const Grid& A, const Sent& sent,
-                                 const Place& place) {
-    tiles.load(dense, place.row, 0, A.column(place.round, 0), TILE_COLS);
-    if (!A.levels) return;
-    uint32_t mine = ld_global(sent.of(A, place.row / ROWS, A.nth(place.round), lane_id()));
-    int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
-#pragma unroll
-    for (int bit = 0; bit < ORDERS; bit++)
-        if (mine >> bit & 1) tiles.put(m * TILE_ROWS + bit / GROUPS * TILE_STREAMS + g, bit % GROUPS * 3 + 1, 0);
-    __syncwarp();
-}
-
-// Of one of level 1 those that it gets.
+// Of a chunk of level 1: column i is group i of the three regular ones before.
 __device__ inline void load_sent(const Tiles& tiles, const Source& dense, const Grid& A, const Sent& sent,
                                  const Place& place) {
+    constexpr int CHUNK_GROUPS = TILES * GROUPS;
     int64_t k = A.column(place.round, 0);
 #pragma unroll 4
     for (int i = lane_id(); i < ROWS * COLS; i += LANES) {
-        int r = i / COLS, col = i % COLS;
-        bool here = sent.from(A, place.row / ROWS, place.round / 4, col, r);
+        int r = i / COLS, col = i % COLS, nth = place.round / 4 * 3 + col / CHUNK_GROUPS, n = col % CHUNK_GROUPS;
+        bool here = nth < A.regular && sent.from(A.sending(place.row / ROWS, nth), n / GROUPS, r, n % GROUPS);
         tiles.put(col / TILE_COLS * TILE_ROWS + r, col % TILE_COLS, here ? dense.load(place.row + r, k + 3 * col) : 0);
     }
     __syncwarp();
@@ -95,8 +68,9 @@ __device__ inline void load_sent(const Tiles& tiles, const Source& dense, const 
 
 __device__ inline void load(const Tiles& tiles, const Source& dense, const Grid& A, const Sent& sent,
                             const Place& place) {
-    if (place.of_level) load_sent(tiles, dense, A, sent, place);
-    else load_kept(tiles, dense, A, sent, place);
+    if (place.of_level) return load_sent(tiles, dense, A, sent, place);
+    tiles.load(dense, place.row, 0, A.column(place.round, 0), TILE_COLS);
+    if (A.levels) sent.take(tiles, A.sending(place.row / ROWS, A.nth(place.round)));
 }
 
 // Groups of the lane's stream that have three weights, a bit for each.

@@ -28,10 +28,10 @@ SMALL, SLICE_COLS_IF_SMALL, FEW_SLICES = 1 << 26, 1850, 4
 # A tiny one, of so many weights and rows at most, has no fewer slices than those, from so many
 # columns on: else a thread block would begin with more of B for less than two blocks of A.
 TINY, TINY_ROWS, TINY_COLS = 1 << 24, 4096, 1536
-# Bytes that a chunk's time is worth, whatever it holds, of packed streams and of words: on an H200,
-# level 1 pays packed at .6, where it saves 6 % with 16 columns, and not at .65, where it loses 3 %
-# with 8; with words at .5, but not at .6.
-CHUNK_COST = {Streams.PACKED: 200, Streams.PAIRS: 1000}
+# Bytes that a chunk's time is worth, whatever it holds: on an H200, level 1 of packed streams pays
+# at .6, where it saves 6 % with 16 columns, and not at .65, where it loses 3 % with 8; on an H100
+# that of words pays at .72, by 1 %, and not at .75.
+CHUNK_COST = 200
 # Sparsity from which streams of matrices up to so many weights are words of two values: where
 # loads, and what a product takes however few its bytes are, bind more than bytes do.
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}

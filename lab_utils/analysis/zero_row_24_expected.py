@@ -39,6 +39,7 @@ from lab_utils.analysis.zero_row_24 import (
     slice_columns,
     width_of,
 )
+from lab_utils.analysis.zero_row_24_padding import density_of_level, padding_of_stream, sending
 
 _normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
 
@@ -99,10 +100,12 @@ def parts(
     }
 
 
-def cost(count: np.ndarray, extra: np.ndarray, streams: Streams | bool) -> np.ndarray:
-    """What so many chunks, so many of them extra, take beside their values: in bytes."""
+def cost(
+    count: np.ndarray, extra: np.ndarray, padding: np.ndarray, streams: Streams | bool
+) -> np.ndarray:
+    """What chunks, so many of them extra, and zeros take beside values: in bytes."""
     own = header_bytes(streams) + TAIL_BYTES + ROUNDING_BYTES[streams] + OFFSET_BYTES
-    return (own + CHUNK_COST[streams]) * count + LIST_BYTES * extra
+    return (own + CHUNK_COST) * count + LIST_BYTES * extra + 2 * padding
 
 
 def chunks(
@@ -120,7 +123,7 @@ def chunks(
     if levels is not None:
         return _chunks(M, K, density, streams, slice_cols, levels)
     both = [_chunks(M, K, density, streams, slice_cols, levels) for levels in (0, 1)]
-    lists, level = (cost(one.count, one.extra, streams) for one in both)
+    lists, level = (cost(one.count, one.extra, one.padding, streams) for one in both)
     return Chunks(*(np.where(level < lists, b, a) for a, b in zip(*both, strict=True)))
 
 
@@ -138,8 +141,10 @@ def _chunks(
             if streams:
                 size = SIX if streams == Streams.SIXES else 3
                 padding = padding + n * _padding_of_queues(queues, size)
-                padding = padding + n * _padding(rows, cols, density, size, width)
-                padding = padding + n * levels * _padding(rows, cols // 3, density**3, size, COLS)
+                if levels:
+                    padding = padding + n * _padding_of_levels(rows, cols, density)
+                else:
+                    padding = padding + n * _padding(rows, cols, density, size, width)
     return Chunks(regular, pieces, level, extra, padding)
 
 
@@ -151,18 +156,11 @@ def _padding(rows: int, cols: int, density: np.ndarray, size: int, width: int) -
     )
 
 
-def padding_of_stream(density: np.ndarray, groups: float = ORDERS, size: int = 3) -> np.ndarray:
-    """Expected zeros beside lone values of a stream of words, of so many groups of `size` columns.
-
-    Lone values share words two by two; one that is left over when two values follow, or at the end,
-    has a zero beside it. `odd`: the probability that one waits.
-    """
-    none, one = (1 - density) ** size, size * density * (1 - density) ** (size - 1)
-    odd, zeros = 0 * density, 0 * density
-    for _ in range(round(groups)):
-        zeros = zeros + odd * (1 - none - one)
-        odd = odd * none + (1 - odd) * one
-    return zeros + odd
+def _padding_of_levels(rows: int, cols: int, density: np.ndarray) -> np.ndarray:
+    """The same of regular chunks that send middle weights, and of level 1."""
+    widths, d = cut(cols, COLS), density_of_level(density)
+    regular = rows / 2 * sum(n * sending(density, round(2 * width / 3))[0] for width, n in widths)
+    return regular + _padding(rows, cols // 3, d, 3, COLS)
 
 
 def _extra_of_block(queues: list[tuple[np.ndarray, ...]], cols: int) -> np.ndarray:

@@ -4,7 +4,7 @@ A has density d. A row of a group of three columns has all three weights with pr
 one of them has no slot. With levels = 0 it is an entry of its chunk, whose eight places a step are
 filled in turn: three by groups with an even number, three by those with an odd one. With levels = 1
 it stands in a chunk of level 1, which has density d³, and whose groups again have three with
-probability d⁹; other middle weights follow where that spares a zero (`sending`).
+probability d⁹; other middle weights follow where that spares a zero (zero_row_24_padding).
 (kernels/cpu/encode/zero_row_24_strips.h: the layout. Bank conflicts are counted by
 `lab_utils.analysis.zero_row_24_streams.wavefronts`, since streams lie as they do there.)
 """
@@ -18,21 +18,19 @@ from lab_utils.analysis.zero_row_24 import COLS as TILE_COLS
 from lab_utils.analysis.zero_row_24 import (
     METADATA_BYTES,
     OFFSET_BYTES,
-    ORDERS,
     ROWS,
     STARTS_BYTES,
     TAIL_BYTES,
     TILE_ROWS,
 )
-from lab_utils.analysis.zero_row_24_expected import cut, padding_of_stream
+from lab_utils.analysis.zero_row_24_expected import cut
+from lab_utils.analysis.zero_row_24_padding import density_of_level, padding_of_stream, sending
 
 COLS = 192  # of a chunk: four tiles side by side
 STEP_BYTES, GEOMETRY_BYTES = 32, 12
 # Sizes are rounded up to 16 bytes, from multiples of 4; of a chunk without values from 580.
 ROUNDING_BYTES, ROUNDING_OF_EMPTY = 6, 12
 FULL_GROUPS = 1 / 64  # of all groups: where weights without a slot get chunks instead of entries
-# Groups that may send a middle weight: those whose group of level 1 is all in the tile.
-IN_TILE = 42 / 48
 
 
 def strips(M: int) -> int:
@@ -72,45 +70,6 @@ def steps_of_chunk(rows: int, cols: int, density: np.ndarray) -> np.ndarray:
     return (1 - below[..., ::3]).sum(-1)  # sum over k of P(more than 3 k of either)
 
 
-def sending(density: np.ndarray, groups: int = ORDERS) -> tuple[np.ndarray, np.ndarray]:
-    """Zeros beside lone values of a stream with so many groups, and middle weights that it sends.
-
-    These are sent beside those of full groups, where level 1 has a slot for them
-    (kernels/cpu/encode/zero_row_24_sent.h). Expected numbers, both.
-    """
-    zeros, sent = 0 * density, 0 * density
-    for _ in range(4):  # what is sent leaves fewer slots
-        slot = IN_TILE * (1 - (density**3 + sent / groups) ** 2)
-        zeros, sent = _sending(density, groups, slot)
-    return zeros, sent
-
-
-def _sending(density: np.ndarray, groups: int, slot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same where a group's column of level 1 has a slot with probability `slot`.
-
-    A stream is in one of four states: does a lone value wait for a partner, and could one of those
-    since two values stood together, or the middle one of these, be sent instead?
-    """
-    d, none = density, (1 - density) ** 3
-    lone, lone_middle = 3 * d * (1 - d) ** 2, slot * d * (1 - d) ** 2
-    two, two_middle = 1 - none - lone, slot * 2 * d**2 * (1 - d)
-    even, even_spare, odd, odd_spare = 0 * d + 1, 0 * d, 0 * d, 0 * d
-    zeros, sent = 0 * d, 0 * d
-    for _ in range(groups):
-        zeros = zeros + odd * (two - two_middle)
-        sent = sent + odd * two_middle + odd_spare * two
-        paired = even + even_spare
-        even, even_spare, odd, odd_spare = (
-            even * none + (paired + odd_spare) * (two - two_middle)
-            + odd * (two + lone - lone_middle),
-            even_spare * none + paired * two_middle + odd * lone_middle
-            + odd_spare * (lone + two_middle),
-            odd * none + even * (lone - lone_middle),
-            odd_spare * none + even * lone_middle + even_spare * lone,
-        )  # fmt: skip
-    return zeros + odd, sent + odd_spare
-
-
 def _parts(M: int, K: int, density: np.ndarray, levels: int) -> dict[str, np.ndarray]:
     count = strips(M) * rounds(K, levels)
     padding, rounding, entries, steps = (0 * density for _ in range(4))
@@ -143,12 +102,12 @@ def _chunks(
 
 def _padding(cols: int, density: np.ndarray, levels: int, last: bool) -> np.ndarray:
     """Zeros beside lone values of two rows of a chunk; `last`: nothing leaves it for level 1."""
-    of_level = density**3 + sending(density)[1] / ORDERS
+    d = density_of_level(density) if levels else density
 
     def of_tile(width: int) -> np.ndarray:
         if levels and not last:
             return sending(density, round(2 * width / 3))[0]
-        return padding_of_stream(of_level if levels else density, 2 * width / 3)
+        return padding_of_stream(d, 2 * width / 3)
 
     return 0 * density + sum(n * of_tile(width) for width, n in cut(cols, TILE_COLS))
 

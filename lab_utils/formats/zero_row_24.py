@@ -39,7 +39,8 @@ class ZeroRow24(ZeroRowChunks):
         block 64 rows x a slice of K, in chunks of 64x48:  regular | level 1 | extra
               of sixes regular ones are 64x96, two pieces of 64x48, but for one at a slice's end
         level 1   the middle columns of all groups, where `levels` is 1; a row that has three of
-                  three there sends the middle one to an extra chunk; else all b's go there
+                  three there sends the middle one to an extra chunk; else all b's go there; of
+                  pairs other middle weights as well, where that spares a zero beside a lone one
         extra     columns are listed, for each 16 rows: those that have such a weight
         six       two groups, one of either step of mma.sp, which have two values together: both
                   steps multiply the same words; what stands between a row's first and last
@@ -96,14 +97,14 @@ class ZeroRow24(ZeroRowChunks):
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
 
         `slice_cols`: columns of a slice of K, a multiple of 48; None: see `slice_columns`.
-        `pairs`: streams of 4-byte words, which a lane loads at once, in 13 to 17 % more bytes;
-        None: from 65 % sparsity on, where loads bind more than bytes do; from 55 % on if A has at
-        most 2²⁶ weights, from 48 % on if half as many. That is so on an H200; on an H100, whose
-        memory is slower, packed streams of large matrices are faster at 70 and 80 %.
-        `reach`: how many bytes may be skipped to put a stream where it meets fewer bank conflicts,
-        of those that pad its chunk anyway; -1: none, in plain order. `levels`: 1 or 0, see above;
-        None: 1 where chunks then cost less, as packed ones of random masks do up to about 62 %
-        sparsity (`lab_utils.analysis.zero_row_24_expected.cost`). `sixes`: words of six columns
+        `pairs`: streams of 4-byte words, which a lane loads at once, in 8 to 17 % more bytes; None:
+        from 65 % sparsity on, where loads bind more than bytes do; from 55 % on if A has at most
+        2²⁶ weights, from 48 % on if half as many. That is so on an H200; on an H100, whose memory
+        is slower, packed streams of large matrices are faster at 70 and 80 %. `reach`: how many
+        bytes may be skipped to put a stream where it meets fewer bank conflicts, of those that pad
+        its chunk anyway; -1: none, in plain order. `levels`: 1 or 0, see above; None: 1 where
+        chunks then cost less, as those of random masks do up to about 62 % sparsity, packed, or 73,
+        pairs (`lab_utils.analysis.zero_row_24_expected.cost`). `sixes`: words of six columns
         instead of three, in fewer bytes from about 83 % sparsity on, with half of the loads; None:
         from 86 % on, if `pairs` and `levels` are None as well.
 
@@ -111,8 +112,8 @@ class ZeroRow24(ZeroRowChunks):
         70 % on, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
-            plain order  2.13  1.87  2.35  1.97  1.51  1.00
-            reach 8      1.78  1.62  1.72  1.49  1.17  1.00    no more bytes
+            plain order  2.13  1.87  1.85  1.97  1.51  1.00
+            reach 8      1.78  1.62  1.50  1.49  1.17  1.00    no more bytes
             of sixes                             1.42  1.18    for half as many loads
         """
         dense = check_dense(dense)

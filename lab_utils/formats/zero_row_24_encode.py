@@ -1,7 +1,8 @@
-"""How A becomes zero-row 2:4, in three passes: queue, place and pack of kernels/*/encode."""
+"""How A becomes zero-row 2:4, in four passes: queue, send, place and pack of kernels/*/encode."""
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +15,7 @@ from lab_utils.analysis.zero_row_24 import (
     streams_of,
     whole_pieces,
 )
-from lab_utils.analysis.zero_row_24_expected import cost
+from lab_utils.analysis.zero_row_24_expected import chunks, cost
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
 from lab_utils.formats.chunks import START_BYTES
@@ -82,13 +83,16 @@ def cheaper(
     """Levels, and their queues: 1 where chunks cost less then (`zero_row_24_expected.cost`).
 
     `without` are the queues of levels = 0, whose extra chunks are known; A is read once more only
-    where they cost more than chunks of level 1 do.
+    where they cost more than chunks of level 1 do. Zeros beside lone values are those expected of
+    a random mask with as many weights.
     """
     M, K = dense.shape
+    density = np.float64(int(without.nnz.sum()) / dense.numel())
 
     def costs(levels: int, extra: int) -> float:
         fixed = -(-M // ROWS) * int(fixed_in_slices(K, slice_cols, levels, streams).sum())
-        return cost(fixed + extra, extra, streams)
+        padding = chunks(M, K, density, streams, slice_cols, levels).padding
+        return cost(fixed + extra, extra, padding, streams)
 
     lists = costs(0, int(extra_chunks(without.lengths).sum()))
     if lists <= costs(1, 0):
@@ -105,7 +109,8 @@ def pack(
     M, K = dense.shape
     first_chunk = first_chunks(queues.lengths, M, K, slice_cols, levels, streams)
     chunks = int(first_chunk[-1])
-    plan = (dense, M, K, slice_cols, levels, int(streams), *queues[:2], first_chunk, chunks)
+    sent = sent_to_level(dense, slice_cols, levels, streams)
+    plan = (dense, M, K, slice_cols, levels, int(streams), *queues[:2], first_chunk, chunks, sent)
     starts = dense.new_empty(STREAMS * chunks, dtype=torch.int16)
     sizes = dense.new_empty(chunks, dtype=torch.int32)
     native.call("lscd_zero_row_24_place", *plan, reach, starts, sizes)
@@ -114,6 +119,20 @@ def pack(
     largest = START_BYTES * int(sizes.max())
     native.call("lscd_zero_row_24_pack", *plan, largest, starts, chunk_start, data)
     return {"data": data, "chunk_start": chunk_start, "first_chunk": first_chunk}, largest
+
+
+def sent_to_level(dense: Tensor, slice_cols: int, levels: int, streams: Streams) -> Tensor:
+    """Which middle weights regular chunks of pairs send to level 1, int32 [chunks * 32].
+
+    Empty for other streams, of which only full groups send theirs, and without a level 1.
+    """
+    M, K = dense.shape
+    sends = levels and streams == Streams.PAIRS
+    chunks = tiles_of(M, K, slice_cols) // TILES * (slice_cols // COLS) * sends
+    sent = dense.new_empty(chunks * STREAMS, dtype=torch.int32)
+    if sends:
+        native.call("lscd_zero_row_24_send", dense, M, K, slice_cols, sent)
+    return sent
 
 
 def checked_slice(slice_cols: int | None, M: int, K: int) -> int:

@@ -26,7 +26,7 @@
 #pragma once
 #include <algorithm>
 
-#include "zero_row_24_tile.h"
+#include "zero_row_24_sent.h"
 
 namespace lscd::zero_row_24 {
 
@@ -70,6 +70,10 @@ struct Block {
         return nth < regular ? ceil_div(min(width, cols - nth * width), COLS) : 1;
     }
 };
+// Of the nth regular chunk of block z, one of pairs: where its words stand in Sent; the place of its first group
+// in its group of level 1.
+inline i64 sending(const Grid& grid, i64 z, i64 nth) { return z * (grid.slice_cols / COLS) + nth; }
+constexpr int phase_of(i64 nth) { return int(nth * GROUPS % 3); }
 
 // The columns of a tile's extra chunks: one word each, column in the slice << 16 | mask of the 16
 // rows whose weight of that column goes there. Three at a time are a group of an extra chunk, or six a six.
@@ -115,6 +119,7 @@ struct Plan {
     u32* queues;             // [blocks][tile][capacity]
     const i32* queued;       // [blocks][tile], words
     const i32* first_chunk;  // [blocks + 1]
+    Sent sent;               // without words: full groups alone send to level 1
 
     Queue queue(i64 z, i64 m) const {
         i64 tile = z * TILES + m;
@@ -132,7 +137,7 @@ struct Tiles {
         pieces = block.pieces(nth);
         for (i64 m = 0; m < TILES; m++)
             if (nth >= block.fixed) load_extra(plan, block, plan.queue(z, m), nth - block.fixed, m);
-            else for (i64 piece = 0; piece < pieces; piece++) load_fixed(plan, block, nth, piece, m);
+            else for (i64 piece = 0; piece < pieces; piece++) load_fixed(plan, block, z, nth, piece, m);
     }
     void streams(Kind kind, Stream (&streams)[STREAMS]) const {
         for (int s = 0; s < STREAMS; s++) {
@@ -147,12 +152,25 @@ struct Tiles {
         for (i64 piece = 0; piece < pieces; piece++) tile[piece][m].add_sixes(writer, piece, g);
         return writer.finish();
     }
-    void load_fixed(const Plan& plan, const Block& block, i64 nth, i64 piece, i64 m) {
+    void load_fixed(const Plan& plan, const Block& block, i64 z, i64 nth, i64 piece, i64 m) {
         i64 row = block.row + m * TILE_ROWS, col = block.column(nth, piece * COLS), left = block.cols - col;
         i64 K = plan.grid.K, rows = plan.grid.M - row;
         const u16* origin = plan.dense + row * K + block.col + col;
         if (nth < block.regular) tile[piece][m].load(origin, K, rows, min(COLS, left));
+        else if (plan.sent.words) load_sent(plan, block, z, nth - block.regular, m);
         else tile[piece][m].load_middles(origin, K, rows, left);
+        if (plan.sent.words && nth < block.regular) plan.sent.take(tile[0][m], sending(plan.grid, z, nth), m);
+    }
+    // Of a chunk of level 1: column i is group i of three regular ones.
+    void load_sent(const Plan& plan, const Block& block, i64 z, i64 level, i64 m) {
+        memset(&tile[0][m], 0, sizeof tile[0][m]);
+        const u16* origin = plan.dense + (block.row + m * TILE_ROWS) * plan.grid.K + block.col;
+        for (i64 i = 0; i < COLS; i++) {
+            i64 nth = 3 * level + i / GROUPS, col = block.column(block.regular + level, i);
+            for (i64 r = 0; nth < block.regular && r < TILE_ROWS; r++)
+                if (plan.sent.from(sending(plan.grid, z, nth), m, r, i % GROUPS))
+                    tile[0][m].weight[r][i] = origin[r * plan.grid.K + col];
+        }
     }
     void load_extra(const Plan& plan, const Block& block, const Queue& queue, i64 nth, i64 m) {
         memset(&tile[0][m], 0, sizeof tile[0][m]);

@@ -1,4 +1,4 @@
-// Zero-row 2:4, pass three: the bytes of each chunk (layout: zero_row_24.h).
+// Zero-row 2:4, pass four: the bytes of each chunk (layout: zero_row_24.h).
 #include "zero_row_24.h"
 
 using namespace lscd;
@@ -20,9 +20,9 @@ void put_list(u8* lists, const Queue& queue, i64 nth, i64 m) {
 // data [16 * chunk_start[chunks]]; largest: bytes of the largest chunk.
 LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice_cols, i64 levels,
                                        i64 kind, u32* queues, const i32* queued,
-                                       const i32* first_chunk, i64 /*chunks*/, i64 /*largest*/,
+                                       const i32* first_chunk, i64 /*chunks*/, u32* sent, i64 /*largest*/,
                                        const u16* starts, const i32* chunk_start, u8* data) {
-    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, dense, queues, queued, first_chunk};
+    Plan plan{{M, K, slice_cols, levels, Kind(kind)}, dense, queues, queued, first_chunk, {sent}};
 #pragma omp parallel for schedule(dynamic) if (large(M * K))
     for (i64 z = 0; z < plan.grid.blocks(); z++)
         for (i64 c = first_chunk[z]; c < first_chunk[z + 1]; c++) {

@@ -1,4 +1,4 @@
-// Which middle weights go to level 1 of zero-row strips.
+// Which middle weights go to level 1 from streams of pairs.
 //
 // Those of groups with three weights must. Others may, since every group has its column there, and so
 // spare a zero: in a stream of words, a lone value needs a partner before two values follow.
@@ -66,5 +66,25 @@ inline u32 sent_of(const Tile& tile, int g, int phase) {
     sender.finish();
     return sender.sent;
 }
+
+// A word for each stream of each regular chunk.
+struct Sent {
+    u32* words;
+
+    u32& of(i64 chunk, i64 stream) const { return words[chunk * STREAMS + stream]; }
+    // Whether row r of tile m sends the middle weight of a group.
+    bool from(i64 chunk, i64 m, i64 r, i64 group) const {
+        return of(chunk, m * TILE_STREAMS + r % TILE_STREAMS) >> sent_bit(int(r), int(group)) & 1;
+    }
+    // Finds out what tile m sends; takes it from there.
+    void find(const Tile& tile, i64 chunk, i64 m, int phase) const {
+        for (i64 g = 0; g < TILE_STREAMS; g++) of(chunk, m * TILE_STREAMS + g) = sent_of(tile, int(g), phase);
+    }
+    void take(Tile& tile, i64 chunk, i64 m) const {
+        for (i64 r = 0; r < TILE_ROWS; r++)
+            for (i64 group = 0; group < GROUPS; group++)
+                if (from(chunk, m, r, group)) tile.weight[r][3 * group + 1] = 0;
+    }
+};
 
 }  // namespace lscd::zero_row_24

@@ -52,9 +52,7 @@ LSCD_EXPORT void lscd_zero_row_24_strips_send(const u16* dense, i64 M, i64 K, u3
             for (i64 m = 0; m < TILES; m++) {
                 Tile tile;
                 Contents::load(tile, dense, A, strip, nth, m);
-                for (i64 g = 0; g < TILE_STREAMS; g++)
-                    Sent{sent}.of(A, strip, nth, m * TILE_STREAMS + g) =
-                        sent_of(tile, int(g), Sent::phase(nth, m));
+                Sent{sent}.find(tile, A.sending(strip, nth), m, Grid::phase(nth, m));
             }
 }
 

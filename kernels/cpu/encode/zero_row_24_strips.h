@@ -47,29 +47,14 @@ struct Grid {
     bool of_level(i64 round) const { return levels && (round % 4 == 3 || round == rounds() - 1); }
     // Of a regular round: how many of them are before it.
     i64 nth(i64 round) const { return levels ? round - round / 4 : round; }
+    // Of the nth regular chunk of a strip: where its words stand in Sent; the place of tile m's first group in
+    // its group of level 1.
+    i64 sending(i64 strip, i64 nth) const { return strip * regular() + nth; }
+    static int phase(i64 nth, i64 m) { return int((nth % 3 * TILES + m) * GROUPS % 3); }
     // Column of A of column j of a round.
     i64 column(i64 round, i64 j) const {
         if (of_level(round)) return 3 * (round / 4 * COLS + j) + 1;
         return nth(round) * COLS + j;
-    }
-};
-
-// What regular chunks send to level 1: a word for each of their streams, where there is a level 1.
-struct Sent {
-    u32* words;
-
-    static constexpr i64 CHUNK_GROUPS = TILES * GROUPS;
-    u32& of(const Grid& A, i64 strip, i64 nth, i64 stream) const {
-        return words[(strip * A.regular() + nth) * STREAMS + stream];
-    }
-    // The place in its group of level 1 of a tile's first group.
-    static int phase(i64 nth, i64 m) { return int((nth % 3 * CHUNK_GROUPS + m * GROUPS) % 3); }
-    // Whether group i of the three chunks before one of level 1 sends its middle weight in row r of the strip.
-    bool from(const Grid& A, i64 strip, i64 level, i64 i, i64 r) const {
-        i64 nth = 3 * level + i / CHUNK_GROUPS, group = i % CHUNK_GROUPS;
-        if (nth >= A.regular()) return false;
-        u32 word = of(A, strip, nth, group / GROUPS * TILE_STREAMS + r % TILE_STREAMS);
-        return word >> sent_bit(int(r), int(group % GROUPS)) & 1;
     }
 };
 
@@ -106,7 +91,7 @@ struct Contents {
             Tile tile;
             if (A.of_level(round)) load_sent(tile, dense, A, sent, strip, round / 4, m);
             else load(tile, dense, A, strip, A.nth(round), m);
-            if (A.levels && !A.of_level(round)) take_sent(tile, A, sent, strip, A.nth(round), m);
+            if (A.levels && !A.of_level(round)) sent.take(tile, A.sending(strip, A.nth(round)), m);
             auto leaves = [&](int row, int group) {
                 return entries.add(tile.weight[row] + 3 * group, row, m * GROUPS + group);
             };
@@ -122,21 +107,16 @@ struct Contents {
     }
 
   private:
-    static void take_sent(Tile& tile, const Grid& A, const Sent& sent, i64 strip, i64 nth, i64 m) {
-        for (i64 r = 0; r < ROWS; r++) {
-            u32 word = sent.of(A, strip, nth, m * TILE_STREAMS + r % TILE_STREAMS);
-            for (int group = 0; group < GROUPS; group++)
-                if (word >> sent_bit(int(r), group) & 1) tile.weight[r][3 * group + 1] = 0;
-        }
-    }
-    // Tile m of a chunk of level 1.
+    // Tile m of a chunk of level 1: column i is group i of the three regular ones before.
     static void load_sent(Tile& tile, const u16* dense, const Grid& A, const Sent& sent, i64 strip,
                           i64 level, i64 m) {
-        for (i64 r = 0; r < ROWS; r++)
-            for (i64 j = 0; j < TILE_COLS; j++) {
-                i64 i = m * TILE_COLS + j, at = (strip * ROWS + r) * A.K + 3 * (level * COLS + i) + 1;
-                tile.weight[r][j] = sent.from(A, strip, level, i, r) ? dense[at] : 0;
-            }
+        memset(tile.weight, 0, sizeof tile.weight);
+        for (i64 j = 0; j < TILE_COLS; j++) {
+            i64 i = m * TILE_COLS + j, nth = 3 * level + i / (TILES * GROUPS), n = i % (TILES * GROUPS);
+            for (i64 r = 0; nth < A.regular() && r < ROWS; r++)
+                if (sent.from(A.sending(strip, nth), n / GROUPS, r, n % GROUPS))
+                    tile.weight[r][j] = dense[(strip * ROWS + r) * A.K + 3 * (level * COLS + i) + 1];
+        }
     }
 };
 
