@@ -42,22 +42,22 @@ class Sender {
 
 __device__ inline uint32_t sent_of(const Tiles& tiles, int phase) {
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
-    // Calls use(bit, which of its three weights there are) for each group.
-    auto for_groups = [&](auto use) {
-        for (int order = 0; order < ORDERS; order++) {
-            int row = row_of(g, order), group = group_of(order), present = 0;
-            for (int i = 0; i < 3; i++) present |= (tiles.at(m * TILE_ROWS + row, 3 * group + i) != 0) << i;
-            use(sent_bit(row, group), present);
-        }
-    };
-    uint32_t full = 0;
-    for_groups([&](int bit, int present) { full |= uint32_t(present == 7) << bit; });
-    Sender sender(full, phase);
-    for_groups([&](int bit, int present) {
-        bool middle = present != 7 && present & 2;
-        if (__popc(present) == 1) sender.lone(bit, middle);
-        if (__popc(present) > 1) sender.two(bit, middle);
-    });
+    uint32_t present[3] = {};  // weights of groups
+    for (int order = 0; order < ORDERS; order++) {
+        int row = row_of(g, order), group = group_of(order);
+#pragma unroll
+        for (int i = 0; i < 3; i++)
+            present[i] |= uint32_t(tiles.at(m * TILE_ROWS + row, 3 * group + i) != 0) << sent_bit(row, group);
+    }
+    Sender sender(present[0] & present[1] & present[2], phase);
+    for (int order = 0; order < ORDERS; order++) {
+        int bit = sent_bit(row_of(g, order), group_of(order)), count = 0;
+#pragma unroll
+        for (int i = 0; i < 3; i++) count += present[i] >> bit & 1;
+        bool middle = count < 3 && present[1] >> bit & 1;
+        if (count == 1) sender.lone(bit, middle);
+        if (count > 1) sender.two(bit, middle);
+    }
     sender.finish();
     return sender.sent;
 }

@@ -69,3 +69,11 @@ def _sending(density: np.ndarray, groups: int, slot: np.ndarray) -> tuple[np.nda
 def density_of_level(density: np.ndarray) -> np.ndarray:
     """Of level 1 of streams that send."""
     return density**3 + sending(density)[1] / ORDERS
+
+
+def padding_of_weight(density: float, levels: int) -> float:
+    """Expected zeros beside lone values for each weight of large A, of streams of pairs."""
+    if not levels:
+        return padding_of_stream(density) / (3 * ORDERS)
+    of_level = padding_of_stream(density_of_level(density)) / 3  # a stream for three
+    return (sending(density)[0] + of_level) / (3 * ORDERS)

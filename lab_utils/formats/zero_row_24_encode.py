@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +14,8 @@ from lab_utils.analysis.zero_row_24 import (
     streams_of,
     whole_pieces,
 )
-from lab_utils.analysis.zero_row_24_expected import chunks, cost
+from lab_utils.analysis.zero_row_24_expected import cost
+from lab_utils.analysis.zero_row_24_padding import padding_of_weight
 from lab_utils.formats import native
 from lab_utils.formats.checks import offsets_from_counts
 from lab_utils.formats.chunks import START_BYTES
@@ -87,11 +87,11 @@ def cheaper(
     a random mask with as many weights.
     """
     M, K = dense.shape
-    density = np.float64(int(without.nnz.sum()) / dense.numel())
+    density = int(without.nnz.sum()) / dense.numel()
 
     def costs(levels: int, extra: int) -> float:
         fixed = -(-M // ROWS) * int(fixed_in_slices(K, slice_cols, levels, streams).sum())
-        padding = chunks(M, K, density, streams, slice_cols, levels).padding
+        padding = M * K * padding_of_weight(density, levels) if streams else 0
         return cost(fixed + extra, extra, padding, streams)
 
     lists = costs(0, int(extra_chunks(without.lengths).sum()))
