@@ -111,7 +111,8 @@ def test_bytes_of_the_default_encoding(sparsity):
     A = ZeroRow24.encode(random_sparse(M, K, sparsity))
     assert A.pairs == (sparsity > 0.48)
     assert (A.streams == Streams.SIXES) == (sparsity > 0.86)
-    assert A.nbytes == pytest.approx(ZeroRow24.expected_nbytes(M, K, sparsity), rel=0.005)
+    skipped = 0 if A.pairs else 0.014  # at most
+    assert -0.005 < A.nbytes / ZeroRow24.expected_nbytes(M, K, sparsity) - 1 < 0.005 + skipped
 
 
 @pytest.mark.parametrize(
@@ -152,14 +153,15 @@ def wavefronts(A: ZeroRow24) -> float:
 # What the docstring of `encode` says, packed up to .6, in plain order and with the default reach.
 @pytest.mark.parametrize(
     ("sparsity", "plain", "placed"),
-    [(0.5, 2.13, 1.78), (0.6, 1.87, 1.62), (0.7, 1.85, 1.5), (0.8, 1.97, 1.49),
+    [(0.5, 2.13, 1.68), (0.6, 1.87, 1.54), (0.7, 1.85, 1.5), (0.8, 1.97, 1.49),
      (0.9, 1.51, 1.17), (0.95, 1.0, 1.0)],
 )  # fmt: skip
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
     dense, kind = random_sparse(128, 1536, sparsity), {"slice_cols": 1536, "pairs": sparsity > 0.65}
     found = [ZeroRow24.encode(dense, **kind, reach=reach) for reach in (-1, 8)]
     assert [wavefronts(A) for A in found] == pytest.approx([plain, placed], abs=0.05)
-    assert len({A.nbytes for A in found}) == 1  # what is skipped pads chunks anyway
+    plain, placed = (A.nbytes for A in found)
+    assert placed == plain if kind["pairs"] else plain < placed < 1.015 * plain
 
 
 @pytest.mark.parametrize(("sparsity", "plain", "placed"), [(0.9, 1.95, 1.42), (0.95, 1.51, 1.18)])

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(LANES)
     write<KIND>(Writer<KIND, decltype(count), Middle>(metadata, count, Middle()), tiles, plan, here);
     int first = values_at(KIND, here.extra, here.pieces);
     Placement<KIND> placement(metadata, shared.piles, 2 * halves, first, here.pieces);
-    placement.place(reach, chunk_bytes(KIND, placement.least_end()));  // skips padding alone
+    placement.place(reach, KIND == PACKED ? MOST_BYTES : chunk_bytes(KIND, placement.least_end()));
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
     if (lane_id() == 0) st_global(sizes + blockIdx.x, chunk_bytes(KIND, placement.end) / START_BYTES);
 }

@@ -74,7 +74,7 @@ def parts(
     levels: int | None = None,
     sixes: bool | None = None,
 ) -> dict[str, np.ndarray]:
-    """Expected bytes of the encoding, by purpose.
+    """Expected bytes of the encoding, by purpose; packed ones before streams move for their banks.
 
     "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
     of columns; "offsets": starts of streams, and tables. `streams`, `slice_cols` and `levels` None:

@@ -101,19 +101,19 @@ class ZeroRow24(ZeroRowChunks):
         from 65 % sparsity on, where loads bind more than bytes do; from 55 % on if A has at most
         2²⁶ weights, from 48 % on if half as many. That is so on an H200; on an H100, whose memory
         is slower, packed streams of large matrices are faster at 70 and 80 %. `reach`: how many
-        bytes may be skipped to put a stream where it meets fewer bank conflicts, of those that pad
-        its chunk anyway; -1: none, in plain order. `levels`: 1 or 0, see above; None: 1 where
-        chunks then cost less, as those of random masks do up to about 62 % sparsity, packed, or 73,
-        pairs (`lab_utils.analysis.zero_row_24_expected.cost`). `sixes`: words of six columns
-        instead of three, in fewer bytes from about 83 % sparsity on, with half of the loads; None:
-        from 86 % on, if `pairs` and `levels` are None as well.
+        bytes may be skipped to put a stream where it meets fewer bank conflicts, of words among
+        those that pad its chunk anyway; -1: none, in plain order. `levels`: 1 or 0, see above;
+        None: 1 where chunks then cost less, as those of random masks do up to about 62 % sparsity,
+        packed, or 73, pairs (`lab_utils.analysis.zero_row_24_expected.cost`). `sixes`: words of six
+        columns instead of three, in fewer bytes from about 83 % sparsity on, with half of the
+        loads; None: from 86 % on, if `pairs` and `levels` are None as well.
 
         Shared-memory wavefronts of a warp's load from the streams, packed up to 60 % and pairs from
         70 % on, on average::
 
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  2.13  1.87  1.85  1.97  1.51  1.00
-            reach 8      1.78  1.62  1.50  1.49  1.17  1.00    no more bytes
+            reach 8      1.68  1.54  1.50  1.49  1.17  1.00    1.2 % more bytes if packed
             of sixes                             1.42  1.18    for half as many loads
         """
         dense = check_dense(dense)
