@@ -28,8 +28,8 @@ def test_batches_double_up_to_the_largest() -> None:
     [
         (DENSE, H200, "needs 393.* GB on each of gpus=1, and there are 149.1: 4 of them hold it; "
                       "the largest batch here is none"),
-        (PAIRS, H200, "2 of them hold it, but 1 would as zero_row_24_packed; .* is 11"),
-        (replace(PAIRS, batch=17), H200, "2 of them hold it; the largest batch here is 11"),
+        (PAIRS, H200, "2 of them hold it, but 1 would as zero_row_24_packed; .* is 12"),
+        (replace(PAIRS, batch=17), H200, "2 of them hold it; the largest batch here is 12"),
         (replace(PAIRS, batch=20, gpus=2), H100, "4 of them hold it, but 2 would as .*; .* is 17"),
         (ON_EIGHT, H200, "8 of them do not hold it either, but 8 would as zero_row_24_packed"),
     ],
