@@ -70,7 +70,7 @@ def test_weights_of_one_gpu_are_those_of_the_formats(sparsity: float, format: st
 def test_encodings_are_as_large_as_planned(format: str, sparsity: float) -> None:
     M, K = 512, 7168
     encoding = encode_variant(random_sparse(M, K, sparsity), format)
-    assert encoding.nbytes == pytest.approx(m.encoded_bytes(format, M, K, sparsity), rel=0.012)
+    assert encoding.nbytes == pytest.approx(m.encoded_bytes(format, M, K, sparsity), rel=0.01)
 
 
 def test_weights_and_tables_are_the_checkpoint_of_opt_125m() -> None:

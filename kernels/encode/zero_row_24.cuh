@@ -171,7 +171,7 @@ __device__ void load(const Tiles& tiles, const Plan& plan, const Place& place, i
     bool level = place.nth >= block.regular, sends = KIND == PAIRS && plan.sent.words;
     int64_t row = block.row, k = block.col + block.column(place.nth, piece * COLS);
     if (level && sends) return load_sent(tiles, plan, place);
-    if (level) return tiles.load_middles(plan.dense, row, TILE_ROWS, k, 0, block.col + block.cols);
+    if (level) return tiles.load_middles(plan.dense, row, k, block.col + block.cols);
     tiles.load(plan.dense, row, TILE_ROWS, k, 0);
     if (sends) plan.sent.take(tiles, sending(plan.grid, place.z, place.nth));
 }

@@ -84,18 +84,17 @@ class Tiles {
         else load_eights(row, below, k, behind, [&](auto... at) { return dense.load8(at...); });
         __syncwarp();
     }
-    // The middle weights of full groups, the first one in column k; groups end before column `end`. Tiles stand as
-    // above.
-    __device__ void load_middles(const Source& dense, int64_t row, int below, int64_t k, int behind,
-                                 int64_t end) const {
+    // The middle weights of full groups, the first one in column k; groups end before column `end`. Tiles stand one
+    // below the other.
+    __device__ void load_middles(const Source& dense, int64_t row, int64_t k, int64_t end) const {
 #pragma unroll 4
         for (int i = lane_id(); i < ROWS * TILE_COLS; i += LANES) {
-            int m = i / TILE_COLS % TILES, r = i / (TILES * TILE_COLS), col = i % TILE_COLS;
-            int64_t at = row + m * below + r, middle = k + 3 * (m * behind + col);
+            int r = i / TILE_COLS, col = i % TILE_COLS;
+            int64_t middle = k + 3 * col;
             uint32_t group[3];
 #pragma unroll
-            for (int n = 0; n < 3; n++) group[n] = middle + 1 < end ? dense.load(at, middle + n - 1) : 0;
-            put(m * TILE_ROWS + r, col, group[0] && group[2] ? group[1] : 0);
+            for (int n = 0; n < 3; n++) group[n] = middle + 1 < end ? dense.load(row + r, middle + n - 1) : 0;
+            put(r, col, group[0] && group[2] ? group[1] : 0);
         }
         __syncwarp();
     }

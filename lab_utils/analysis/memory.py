@@ -12,6 +12,7 @@ from typing import Protocol
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
 from lab_utils.analysis.kernel_scratch import scratch_bytes
 from lab_utils.analysis.variants import variant_of, with_variants
+from lab_utils.analysis.zero_row_24 import pairs_pay
 from lab_utils.catalog import Device, Model, layer_shapes
 
 KNOWN = tuple(with_variants(FORMULAS))  # formats that can be planned with
@@ -23,7 +24,7 @@ LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90, for each stream; 
 # With more tokens a product may decode a matrix first, so much of it at a time (backends.decoded).
 ONE_PASS, PIECE_BYTES = 64, 256 << 20
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
-SKIPPED = {"zero_row_24_packed": 0.012}  # of bytes, to avoid bank conflicts
+SKIPPED = 0.012  # of the bytes of packed streams of zero-row 2:4, to avoid bank conflicts
 # Formats whose products add fc1's bias, and take the maximum.
 ADDS_BIAS = ("zero_row_24", "zero_row_24_strips", "lane_24_strips")
 
@@ -192,7 +193,9 @@ def _weights(work: Workload) -> float:
 def encoded_bytes(format: str, M: int, K: int, sparsity: float) -> float:
     """Expected bytes of a matrix in a format, or in a variant of one, for a random mask."""
     name, options = variant_of(format)
-    nbytes = format_bytes(name, M, K, sparsity, **options) * (1 + SKIPPED.get(format, 0))
+    nbytes = format_bytes(name, M, K, sparsity, **options)
+    if name == "zero_row_24" and not options.get("pairs", pairs_pay(M, K, sparsity)):
+        nbytes *= 1 + SKIPPED
     return nbytes + stored_extra_bytes(name, M, K)
 
 

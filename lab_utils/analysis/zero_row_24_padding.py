@@ -75,5 +75,6 @@ def padding_of_weight(density: float, levels: int) -> float:
     """Expected zeros beside lone values for each weight of large A, of streams of pairs."""
     if not levels:
         return padding_of_stream(density) / (3 * ORDERS)
-    of_level = padding_of_stream(density_of_level(density)) / 3  # a stream for three
-    return (sending(density)[0] + of_level) / (3 * ORDERS)
+    zeros, sent = sending(density)
+    of_level = padding_of_stream(density**3 + sent / ORDERS) / 3  # a stream for three
+    return (zeros + of_level) / (3 * ORDERS)

@@ -88,11 +88,11 @@ def cheaper(
     """
     M, K = dense.shape
     density = int(without.nnz.sum()) / dense.numel()
+    padding = [M * K * padding_of_weight(density, levels) if streams else 0 for levels in (0, 1)]
 
     def costs(levels: int, extra: int) -> float:
         fixed = -(-M // ROWS) * int(fixed_in_slices(K, slice_cols, levels, streams).sum())
-        padding = M * K * padding_of_weight(density, levels) if streams else 0
-        return cost(fixed + extra, extra, padding, streams)
+        return cost(fixed + extra, extra, padding[levels], streams)
 
     lists = costs(0, int(extra_chunks(without.lengths).sum()))
     if lists <= costs(1, 0):

@@ -156,10 +156,14 @@ struct Tiles {
         i64 row = block.row + m * TILE_ROWS, col = block.column(nth, piece * COLS), left = block.cols - col;
         i64 K = plan.grid.K, rows = plan.grid.M - row;
         const u16* origin = plan.dense + row * K + block.col + col;
-        if (nth < block.regular) tile[piece][m].load(origin, K, rows, min(COLS, left));
-        else if (plan.sent.words) load_sent(plan, block, z, nth - block.regular, m);
-        else tile[piece][m].load_middles(origin, K, rows, left);
-        if (plan.sent.words && nth < block.regular) plan.sent.take(tile[0][m], sending(plan.grid, z, nth), m);
+        if (nth < block.regular) {
+            tile[piece][m].load(origin, K, rows, min(COLS, left));
+            if (plan.sent.words) plan.sent.take(tile[piece][m], sending(plan.grid, z, nth), m);
+        } else if (plan.sent.words) {
+            load_sent(plan, block, z, nth - block.regular, m);
+        } else {
+            tile[piece][m].load_middles(origin, K, rows, left);
+        }
     }
     // Of a chunk of level 1: column i is group i of three regular ones.
     void load_sent(const Plan& plan, const Block& block, i64 z, i64 level, i64 m) {

@@ -13,8 +13,8 @@
 //
 // (ties: the fewest bytes skipped, then the first stream). Tiles do not disturb each other: the
 // last term lets them take turns, so that each keeps streams to choose from. A word is skipped for a
-// wavefront, and no two words: bytes bind more often than banks do. With `reach` = -1, and where no tile's streams fill
-// the banks once, they stand in plain order, one after the other.
+// wavefront, and no two words: bytes bind more often than banks do. With `reach` = -1, and where no
+// tile's streams fill the banks once, they stand in plain order, one after the other.
 #pragma once
 #include <algorithm>
 

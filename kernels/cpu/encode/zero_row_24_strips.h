@@ -89,9 +89,12 @@ struct Contents {
         i64 strip = chunk / A.rounds(), round = chunk % A.rounds();
         for (i64 m = 0; m < TILES; m++) {
             Tile tile;
-            if (A.of_level(round)) load_sent(tile, dense, A, sent, strip, round / 4, m);
-            else load(tile, dense, A, strip, A.nth(round), m);
-            if (A.levels && !A.of_level(round)) sent.take(tile, A.sending(strip, A.nth(round)), m);
+            if (A.of_level(round)) {
+                load_sent(tile, dense, A, sent, strip, round / 4, m);
+            } else {
+                load(tile, dense, A, strip, A.nth(round), m);
+                if (A.levels) sent.take(tile, A.sending(strip, A.nth(round)), m);
+            }
             auto leaves = [&](int row, int group) {
                 return entries.add(tile.weight[row] + 3 * group, row, m * GROUPS + group);
             };
