@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lab_utils.analysis import lane_24_strips, zero_row_24_expected, zero_row_24_strips
-from lab_utils.analysis.zero_row_24 import Streams, check_kind
+from lab_utils.analysis.zero_row_24 import check_kind
 
 VALUE_BYTES = 2  # fp16 and bf16
 OFFSET_BYTES = 4  # row pointers, column indices, tile offsets: int32
@@ -102,10 +102,9 @@ def zero_row_24_bytes(
     K: int,
     sparsity: ArrayLike,
     *,
-    pairs: bool | None = None,
+    streams: str | None = None,
     slice_cols: int | None = None,
     levels: int | None = None,
-    sixes: bool | None = None,
 ) -> float | np.ndarray:
     """Bytes of zero-row 2:4: 2·NNZ + 452·NC + 512·NE, chunks and extra chunks, and their rounding.
 
@@ -115,11 +114,8 @@ def zero_row_24_bytes(
     streams skip to avoid bank conflicts are not in it: 1 to 2 %.
     """
     s = _checked(M, K, sparsity)
-    check_kind(pairs, sixes, levels)
-    streams = Streams.SIXES if sixes else pairs
-    return plain(
-        sum(zero_row_24_expected.parts(M, K, 1 - s, streams, slice_cols, levels, sixes).values())
-    )
+    kind = check_kind(streams, levels)
+    return plain(sum(zero_row_24_expected.parts(M, K, 1 - s, kind, slice_cols, levels).values()))
 
 
 def zero_row_24_strips_bytes(

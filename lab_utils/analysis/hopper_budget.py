@@ -71,9 +71,10 @@ def bytes_table(M: int, K: int, sparsities: Sequence[float]) -> pd.DataFrame:
         "dense": dense_bytes(M, K, s),
         "Tiled-CSL": format_bytes("tiled_csl", M, K, s),
         "TCA-BME": format_bytes("tca_bme", M, K, s),
-        "zero-row 2:4, pairs": format_bytes(FORMAT, M, K, s, pairs=True),
-        "zero-row 2:4, packed": format_bytes(FORMAT, M, K, s, pairs=False),
-        "zero-row 2:4, sixes": format_bytes(FORMAT, M, K, s, sixes=True),
+        "zero-row 2:4, pairs": format_bytes(FORMAT, M, K, s, streams="pairs"),
+        "zero-row 2:4, packed": format_bytes(FORMAT, M, K, s, streams="packed"),
+        "zero-row 2:4, nested": format_bytes(FORMAT, M, K, s, streams="nested"),
+        "zero-row 2:4, sixes": format_bytes(FORMAT, M, K, s, streams="sixes"),
         "zero-row strips": format_bytes("zero_row_24_strips", M, K, s),
     }
     return pd.DataFrame(columns, index=pd.Index(s, name="sparsity")) * unit

@@ -12,7 +12,7 @@ from typing import Protocol
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
 from lab_utils.analysis.kernel_scratch import scratch_bytes
 from lab_utils.analysis.variants import variant_of, with_variants
-from lab_utils.analysis.zero_row_24 import pairs_pay
+from lab_utils.analysis.zero_row_24 import streams_of
 from lab_utils.catalog import Device, Model, layer_shapes
 
 KNOWN = tuple(with_variants(FORMULAS))  # formats that can be planned with
@@ -194,7 +194,8 @@ def encoded_bytes(format: str, M: int, K: int, sparsity: float) -> float:
     """Expected bytes of a matrix in a format, or in a variant of one, for a random mask."""
     name, options = variant_of(format)
     nbytes = format_bytes(name, M, K, sparsity, **options)
-    if name == "zero_row_24" and not options.get("pairs", pairs_pay(M, K, sparsity)):
+    streams = options.get("streams", streams_of(M, K, sparsity).name.lower())
+    if name == "zero_row_24" and streams == "packed":
         nbytes *= 1 + SKIPPED
     return nbytes + stored_extra_bytes(name, M, K)
 

@@ -10,15 +10,25 @@ class Streams(IntEnum):
     """How values stand in an encoding: one behind the other, or in words of two values.
 
     A word has two values of a group, or of two groups with one each; of a six, which is a group of
-    either step of mma.sp, or of two of these. (False and True are PACKED and PAIRS.)
+    either step of mma.sp, or of two of these. Nested: words whose chunks have their level 1 inside.
+    (False and True are PACKED and PAIRS.)
     """
 
     PACKED = 0
     PAIRS = 1
     SIXES = 2
+    NESTED = 3
+
+    @classmethod
+    def named(cls, name: str) -> "Streams":
+        """That of an option `streams`; raises ValueError for any other name."""
+        if name not in (names := [one.name.lower() for one in cls]):
+            raise ValueError(f"streams={name!r}; allowed: None, {', '.join(map(repr, names))}")
+        return cls[name.upper()]
 
 
-ROWS, COLS, TILE_ROWS = 64, 48, 16  # of a piece of a chunk; rows of one of its four tiles
+ROWS, TILE_ROWS = 64, 16  # of a piece of a chunk; of one of its four tiles
+COLS, NESTED_COLS = 48, 72  # of a piece; of a nested one
 LEVEL_COLS = 3 * COLS  # that a chunk of level 1 stands for
 ORDERS = 32  # groups of a stream: 16 of either row
 SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
@@ -35,23 +45,28 @@ CHUNK_COST = 200
 # Sparsity from which streams of matrices up to so many weights are words of two values: where
 # loads, and what a product takes however few its bytes are, bind more than bytes do.
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
+# And from which to which chunks have their level 1 inside, in larger matrices.
+NESTED_FROM, NESTED_BELOW = 0.55, 0.79
 # And from which on words are of sixes: one load and one address for both steps, and three quarters
 # of the metadata, where few sixes have more than two values.
 SIXES_FROM = 0.86
 MULTIPROCESSORS = 132  # of an H100 or H200, which all slices share equally
 
 # Of a piece: nibbles of mma.sp; codes of 3 bits; of sixes indices, and a bit for each slot.
-METADATA_BYTES = {Streams.PACKED: 384, Streams.PAIRS: 512, Streams.SIXES: 384}
-STARTS_BYTES, LIST_BYTES, TAIL_BYTES = 64, 512, 4
+METADATA_BYTES = {
+    Streams.PACKED: 384, Streams.PAIRS: 512, Streams.SIXES: 384, Streams.NESTED: 768
+}  # fmt: skip
+STARTS_BYTES, TAIL_BYTES = 64, 4
 OFFSET_BYTES, GEOMETRY_BYTES, START_BYTES = 4, 20, 16  # the last: unit of chunk_start
 # Sizes are rounded up to 32 bytes, from even ones or, with words, multiples of 4.
-ROUNDING_BYTES = {Streams.PACKED: 15, Streams.PAIRS: 14, Streams.SIXES: 14}
+ROUNDING_BYTES = {Streams.PACKED: 15} | dict.fromkeys(list(Streams)[1:], 14)
 SIX = 6  # columns
-# Of 48 columns, in a regular chunk.
-PIECES = {Streams.PACKED: 1, Streams.PAIRS: 1, Streams.SIXES: 2}
+PIECES = dict.fromkeys(Streams, 1) | {Streams.SIXES: 2}  # in a regular chunk
 
 
-def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int:
+def slice_columns(
+    M: int, K: int, streams: Streams = Streams.PAIRS, multiprocessors: int = MULTIPROCESSORS
+) -> int:
     """Columns of a slice of A [M, K]: K in as few slices as allowed that share the multiprocessors.
 
     Each block of a kernel holds one slice of B in shared memory, and all slices get as many blocks;
@@ -63,7 +78,7 @@ def slice_columns(M: int, K: int, multiprocessors: int = MULTIPROCESSORS) -> int
     least = FEW_SLICES if tiny else 1
     counts = (n for n in range(least, multiprocessors + 1) if multiprocessors % n == 0)
     slices = next((n for n in counts if n * most >= K), -(-K // most))
-    return whole_pieces(-(-K // slices))
+    return whole_pieces(-(-K // slices), streams)
 
 
 def pairs_pay(M: int, K: int, sparsity: float | np.ndarray) -> bool | np.ndarray:
@@ -75,29 +90,45 @@ def streams_of(M: int, K: int, sparsity: float) -> Streams:
     """What A [M, K] is encoded as, if nothing else is asked for."""
     if sparsity >= SIXES_FROM:
         return Streams.SIXES
+    if NESTED_FROM <= sparsity < NESTED_BELOW:
+        return Streams.NESTED
     return Streams(int(pairs_pay(M, K, sparsity)))
 
 
-def check_kind(pairs: bool | None, sixes: bool | None, levels: int | None) -> None:
-    """Raise ValueError for options of `ZeroRow24.encode` that name no kind of streams."""
-    for name, flag in {"pairs": pairs, "sixes": sixes}.items():
-        if flag is not None and not isinstance(flag, bool):
-            raise ValueError(f"{name}={flag!r}; allowed: None, True, False")
-    if sixes and (pairs is False or levels):
-        raise ValueError(
-            f"sixes=True with pairs={pairs}, levels={levels}; allowed: words of two values, "
-            "without level 1"
-        )
+def check_kind(streams: str | None, levels: int | None) -> Streams | None:
+    """The streams that options of `ZeroRow24.encode` name, if any; raises ValueError otherwise."""
+    if streams is None:
+        return None
+    found = Streams.named(streams)
+    if levels and not has_levels(found):
+        raise ValueError(f"levels={levels} with streams={streams!r}; allowed: None, 0")
+    return found
 
 
-def whole_pieces(cols: int) -> int:
+def has_levels(streams: Streams) -> bool:
+    """Whether chunks of level 1 may stand beside regular ones."""
+    return streams in (Streams.PACKED, Streams.PAIRS)
+
+
+def piece_cols(streams: Streams | bool) -> int:
+    """Columns of a piece of a chunk."""
+    return NESTED_COLS if streams == Streams.NESTED else COLS
+
+
+def whole_pieces(cols: int, streams: Streams | bool = Streams.PAIRS) -> int:
     """`cols`, rounded up to a multiple of a piece's columns."""
-    return -(-cols // COLS) * COLS
+    piece = piece_cols(streams)
+    return -(-cols // piece) * piece
+
+
+def list_bytes(streams: Streams | bool) -> int:
+    """Of an extra chunk: two bytes for each column of four tiles, and for each row of zeros."""
+    return 4 * piece_cols(streams) // 3 * 4 * 2
 
 
 def width_of(streams: Streams | bool) -> int:
     """Columns of a regular chunk."""
-    return PIECES[Streams(streams)] * COLS
+    return PIECES[Streams(streams)] * piece_cols(streams)
 
 
 def header_bytes(streams: Streams | bool) -> int:

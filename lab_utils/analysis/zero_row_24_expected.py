@@ -22,8 +22,10 @@ from lab_utils.analysis.zero_row_24 import (
     COLS,
     GEOMETRY_BYTES,
     LEVEL_COLS,
-    LIST_BYTES,
     METADATA_BYTES,
+    NESTED_BELOW,
+    NESTED_COLS,
+    NESTED_FROM,
     OFFSET_BYTES,
     ORDERS,
     ROUNDING_BYTES,
@@ -34,7 +36,9 @@ from lab_utils.analysis.zero_row_24 import (
     TAIL_BYTES,
     TILE_ROWS,
     Streams,
+    has_levels,
     header_bytes,
+    list_bytes,
     pairs_pay,
     slice_columns,
     width_of,
@@ -72,32 +76,38 @@ def parts(
     streams: Streams | bool | None = None,
     slice_cols: int | None = None,
     levels: int | None = None,
-    sixes: bool | None = None,
 ) -> dict[str, np.ndarray]:
     """Expected bytes of the encoding, by purpose; packed ones before streams move for their banks.
 
     "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
     of columns; "offsets": starts of streams, and tables. `streams`, `slice_cols` and `levels` None:
-    what `ZeroRow24.encode` chooses, sixes where it may: if `sixes` and `levels` are None.
+    what `ZeroRow24.encode` chooses; where `levels` are given, among streams that have them.
     """
     if streams is None:
-        each = [parts(M, K, density, one, slice_cols, levels) for one in Streams]
-        free = sixes is None and levels is None
-        pays = [free & (1 - density >= SIXES_FROM), pairs_pay(M, K, 1 - density)]
-        chosen = [each[Streams.SIXES], each[Streams.PAIRS]]
-        packed = each[Streams.PACKED]
-        return {
-            part: np.select(pays, [one[part] for one in chosen], packed[part]) for part in packed
-        }
+        each = {one: parts(M, K, density, one, slice_cols, levels) for one in Streams}
+        chosen = _chosen(M, K, 1 - density, slice_cols, levels)
+        names = list(each[Streams.PACKED])
+        return {part: np.choose(chosen, [each[one][part] for one in Streams]) for part in names}
     found = chunks(M, K, density, streams, slice_cols, levels)
-    blocks = -(-K // (slice_cols or slice_columns(M, K))) * -(-M // ROWS)
+    blocks = -(-K // (slice_cols or slice_columns(M, K, streams))) * -(-M // ROWS)
     values = 2 * M * K * density + (TAIL_BYTES + ROUNDING_BYTES[streams]) * found.count
     tables = OFFSET_BYTES * (found.count + blocks + 2) + GEOMETRY_BYTES
     return {
         "values": values + 2 * found.padding,
-        "indices": METADATA_BYTES[streams] * found.all_pieces + LIST_BYTES * found.extra,
+        "indices": METADATA_BYTES[streams] * found.all_pieces + list_bytes(streams) * found.extra,
         "offsets": STARTS_BYTES * found.count + tables,
     }
+
+
+def _chosen(
+    M: int, K: int, sparsity: np.ndarray, slice_cols: int | None, levels: int | None
+) -> np.ndarray:
+    """The streams that `ZeroRow24.encode` chooses: numbers of `Streams`."""
+    cut = levels is None and (slice_cols is None or slice_cols % NESTED_COLS == 0)
+    nested = cut & (sparsity >= NESTED_FROM) & (sparsity < NESTED_BELOW)
+    sixes = (levels is None) & (sparsity >= SIXES_FROM)
+    words = np.where(pairs_pay(M, K, sparsity), int(Streams.PAIRS), int(Streams.PACKED))
+    return np.where(sixes, int(Streams.SIXES), np.where(nested, int(Streams.NESTED), words))
 
 
 def cost(
@@ -105,7 +115,7 @@ def cost(
 ) -> np.ndarray:
     """What chunks, so many of them extra, and zeros take beside values: in bytes."""
     own = header_bytes(streams) + TAIL_BYTES + ROUNDING_BYTES[streams] + OFFSET_BYTES
-    return (own + CHUNK_COST) * count + LIST_BYTES * extra + 2 * padding
+    return (own + CHUNK_COST) * count + list_bytes(streams) * extra + 2 * padding
 
 
 def chunks(
@@ -117,8 +127,8 @@ def chunks(
     levels: int | None = None,
 ) -> Chunks:
     """What A is cut into; `levels` None: by what has the smaller `cost`."""
-    slice_cols = slice_cols or slice_columns(M, K)
-    if streams == Streams.SIXES:
+    slice_cols = slice_cols or slice_columns(M, K, streams)
+    if not has_levels(streams):
         return _chunks(M, K, density, streams, slice_cols, 0)
     if levels is not None:
         return _chunks(M, K, density, streams, slice_cols, levels)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from lab_utils.analysis.zero_row_24 import (
     COLS,
     LEVEL_COLS,
-    LIST_BYTES,
     ORDERS,
     ROWS,
     START_BYTES,
@@ -92,7 +91,7 @@ def _columns(lists: NDArray[np.uint8], nth: int, cols: int, levels: int) -> NDAr
     """The row of B behind each index, int [tile, group, index]."""
     regular = -(-cols // COLS)
     if nth >= regular + levels * -(-cols // LEVEL_COLS):
-        listed = lists[:LIST_BYTES].view(np.uint16).reshape(4, GROUPS, 4).astype(int)
+        listed = lists[: 4 * GROUPS * 4 * 2].view(np.uint16).reshape(4, GROUPS, 4).astype(int)
         return np.where(listed == NOTHING, ZERO_ROW, listed)
     columns = np.full((GROUPS, 4), ZERO_ROW)
     own = np.arange(COLS).reshape(GROUPS, 3)

@@ -6,13 +6,20 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.variants import PACKED
-from lab_utils.analysis.zero_row_24 import COLS, Streams, pairs_pay, whole_pieces
+from lab_utils.analysis.zero_row_24 import (
+    Streams,
+    check_kind,
+    has_levels,
+    pairs_pay,
+    piece_cols,
+    whole_pieces,
+)
 from lab_utils.formats.checks import check_dense
 from lab_utils.formats.zero_row_24_chunks import PROBLEMS, ZeroRowChunks
 from lab_utils.formats.zero_row_24_encode import (
     REACH,
-    check_options,
-    checked_slice,
+    check_levels,
+    check_reach,
     choose,
     pack,
 )
@@ -89,10 +96,9 @@ class ZeroRow24(ZeroRowChunks):
         cls,
         dense: Tensor,
         slice_cols: int | None = None,
-        pairs: bool | None = None,
+        streams: str | None = None,
         reach: int = REACH,
         levels: int | None = None,
-        sixes: bool | None = None,
     ) -> Self:
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
 
@@ -117,11 +123,12 @@ class ZeroRow24(ZeroRowChunks):
             of sixes                             1.42  1.18    for half as many loads
         """
         dense = check_dense(dense)
-        slice_cols = checked_slice(slice_cols, *dense.shape)
-        check_options(pairs, sixes, levels, reach)
-        streams, levels, queues = choose(dense, slice_cols, pairs, sixes, levels)
-        arrays, largest = pack(dense, slice_cols, levels, streams, reach, queues)
-        constants = (slice_cols, levels, int(streams), largest, int(queues.nonfinite))
+        check_levels(levels)
+        check_reach(reach)
+        choice = choose(dense, slice_cols, check_kind(streams, levels), levels)
+        arrays, largest = pack(dense, choice, reach)
+        nonfinite = int(choice.queues.nonfinite)
+        constants = (choice.slice_cols, choice.levels, int(choice.streams), largest, nonfinite)
         arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)
         return cls.of_valid(tuple(dense.shape), dense.dtype, arrays, constants)
 
@@ -172,21 +179,23 @@ class ZeroRow24(ZeroRowChunks):
 
     def _check(self) -> None:
         slice_cols, levels, streams, largest, nonfinite = geometry = self._read_geometry()
-        self._check_slices(slice_cols)
+        self._check_slices(slice_cols, Streams(streams))
         self._check_flags(levels=levels, nonfinite=nonfinite)
         known = ", ".join(f"{one.value} ({one.name.lower()})" for one in Streams)
         self.require(streams in list(Streams), f"streams is {streams}; allowed: {known}")
         self.require(
-            not (levels and streams == Streams.SIXES), "sixes have no level 1; levels is 1"
+            not levels or has_levels(Streams(streams)),
+            f"{Streams(streams).name.lower()} have no chunks of level 1; levels is 1",
         )
         self._check_offsets(slice_cols, levels, Streams(streams), largest)
         self._check_weights(geometry)
 
-    def _check_slices(self, slice_cols: int) -> None:
-        most = min(MOST_COLS, whole_pieces(self.shape[1]))
+    def _check_slices(self, slice_cols: int, streams: Streams) -> None:
+        piece = piece_cols(streams)
+        most = min(MOST_COLS, whole_pieces(self.shape[1], streams))
         self.require(
-            slice_cols % COLS == 0 and 0 < slice_cols <= most,
-            f"slice_cols is {slice_cols}; allowed: multiples of {COLS} up to {most}",
+            slice_cols % piece == 0 and 0 < slice_cols <= most,
+            f"slice_cols is {slice_cols}; allowed: multiples of {piece} up to {most}",
         )
 
     def _check_offsets(self, slice_cols: int, levels: int, streams: Streams, largest: int) -> None:

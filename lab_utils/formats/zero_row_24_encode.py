@@ -9,7 +9,9 @@ from lab_utils.analysis.zero_row_24 import (
     COLS,
     ROWS,
     Streams,
-    check_kind,
+    has_levels,
+    pairs_pay,
+    piece_cols,
     slice_columns,
     streams_of,
     whole_pieces,
@@ -58,23 +60,46 @@ class Queues(NamedTuple):
         return queues
 
 
+class Choice(NamedTuple):
+    """What an encoding is made of, and the queues of that."""
+
+    slice_cols: int
+    streams: Streams
+    levels: int
+    queues: Queues
+
+
 def choose(
-    dense: Tensor, slice_cols: int, pairs: bool | None, sixes: bool | None, levels: int | None
-) -> tuple[Streams, int, Queues]:
-    """Streams and levels of an encoding, as far as they are not given, and its queues."""
-    streams = Streams.SIXES if sixes else Streams(pairs or 0)
-    queues = Queues.of(dense, slice_cols, levels or 0, streams)
-    if pairs is None and not sixes:
-        streams = streams_of(*dense.shape, 1 - int(queues.nnz.sum()) / dense.numel())
-        if streams == Streams.SIXES and (sixes is False or levels is not None):
-            streams = Streams.PAIRS
-        if streams == Streams.SIXES:  # which its zeros say; and what goes to extra chunks, its kind
-            queues = Queues.of(dense, slice_cols, 0, streams)
-    if streams == Streams.SIXES:
-        return streams, 0, queues
+    dense: Tensor, slice_cols: int | None, streams: Streams | None, levels: int | None
+) -> Choice:
+    """Streams, levels and columns of a slice, as far as they are not given."""
+    M, K = dense.shape
+    free = streams is None
+    streams = Streams.PACKED if free else streams
+    cols = checked_slice(slice_cols, M, K, streams)
+    queues = Queues.of(dense, cols, levels or 0, streams)
+    if free and (better := _streams_for(dense, slice_cols, levels, queues)) != streams:
+        streams, cols = better, checked_slice(slice_cols, M, K, better)
+        if not has_levels(streams):  # what goes to extra chunks is of its kind
+            queues = Queues.of(dense, cols, 0, streams)
+    if not has_levels(streams):
+        return Choice(cols, streams, 0, queues)
     if levels is None:
-        levels, queues = cheaper(dense, slice_cols, streams, queues)
-    return streams, levels, queues
+        levels, queues = cheaper(dense, cols, streams, queues)
+    return Choice(cols, streams, levels, queues)
+
+
+def _streams_for(
+    dense: Tensor, slice_cols: int | None, levels: int | None, queues: Queues
+) -> Streams:
+    """What suits the zeros of A, among those that `slice_cols` and `levels` allow."""
+    M, K = dense.shape
+    sparsity = 1 - int(queues.nnz.sum()) / dense.numel()
+    best = streams_of(M, K, sparsity)
+    cut = slice_cols is None or slice_cols % piece_cols(best) == 0
+    if has_levels(best) or (levels is None and cut):
+        return best
+    return Streams(int(pairs_pay(M, K, sparsity)))
 
 
 def cheaper(
@@ -94,19 +119,18 @@ def cheaper(
         fixed = -(-M // ROWS) * int(fixed_in_slices(K, slice_cols, levels, streams).sum())
         return cost(fixed + extra, extra, padding[levels], streams)
 
-    lists = costs(0, int(extra_chunks(without.lengths).sum()))
+    lists = costs(0, int(extra_chunks(without.lengths, streams).sum()))
     if lists <= costs(1, 0):
         return 0, without
     queues = Queues.of(dense, slice_cols, 1, streams)
-    level = costs(1, int(extra_chunks(queues.lengths).sum()))
+    level = costs(1, int(extra_chunks(queues.lengths, streams).sum()))
     return (1, queues) if level < lists else (0, without)
 
 
-def pack(
-    dense: Tensor, slice_cols: int, levels: int, streams: Streams, reach: int, queues: Queues
-) -> tuple[dict[str, Tensor], int]:
+def pack(dense: Tensor, choice: Choice, reach: int) -> tuple[dict[str, Tensor], int]:
     """The arrays of the encoding but for its geometry, and the bytes of its largest chunk."""
     M, K = dense.shape
+    slice_cols, streams, levels, queues = choice
     first_chunk = first_chunks(queues.lengths, M, K, slice_cols, levels, streams)
     chunks = int(first_chunk[-1])
     sent = sent_to_level(dense, slice_cols, levels, streams)
@@ -135,23 +159,17 @@ def sent_to_level(dense: Tensor, slice_cols: int, levels: int, streams: Streams)
     return sent
 
 
-def checked_slice(slice_cols: int | None, M: int, K: int) -> int:
+def checked_slice(slice_cols: int | None, M: int, K: int, streams: Streams) -> int:
     """Columns of a slice of A [M, K]; raises ValueError where `slice_cols` are none."""
     if slice_cols is None:
-        return slice_columns(M, K)
-    whole = isinstance(slice_cols, int) and slice_cols % COLS == 0
+        return slice_columns(M, K, streams)
+    piece = piece_cols(streams)
+    whole = isinstance(slice_cols, int) and slice_cols % piece == 0
     if not whole or not 0 < slice_cols <= MOST_COLS:
         raise ValueError(
-            f"slice_cols={slice_cols!r}; allowed: None, multiples of {COLS} up to {MOST_COLS}"
+            f"slice_cols={slice_cols!r}; allowed: None, multiples of {piece} up to {MOST_COLS}"
         )
-    return min(slice_cols, whole_pieces(K))
-
-
-def check_options(pairs: bool | None, sixes: bool | None, levels: int | None, reach: int) -> None:
-    """Raise ValueError for options that `ZeroRow24.encode` does not take."""
-    check_levels(levels)
-    check_kind(pairs, sixes, levels)
-    check_reach(reach)
+    return min(slice_cols, whole_pieces(K, streams))
 
 
 def check_levels(levels: int | None) -> None:

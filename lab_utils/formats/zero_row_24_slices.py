@@ -3,7 +3,14 @@
 import torch
 from torch import Tensor
 
-from lab_utils.analysis.zero_row_24 import COLS, LEVEL_COLS, PIECES, ROWS, Streams, width_of
+from lab_utils.analysis.zero_row_24 import (
+    LEVEL_COLS,
+    PIECES,
+    ROWS,
+    Streams,
+    piece_cols,
+    width_of,
+)
 from lab_utils.formats.checks import offsets_from_counts
 
 TILES = 4  # of a piece, one below the other
@@ -42,22 +49,24 @@ def fixed_chunks(
 
 
 def pieces_of_chunks(first_chunk: Tensor, K: int, slice_cols: int, streams: Streams) -> Tensor:
-    """Pieces of 48 columns in each chunk, int64 [chunks]: of sixes two, but in some.
+    """Pieces of `piece_cols` columns in each chunk, int64 [chunks]: of sixes two, but in some.
 
     Extra chunks have one, as has the last regular one of slices with an odd number of pieces.
     """
     first, most = first_chunk.long(), PIECES[streams]
     cols = columns_of_slices(K, slice_cols).to(first.device)
-    whole = (cols + COLS - 1) // COLS // most  # chunks of a block that have the most
+    each = piece_cols(streams)
+    whole = (cols + each - 1) // each // most  # chunks of a block that have the most
     of_blocks = whole.repeat_interleave((first.numel() - 1) // cols.numel())
     of_chunks = (first[:-1] + of_blocks).repeat_interleave(first.diff())
     is_whole = torch.arange(int(first[-1]), device=first.device) < of_chunks
     return 1 + (most - 1) * is_whole.long()
 
 
-def extra_chunks(queued: Tensor) -> Tensor:
+def extra_chunks(queued: Tensor, streams: Streams) -> Tensor:
     """Extra chunks of each block; `queued` [tiles]: columns for them."""
-    return (queued.view(-1, TILES).amax(1) + COLS - 1) // COLS
+    each = piece_cols(streams)
+    return (queued.view(-1, TILES).amax(1) + each - 1) // each
 
 
 def first_chunks(
@@ -65,4 +74,4 @@ def first_chunks(
 ) -> Tensor:
     """First chunk of each block, int32 [blocks + 1]; `queued` [tiles]: columns for extra chunks."""
     fixed = fixed_chunks(M, K, slice_cols, levels, streams, queued.device)
-    return offsets_from_counts(fixed + extra_chunks(queued), "chunks of A")
+    return offsets_from_counts(fixed + extra_chunks(queued, streams), "chunks of A")

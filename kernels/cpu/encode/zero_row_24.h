@@ -2,7 +2,8 @@
 // stream and the metadata are: zero_row_24_tile.h.
 //
 //   piece 64x48       four tiles, one below the other
-//   chunk             a piece; of sixes two side by side, but for extra chunks, and where columns end
+//   chunk             a piece; of sixes two side by side, but for extra chunks, and where columns end; nested
+//                     ones (zero_row_24_nested.h) are 64x72 and have their level 1 inside
 //   block             64 rows x a slice of K: its regular chunks, left to right; chunks of level 1;
 //                     extra chunks
 //
@@ -26,18 +27,21 @@
 #pragma once
 #include <algorithm>
 
+#include "zero_row_24_nested.h"
 #include "zero_row_24_sent.h"
 
 namespace lscd::zero_row_24 {
 
 constexpr i64 ROWS = 64, COLS = TILE_COLS;
-constexpr i64 LIST_BYTES = 512;
+constexpr i64 piece_cols(Kind kind) { return kind == NESTED ? NESTED_COLS : COLS; }
+constexpr i64 groups_of(Kind kind) { return piece_cols(kind) / 3; }  // of a row
+constexpr i64 list_bytes(Kind kind) { return TILES * groups_of(kind) * 4 * 2; }
 constexpr i64 UNIT = 32, MOST_BYTES = 255 * UNIT;
 constexpr u16 NOTHING = 0xffff;
 
 // Where the values begin.
 constexpr i64 values_at(Kind kind, bool extra, i64 pieces) {
-    return header_bytes(kind) + (pieces - 1) * SECOND_PIECE_BYTES + extra * LIST_BYTES;
+    return header_bytes(kind) + (pieces - 1) * SECOND_PIECE_BYTES + extra * list_bytes(kind);
 }
 
 // Of a chunk whose streams end at `end`.
@@ -49,25 +53,27 @@ inline i64 chunk_bytes(Kind kind, i64 end) {
 struct Grid {
     i64 M, K, slice_cols, levels;
     Kind kind;
-    i64 width() const { return pieces_of(kind) * COLS; }  // of a regular chunk
+    i64 width() const { return pieces_of(kind) * piece_cols(kind); }  // of a regular chunk
     i64 row_blocks() const { return ceil_div(M, ROWS); }
     i64 blocks() const { return ceil_div(K, slice_cols) * row_blocks(); }
 };
 
 // 64 rows of a slice.
 struct Block {
+    Kind kind;
     i64 row, col, cols;         // first row and column, columns
     i64 width, regular, fixed;  // columns of a regular chunk; chunks that are; these and those of level 1
     Block(const Grid& grid, i64 z)
-        : row(z % grid.row_blocks() * ROWS), col(z / grid.row_blocks() * grid.slice_cols),
+        : kind(grid.kind), row(z % grid.row_blocks() * ROWS), col(z / grid.row_blocks() * grid.slice_cols),
           cols(min(grid.slice_cols, grid.K - col)), width(grid.width()), regular(ceil_div(cols, width)),
           fixed(regular + (grid.levels ? ceil_div(cols, 3 * COLS) : 0)) {}
     // Column in the slice of column i of a chunk that is not extra.
     i64 column(i64 nth, i64 i) const {
-        return nth < regular ? nth * width + i : 3 * ((nth - regular) * COLS + i) + 1;
+        if (nth >= regular) return 3 * ((nth - regular) * COLS + i) + 1;
+        return nth * width + (kind == NESTED ? nested_column(i) : i);
     }
     i64 pieces(i64 nth) const {
-        return nth < regular ? ceil_div(min(width, cols - nth * width), COLS) : 1;
+        return nth < regular ? ceil_div(min(width, cols - nth * width), piece_cols(kind)) : 1;
     }
 };
 // Of the nth regular chunk of block z, one of pairs: where its words stand in Sent; the place of its first group
@@ -108,7 +114,7 @@ struct Queue {
     // The word for column i of a tile of extra chunk `nth`, by the order of columns there.
     i64 word_of(i64 nth, i64 i) const {
         i64 half = TILE_COLS / 2, six = i % half / 3 * SIX + i / half * 3 + i % 3;
-        return nth * COLS + (kind == SIXES ? six : i);
+        return nth * piece_cols(kind) + (kind == SIXES ? six : i);
     }
 };
 
@@ -186,5 +192,30 @@ struct Tiles {
         }
     }
 };
+
+// Tile m of a nested chunk.
+inline void load_nested(NestedTile& tile, const Plan& plan, i64 z, i64 nth, i64 m) {
+    Block block(plan.grid, z);
+    i64 row = block.row + m * TILE_ROWS, rows = std::clamp<i64>(plan.grid.M - row, 0, TILE_ROWS);
+    const u16* origin = plan.dense + row * plan.grid.K + block.col;
+    Queue queue = plan.queue(z, m);
+    memset(&tile, 0, sizeof tile);
+    for (i64 i = 0; i < NESTED_COLS; i++) {
+        bool extra = nth >= block.regular;
+        i64 at = queue.word_of(nth - block.regular, i), col = extra ? queue.column(at) : block.column(nth, i);
+        u32 taken = extra ? queue.rows(at) & ~queue.waiting(at) : col < block.cols ? (1u << rows) - 1 : 0;
+        for_each_bit(taken, [&](i64 r) { tile.weight[r][i] = origin[r * plan.grid.K + col]; });
+    }
+}
+
+inline void streams_of(const Plan& plan, i64 z, i64 nth, Stream (&streams)[STREAMS]) {
+    if (plan.grid.kind != NESTED) return Tiles(plan, z, nth).streams(plan.grid.kind, streams);
+    bool extra = nth >= Block(plan.grid, z).regular;
+    for (int m = 0; m < TILES; m++) {
+        NestedTile tile;
+        load_nested(tile, plan, z, nth, m);
+        for (int g = 0; g < TILE_STREAMS; g++) streams[m * TILE_STREAMS + g] = tile.stream(g, extra);
+    }
+}
 
 }  // namespace lscd::zero_row_24

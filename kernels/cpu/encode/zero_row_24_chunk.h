@@ -33,12 +33,13 @@ struct Chunk : Streams {
     i64 first() const { return values_at(kind, extra, pieces); }  // where values begin
 
     u16 listed(i64 m, i64 group, i64 i) const {
-        return half(header_bytes(kind) + 2 * ((m * GROUPS + group) * 4 + i));
+        return half(header_bytes(kind) + 2 * ((m * groups_of(kind) + group) * 4 + i));
     }
     // Column in the slice of index i of a group; NOTHING, which no slice has, where there is none.
     i64 column(i64 m, i64 group, i64 i) const {
         return extra ? listed(m, group, i) : block.column(nth, 3 * group + i);
     }
+    bool misplaces(i64 m, int g) const { return Streams::misplaces(m, g, !extra); }
     bool inside(i64 row, i64 column) const { return row < rows && column < block.cols; }
 
     // Calls visit(row in the block, column in the slice, offset) for each value of a stream;

@@ -8,11 +8,11 @@ namespace {
 
 // Columns of tile m of an extra chunk, four for each group.
 void put_list(u8* lists, const Queue& queue, i64 nth, i64 m) {
-    u16 columns[GROUPS][4];
-    for (i64 group = 0; group < GROUPS; group++)
-        for (i64 i = 0; i < 4; i++)
-            columns[group][i] = i < 3 ? u16(queue.column(queue.word_of(nth, 3 * group + i))) : NOTHING;
-    memcpy(lists + m * i64(sizeof columns), columns, sizeof columns);
+    i64 groups = groups_of(queue.kind);
+    for (i64 i = 0; i < 4 * groups; i++) {
+        u16 column = i % 4 < 3 ? u16(queue.column(queue.word_of(nth, i / 4 * 3 + i % 4))) : NOTHING;
+        memcpy(lists + 2 * (m * 4 * groups + i), &column, sizeof column);
+    }
 }
 
 }  // namespace
@@ -31,11 +31,12 @@ LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice
             i64 nth = c - first_chunk[z], extra = nth - Block(plan.grid, z).fixed;
             memset(chunk, 0, bytes);
             Stream streams[STREAMS];
-            Tiles(plan, z, nth).streams(Kind(kind), streams);
+            streams_of(plan, z, nth, streams);
             for (i64 m = 0; m < TILES; m++) {
                 for (i64 g = 0; g < TILE_STREAMS; g++) {
                     i64 s = TILE_STREAMS * m + g, size = bytes / UNIT >> 2 * m & 3;
                     put_stream(chunk, streams[s], plan.grid.kind, m, g, starts[c * STREAMS + s], size);
+                    if (kind == NESTED) put_planes(chunk, streams[s], m, g);
                 }
                 if (extra >= 0) put_list(chunk + header_bytes(plan.grid.kind), plan.queue(z, m), extra, m);
             }

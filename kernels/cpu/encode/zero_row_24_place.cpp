@@ -31,7 +31,7 @@ LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slic
         for (i64 chunk = first_chunk[z]; chunk < first_chunk[z + 1]; chunk++) {
             i64 nth = chunk - first_chunk[z];
             Stream streams[STREAMS];
-            Tiles(plan, z, nth).streams(Kind(kind), streams);
+            streams_of(plan, z, nth, streams);
             Block block(plan.grid, z);
             i64 first = values_at(Kind(kind), nth >= block.fixed, block.pieces(nth));
             Placement placement(streams, Kind(kind), first);

@@ -18,12 +18,12 @@
 #pragma once
 #include <algorithm>
 
-#include "zero_row_24_tile.h"
+#include "zero_row_24_nested.h"
 
 namespace lscd::zero_row_24 {
 
 constexpr int LOADS = 16;  // of a tile, at most
-constexpr int loads_of(Kind kind) { return kind == PACKED ? LOADS : ORDERS / 4; }
+constexpr int loads_of(Kind kind) { return kind == PACKED || kind == NESTED ? LOADS : ORDERS / 4; }
 constexpr i64 FREE_BYTES = 120;            // of a tile's streams: with what is read after, 32 banks
 constexpr int WAVEFRONT_COST = 20, SKIP_COST = 5, TURNS_COST = 40;
 
@@ -42,6 +42,10 @@ struct Reads {
             bool slot0 = (code & 3) != 3, slot1 = code >> 2 != 3;
             for (int odd = 0; odd < 2; odd++) add(odd, order / 4, at + 2 * odd, kind != PACKED);
             at += kind == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
+        }
+        for (int order = 0; kind == NESTED && order < LEVEL_ORDERS; order++) {
+            for (int odd = 0; odd < 2; odd++) add(odd, (NESTED_ORDERS + order) / 4, at + 2 * odd, true);
+            at += (stream.sends & of_one_level(order)) ? 2 : 0;
         }
     }
 

@@ -23,6 +23,19 @@ struct Found {
                              [&](i64 bit) { rows[c + bit] |= 1u << r; });
             }
     }
+    // Of nested chunks the middle columns of full groups of which another one comes before in a group of level 1.
+    void fill_nested(Queue& queue) const {
+        for (i64 c = 0; c < i64(rows.size()); c += NESTED_COLS)
+            for (i64 j = 0; j < NESTED_GROUPS / 3; j++) {
+                u32 before = 0;
+                for (i64 step = 0; step < 3; step++) {
+                    i64 column = c + nested_column(3 * (8 * step + j));
+                    if (u32 mask = rows[column] & before) queue.push(u32(column + 1), mask);
+                    before |= rows[column];
+                }
+            }
+        fill_thirds(queue);
+    }
     // The middle columns of full groups, or of three in a row of these, which are a full one of level 1, left to
     // right; then thirds again, where a row is full.
     void fill_groups(Queue& queue, i64 levels) const {
@@ -31,6 +44,9 @@ struct Found {
             u32 mask = levels ? rows[c] & rows[c + 3] & rows[c + 6] : rows[c];
             if (mask) queue.push(u32(c + width / 2), mask);
         }
+        fill_thirds(queue);
+    }
+    static void fill_thirds(Queue& queue) {
         for (i64 group = 0; 3 * group < queue.length; group++)
             if (u32 mask = queue.full(group)) queue.push(queue.column(3 * group + 2), mask);
     }
@@ -69,6 +85,7 @@ LSCD_EXPORT void lscd_zero_row_24_queue(const u16* dense, i64 M, i64 K, i64 slic
         Queue queue{queues + tile * queue_capacity(slice_cols, Kind(kind)), Kind(kind), 0};
         Found found(origin, K, rows, block.cols, Kind(kind));
         if (kind == SIXES) found.fill_sixes(queue);
+        else if (kind == NESTED) found.fill_nested(queue);
         else found.fill_groups(queue, levels);
         nnz[tile] = i32(found.nnz);
         queued[tile] = i32(queue.length);

@@ -16,7 +16,7 @@ int header_problem(const Chunk& chunk) {
         stated |= i64(chunk.above_start(m, 0)) << 2 * m;
         for (i64 g = 0; g < TILE_STREAMS; g++)
             same &= chunk.above_start(m, g) == chunk.above_start(m, 0);
-        for (i64 i = 0; chunk.extra && i < 4 * GROUPS; i++) {
+        for (i64 i = 0; chunk.extra && i < 4 * groups_of(chunk.kind); i++) {
             u16 column = chunk.listed(m, i / 4, i % 4);
             listed &= column == NOTHING || (i % 4 < 3 && column < chunk.block.cols);
         }
@@ -71,7 +71,7 @@ LSCD_EXPORT void lscd_zero_row_24_count(const u8* data, const i32* chunk_start,
                                         const i32* first_chunk, i64 M, i64 K, i64 slice_cols,
                                         i64 levels, i64 kind, i64 chunks, i32* nnz) {
     Encoding A{{M, K, slice_cols, levels, Kind(kind)}, data, chunk_start, first_chunk};
-#pragma omp parallel for schedule(static) if (large(chunks * ROWS * COLS))
+#pragma omp parallel for schedule(static) if (large(M * K))
     for (i64 c = 0; c < chunks; c++) nnz[c] = i32(Chunk(A, c, A.block_of(c)).count());
 }
 

@@ -1,6 +1,6 @@
 // The streams of a zero-row 2:4 chunk, seen by those who read it, and what can be wrong with them.
 #pragma once
-#include "zero_row_24_tile.h"
+#include "zero_row_24_nested.h"
 
 namespace lscd::zero_row_24 {
 
@@ -23,11 +23,28 @@ struct Streams {
     u16 stated(i64 m, i64 g) const { return half(starts_at(kind) + 2 * (TILES * g + m)); }
     u16 start(i64 m, i64 g) const { return stated(m, g) & 0x3fff; }
     u16 above_start(i64 m, i64 g) const { return stated(m, g) >> 14; }
-    int orders() const { return kind == SIXES ? int(pieces) * SIXES_OF_PIECE : int(ORDERS); }
+    int orders() const {
+        if (kind == NESTED) return NESTED_ORDERS;
+        return kind == SIXES ? int(pieces) * SIXES_OF_PIECE : int(ORDERS);
+    }
     int steps() const { return kind == SIXES ? 2 : 1; }
+    // Nested: of a group.
+    u32 code(i64 m, int g, int order) const {
+        i64 at = planes_at(g, order / 16, order / 8 % 2);
+        u32 code = 0;
+        for (int i = 0; i < 4; i++) code |= (load<u32>(at + 4 * i) >> (4 * (order % 8) + m) & 1) << i;
+        return code;
+    }
+    u64 sends(i64 m, int g) const {
+        u64 found = 0;
+        for (int order = 0; kind == NESTED && order < NESTED_ORDERS; order++)
+            found |= u64(is_sending(code(m, g, order))) << order;
+        return found;
+    }
     // Of a group, or of a six for a step.
     int nibble(i64 m, i64 g, int order, int step = 0) const {
         i64 lane = 4 * g + order / 8;
+        if (kind == NESTED) return int(nibble_of_code(code(m, int(g), order)));
         if (kind == PAIRS) return load<u32>(16 * lane + 4 * m) >> 4 * (order % 8) & 15;
         if (kind == SIXES) {
             i64 at = piece_at(order / SIXES_OF_PIECE), nth = 2 * g + order / 8 % 2;
@@ -64,6 +81,13 @@ struct Streams {
             }
             at += kind == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
         }
+        u64 sends = this->sends(m, g);
+        for (int order = 0; order < LEVEL_ORDERS; order++)
+            if (u64 some = sends & of_one_level(order)) {
+                int first = __builtin_ctzll(some);
+                visit(row_of(g, first), group_of(first), 1, at);
+                at += 2;
+            }
         return at;
     }
     bool starts_within(i64 first) const {
@@ -75,9 +99,15 @@ struct Streams {
             }
         return sound;
     }
-    // Two values of a group without ascending indices, which alone PTX promises to select.
-    bool descends(i64 m, int g) const {
+    // Two values of a group without ascending indices, which alone PTX promises to select. Nested: groups with less
+    // than three weights that send one where another does, or that have no level 1.
+    bool misplaces(i64 m, int g, bool has_level = true) const {
         bool found = false;
+        u64 sends = this->sends(m, g);
+        for (int order = 0; sends && order < NESTED_ORDERS; order++) {
+            bool alone = !(sends & of_one_level(order) & ~(u64(1) << order));
+            found |= (sends >> order & 1) && (!has_level || (!alone && code(m, g, order) != FULL));
+        }
         for_each_nibble(m, g, [&](int first, int second) {
             found |= first != 3 && second != 3 && first >= second;
         });
@@ -87,8 +117,8 @@ struct Streams {
     i64 count() const {
         i64 found = 0;
         for (i64 m = 0; m < TILES; m++)
-            for (i64 g = 0; g < TILE_STREAMS; g++)
-                for_each_nibble(m, g, [&](int first, int second) { found += (first != 3) + (second != 3); });
+            for (int g = 0; g < TILE_STREAMS; g++)
+                for_each_of_stream(m, g, [&](int, int, int, i64) { found++; });
         return found;
     }
 
@@ -112,7 +142,7 @@ int metadata_problem(const Chunk& chunk) {
         for (int g = 0; g < TILE_STREAMS; g++) {
             i64 end = chunk.for_each_value(m, g, [](i64, i64, i64) {});
             leaves |= end > chunk.size - TAIL;
-            index |= chunk.descends(m, g);
+            index |= chunk.misplaces(m, g);
         }
     chunk.for_each_value([&](i64 row, i64 col, i64) { outside |= !chunk.inside(row, col); });
     return leaves ? LEAVES : index ? INDEX : outside ? OUTSIDE : 0;

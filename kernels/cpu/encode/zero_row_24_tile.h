@@ -53,10 +53,11 @@ constexpr i64 TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREA
 constexpr i64 STREAMS = 32, ORDERS = 32;  // streams of a chunk, groups of a stream
 constexpr i64 PIECES = 2;                 // tiles side by side in a chunk, at most
 constexpr int SIXES_OF_PIECE = 16;        // of a stream
+constexpr int MOST_HALVES = 112;          // nested: a word for each of 48 groups, and a value for 16
 // Of streams. Encodings state these numbers (Streams of analysis/zero_row_24.py).
-enum Kind { PACKED, PAIRS, SIXES };
+enum Kind { PACKED, PAIRS, SIXES, NESTED };  // the last: zero_row_24_nested.h
 constexpr i64 pieces_of(Kind kind) { return kind == SIXES ? PIECES : 1; }
-constexpr i64 starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
+constexpr i64 starts_at(Kind kind) { return kind == NESTED ? 768 : kind == PAIRS ? 512 : 384; }
 constexpr i64 header_bytes(Kind kind) { return starts_at(kind) + 64; }
 constexpr i64 STEPS_AT = 256;  // of sixes, behind their indices
 // Where the metadata of a piece of sixes stand, and what those of a second one take behind starts.
@@ -98,9 +99,10 @@ constexpr int nibble_of_six(int order, int step) {
 
 struct Stream {
     u32 code[4 * PIECES] = {};  // of a piece: the metadata words of lanes 4 g to 4 g + 3
-    u16 value[2 * ORDERS];
+    u16 value[MOST_HALVES];
     int count = 0;   // halves, zeros beside lone values included
     int orders = 0;  // groups, or sixes
+    u64 sends = 0;   // nested: groups whose middle weight is sent
 
     u32 nibble(int nth) const { return code[nth / 8] >> 4 * (nth % 8) & 15; }
     // Of a group, or of a six: which slots are in use, those whose index is not 3.
@@ -163,7 +165,7 @@ inline u32 of_sixes(u32 indices, u32 steps, i64 m, int step) {
 inline void put_stream(u8* chunk, const Stream& stream, Kind kind, i64 m, i64 g, i64 start,
                        i64 above) {
     const u32* code = stream.code;
-    for (int i = 0; kind != SIXES && i < 4; i++)
+    for (int i = 0; (kind == PACKED || kind == PAIRS) && i < 4; i++)
         if (kind == PAIRS) memcpy(chunk + 16 * (4 * g + i) + 4 * m, &code[i], 4);
         else put_codes(chunk, code[i], m, 4 * g + i);
     for (int i = 0; kind == SIXES && i < stream.orders / 8; i++) {  // (piece, half)
@@ -198,7 +200,9 @@ class Writer {
         }
     }
     void none(int order) { stream_.set(order, kind_, NONE, NONE); }
+    // Behind a nested stream's words stand values of level 1: they are counted from slots 1.
     Stream finish() {
+        if (waiting_ >= 0 && kind_ == NESTED) place(0, NONE, index_, value_);
         if (waiting_ >= 0) place(value_, index_, NONE, 0);
         return stream_;
     }
