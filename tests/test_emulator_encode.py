@@ -142,7 +142,7 @@ def small(format: str, seed: int) -> SparseMatrix:
         return encode(dense, format)
     even = seed % 2 == 0
     if format == ROWS and seed % 6 == 5:  # one extra chunk: two with a weight would be a race
-        return encode(dense, format, slice_cols=144, sixes=True)
+        return encode(dense, format, slice_cols=144, streams="sixes")
     options = {"slice_cols": 96, "pairs": even} if format == ROWS else {}
     return encode(dense, format, levels=int(seed % 4 < 2 if format == ROWS else even), **options)
 

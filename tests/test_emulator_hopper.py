@@ -11,26 +11,26 @@ from emulated import DTYPES, activations, machine_of, product, with_epilogue
 from torch import Tensor
 
 from lab_utils import encode, explain, spmm
+from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import cuda, emulator, hopper
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.simt import Machine
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import PATTERNS, random_sparse
 
-kinds = pytest.mark.parametrize(
-    "kind", [{"pairs": False}, {"pairs": True}, {"sixes": True}], ids=str
-)
+ALL = [one.name.lower() for one in Streams]
+kinds = pytest.mark.parametrize("streams", ALL)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @kinds
-def test_every_width_and_tail(kind, dtype) -> None:
+def test_every_width_and_tail(streams, dtype) -> None:
     """N = 1 to 64 and in passes beyond; M and K that no tile divides; slices that end early."""
     for N, (M, K, cols) in itertools.product(
-        (1, 8, 9, 16, 17, 33, 64, 70), ((65, 49, 48), (130, 250, 144))
+        (1, 8, 9, 16, 17, 33, 64, 70), ((65, 49, None), (130, 250, 144))
     ):
         W = random_sparse(M, K, 0.6, dtype=dtype, seed=N, mean=0.5)
-        product(ZeroRow24.encode(W, slice_cols=cols, **kind), W, N)
+        product(ZeroRow24.encode(W, cols, streams), W, N)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -38,7 +38,7 @@ def test_every_width_and_tail(kind, dtype) -> None:
 def test_epilogues_come_before_rounding(relu, dtype) -> None:
     for N, (M, K) in itertools.product((1, 8, 16, 33, 70), ((65, 49), (130, 250))):
         W = random_sparse(M, K, 0.6, dtype=dtype, seed=N)
-        with_epilogue(ZeroRow24.encode(W, slice_cols=144, pairs=N > 8), W, N, relu)
+        with_epilogue(ZeroRow24.encode(W, 144, ALL[N % 4]), W, N, relu)
 
 
 def test_a_kernel_without_epilogue_says_so() -> None:
@@ -49,29 +49,29 @@ def test_a_kernel_without_epilogue_says_so() -> None:
 
 @kinds
 @pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.7, 0.95, 1.0])
-def test_every_sparsity(sparsity, kind) -> None:
-    dtype = DTYPES[kind == {"pairs": True}]
+def test_every_sparsity(sparsity, streams) -> None:
+    dtype = DTYPES[streams == "pairs"]
     W = random_sparse(100, 300, sparsity, dtype=dtype, mean=0.5)
-    product(ZeroRow24.encode(W, **kind), W, 8)
+    product(ZeroRow24.encode(W, streams=streams), W, 8)
 
 
-@pytest.mark.parametrize("sixes", [False, True])
+@pytest.mark.parametrize("streams", ["pairs", "sixes", "nested"])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_masks_with_a_dense_tile(pattern, sixes) -> None:
+def test_masks_with_a_dense_tile(pattern, streams) -> None:
     W = random_sparse(200, 400, 0.7, pattern=pattern, mean=0.5)
     W[64:128, 48:200] = 1.5
-    product(ZeroRow24.encode(W, sixes=sixes), W, 16, split_k=3)
+    product(ZeroRow24.encode(W, streams=streams), W, 16, split_k=3)
 
 
 @pytest.mark.parametrize("levels", [0, 1])
 @pytest.mark.parametrize("sparsity", [0.0, 0.5, 1.0])
 def test_middle_weights_in_level_1_and_in_lists(sparsity, levels) -> None:
     """Slices that end inside of a chunk of level 1: rows of B behind them are zeros."""
-    for N, (M, K, cols), pairs in itertools.product(
-        (8, 16, 32, 64), ((70, 40, 48), (65, 250, 192)), (False, True)
+    for N, (M, K, cols), streams in itertools.product(
+        (8, 16, 32, 64), ((70, 40, 48), (65, 250, 192)), ("packed", "pairs")
     ):
         W = random_sparse(M, K, sparsity, seed=N, mean=0.5)
-        product(ZeroRow24.encode(W, slice_cols=cols, pairs=pairs, levels=levels), W, N, split_k=2)
+        product(ZeroRow24.encode(W, cols, streams, levels=levels), W, N, split_k=2)
 
 
 @pytest.mark.parametrize("levels", [0, 1])
@@ -79,17 +79,17 @@ def test_middle_weights_in_level_1_and_in_lists(sparsity, levels) -> None:
 def test_middle_weights_of_clustered_masks(pattern, levels) -> None:
     W = random_sparse(130, 300, 0.5, pattern=pattern, mean=0.5)
     W[64:128, 48:200] = 1.5
-    for pairs in (False, True):
-        A = ZeroRow24.encode(W, slice_cols=192, pairs=pairs, levels=levels)
+    for streams in ("packed", "pairs"):
+        A = ZeroRow24.encode(W, 192, streams, levels=levels)
         product(A, W, 8, split_k=3)
 
 
 def test_copies_of_two_chunks() -> None:
     """What `hopper.layout_of` chooses where chunks are small; shares with odd numbers of chunks."""
     W = random_sparse(300, 700, 0.95, mean=0.5)
-    for sixes, N, split_k in itertools.product((False, True), (8, 16), (1, 2, 5)):
-        A = ZeroRow24.encode(W, slice_cols=336, sixes=sixes)
-        assert hopper.layout_of(A, N).copy == (1 if sixes else 2)
+    for streams, N, split_k in itertools.product(("pairs", "sixes"), (8, 16), (1, 2, 5)):
+        A = ZeroRow24.encode(W, 336, streams)
+        assert hopper.layout_of(A, N).copy == (1 if streams == "sixes" else 2)
         product(A, W, N, split_k)
 
 
@@ -121,7 +121,7 @@ def test_wide_products_fit_by_narrower_blocks() -> None:
 
 def test_a_trace_counts_what_the_layout_promises() -> None:
     W = random_sparse(256, 480, 0.6)
-    A = ZeroRow24.encode(W, pairs=False, levels=0)
+    A = ZeroRow24.encode(W, streams="packed", levels=0)
     with emulator.recording() as traces:
         spmm(A, activations(480, 16), backend="emulator")
     trace, chunks = traces[0], hopper.chunks_of(A)

@@ -256,7 +256,7 @@ def test_variants_are_encoded_as_a_format_would_not_choose():
     for wrong in ("coo", ["csr"], None, Csr):
         with pytest.raises(ValueError, match=r"format=.*: unknown; allowed: dense.*_24_packed"):
             encode_variant(dense, wrong)
-    with pytest.raises(ValueError, match="here: format='zero_row_24', pairs=False"):
+    with pytest.raises(ValueError, match="here: format='zero_row_24', streams='packed'"):
         encode(dense, "zero_row_24_packed")
 
 

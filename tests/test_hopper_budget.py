@@ -86,7 +86,7 @@ def test_tables_are_those_of_the_formulas() -> None:
     expected = ZeroRow24.expected_nbytes(M, K, 0.9) * 64 / (M * K)
     assert sixes[0.9] == pytest.approx(expected)
     assert (packed < pairs).all() and sixes[0.9] < pairs[0.9]
-    A = ZeroRow24.encode(random_sparse(512, 2304, 0.6), pairs=False)
+    A = ZeroRow24.encode(random_sparse(512, 2304, 0.6), streams="packed")
     further = hopper.chunks_of(A) / (512 // 64 * 2304 // 48) - 1
     assert budget.further_share(512, 2304, [0.6])[0.6] == pytest.approx(further, abs=0.005)
 

@@ -40,7 +40,7 @@ def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
     ],
 )
 def test_damage_is_named(name, at, value, message):
-    A = encoded(pairs=False, levels=1)
+    A = encoded(streams="packed", levels=1)
     with pytest.raises(ValueError, match=f"invalid zero_row_24 encoding.*{message}"):
         ZeroRow24(A.shape, A.dtype, damaged(A, name, at, value))
 
@@ -64,7 +64,7 @@ def test_a_weight_outside_of_the_matrix_is_found():
 
 
 def test_a_weight_that_is_stored_twice_is_found():
-    A = ZeroRow24.encode(torch.ones(1, 3, dtype=torch.float16), pairs=False, levels=0)
+    A = ZeroRow24.encode(torch.ones(1, 3, dtype=torch.float16), streams="packed", levels=0)
     data = A.arrays["data"].clone()
     lists = A.arrays["chunk_start"][1] * 16 + 448
     assert data[lists : lists + 2].tolist() == [1, 0]  # the extra chunk holds column 1
@@ -75,7 +75,7 @@ def test_a_weight_that_is_stored_twice_is_found():
 
 def test_a_chunk_of_sixes_that_ends_too_early_is_found():
     """Of one piece and without a weight: a kernel reads where a second piece would be."""
-    A = ZeroRow24.encode(torch.zeros(1, 48, dtype=torch.float16), sixes=True)
+    A = ZeroRow24.encode(torch.zeros(1, 48, dtype=torch.float16), streams="sixes")
     data = A.arrays["data"]
     assert data.numel() == A.largest_chunk == 704
     short = data[:480].clone()

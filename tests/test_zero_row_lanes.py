@@ -61,7 +61,7 @@ def test_lanes_and_registers_cover_the_tile_once() -> None:
 
 
 def test_sixes_are_refused_by_name() -> None:
-    A = ZeroRow24.encode(random_sparse(64, COLS, 0.9), slice_cols=COLS, sixes=True)
+    A = ZeroRow24.encode(random_sparse(64, COLS, 0.9), slice_cols=COLS, streams="sixes")
     arrays = {name: array.numpy() for name, array in A.arrays.items()}
     with pytest.raises(ValueError, match="streams are sixes; allowed: packed, pairs"):
         zero_row_lanes.product(arrays, np.zeros((COLS, 8), np.float16))

@@ -152,8 +152,8 @@ __device__ inline uint32_t ld_shared_u8(Address from) {
 }
 
 __device__ inline uint32_t ld_shared_u16(Address from) {
-    uint16_t value;
-    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(from));
+    uint32_t value;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=r"(value) : "r"(from));
     return value;
 }
 

@@ -10,18 +10,21 @@
 namespace lscd {
 
 constexpr int TILES = 4;  // of a piece, 16 x 48 each
-// Of streams: values one behind the other, words of two of them, such words of six columns. Encodings state
-// these numbers (Streams of analysis/zero_row_24.py).
-enum Kind { PACKED, PAIRS, SIXES };
+// Of streams: values one behind the other, words of two of them, such words of six columns; words in chunks that have
+// their level 1 inside (zero_row_24_nested.cuh). Encodings state these numbers (Streams of analysis/zero_row_24.py).
+enum Kind { PACKED, PAIRS, SIXES, NESTED };
 // Calls use(a constant of it) for a kind that is known when the program runs.
 template <class Use>
 auto with_kind(int64_t kind, Use use) {
+    if (kind == NESTED) return use(std::integral_constant<Kind, NESTED>());
     if (kind == SIXES) return use(std::integral_constant<Kind, SIXES>());
     return kind == PAIRS ? use(std::integral_constant<Kind, PAIRS>())
                          : use(std::integral_constant<Kind, PACKED>());
 }
 // Where starts stand, behind metadata: codes of packed streams, and those of sixes, have three quarters of their bits.
-__host__ __device__ constexpr int starts_at(Kind kind) { return kind == PAIRS ? 512 : 384; }
+__host__ __device__ constexpr int starts_at(Kind kind) {
+    return kind == NESTED ? 768 : kind == PAIRS ? 512 : 384;
+}
 __host__ __device__ constexpr int header_bytes(Kind kind) { return starts_at(kind) + 64; }
 constexpr int STEPS_AT = 256;  // of sixes, behind their indices
 // Pieces of 64 x 48 side by side in a chunk, at most; of the second one metadata stand behind starts.

@@ -28,6 +28,7 @@ __device__ __forceinline__ void begin_streams(uint32_t (&bases)[TILES / 2][4], u
 // Metadata of a lane's tiles, and what its values' addresses are computed from.
 struct Header {
     uint32_t metadata[TILES], presence[TILES], bases[TILES / 2][4];
+    uint32_t sends;  // nested: of the first half, by tile and group (zero_row_24_nested.cuh)
     Address origin;  // what addresses are counted from: the chunk's start, or 0
     uint32_t bytes;  // of the chunk
 };

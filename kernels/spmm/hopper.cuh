@@ -22,7 +22,9 @@ constexpr int PIECE_ROWS = 64, PIECE_COLS = 48;  // of a chunk, or half of one: 
 constexpr int PAIR_QUADS = PIECE_ROWS / 2;
 __host__ __device__ constexpr int quads_in(int columns) { return columns / 2 * PAIR_QUADS; }
 constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * PIECE_COLS;  // of a chunk of level 1
-constexpr int ZERO_BYTES = 128;  // the zero row of B, 64 columns wide
+constexpr int NESTED_COLS = 72;  // of a nested chunk, whose level 1 stands inside
+// The row of zeros of B, 64 columns wide; for nested chunks, whose steps have their own banks, more of them.
+constexpr int ZERO_LINE = 128, ZERO_BYTES = 3 * ZERO_LINE;
 
 // Chunks [first, last) of a warp, in block `block` = slice * row_blocks + row block at first. What a
 // warp has of a block is a segment: the sums of its first one go to partial[segment]. The block's
@@ -110,8 +112,11 @@ __device__ float finished(const P& p, float sum, float bias) {
 
 __host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b) * b; }
 
-// Warps of a block: as many as have registers for their sums.
-constexpr int warps_of(int block_n) { return block_n <= 16 ? 16 : block_n == 32 ? 12 : 8; }
+// Warps of a block: as many as have registers for their sums, and shared memory for two of their copies.
+constexpr int warps_of(int block_n, Kind kind) {
+    if (block_n == 16 && kind == NESTED) return 12;
+    return block_n <= 16 ? 16 : block_n == 32 ? 12 : 8;
+}
 
 // Blocks of add_segments that wait beside a block of the product, for which they begin with it: where few sums
 // leave them registers, and the backend shared memory (SUMS_BYTES of backends/hopper.py).
@@ -122,26 +127,28 @@ constexpr int SUMS_THREADS = 128, SUMS_REGISTERS = 64;
 // Registers of a thread of the product: those that are left.
 constexpr int registers_of(int block_n, Kind kind) {
     int left = 65536 - waiting(block_n, kind) * SUMS_THREADS * SUMS_REGISTERS;
-    int each = left / (32 * warps_of(block_n)) / 8 * 8;
+    int each = left / (32 * warps_of(block_n, kind)) / 8 * 8;
     return each < 255 ? each : 255;
 }
 
 // Shared memory of a block: mbarriers, WarpShare::merge of each warp, zeros, the slice of B as [k][n], the
 // warps' rings.
 constexpr int DENSE_READY = 0, BARRIERS = DENSE_READY + 8, DENSE = 1024, ZEROS = DENSE - ZERO_BYTES;
-constexpr int MERGES_OF_WARPS = BARRIERS + MOST_STAGES * warps_of(8) * 8;
-static_assert(MERGES_OF_WARPS + warps_of(8) * 4 <= ZEROS);
+constexpr int MERGES_OF_WARPS = BARRIERS + MOST_STAGES * warps_of(8, PAIRS) * 8;
+static_assert(MERGES_OF_WARPS + warps_of(8, PAIRS) * 4 <= ZEROS);
 // What every launch asks for as its limit: it belongs to the kernel, and matrices that share one in
 // several threads or in one graph need different sizes.
 constexpr int MOST_SHARED_BYTES = 227 * 1024;
 static_assert(MOST_SHARED_BYTES / (8 * 2) <= 32767, "lists of columns are read as signed numbers");
 
-// Rows of B: all that chunks reach, and whole pieces of HopperDense; those beyond the slice are zeros.
+// Rows of B: all that chunks reach, and whole pieces of HopperDense; those beyond the slice are zeros. For nested
+// chunks each eight columns stand by themselves, behind rows of zeros of their own.
 __host__ __device__ inline int dense_rows(const HopperProblem& p) {
     return round_up(p.levels ? round_up(p.slice_cols, LEVEL_COLS) : p.slice_cols, 32);
 }
 __host__ __device__ inline int dense_bytes(const HopperProblem& p, int block_n) {
-    return dense_rows(p) * block_n * 2;
+    int further = p.kind == NESTED ? block_n / 8 - 1 : 0;
+    return dense_rows(p) * block_n * 2 + further * ZERO_BYTES;
 }
 
 // --- launchers ---

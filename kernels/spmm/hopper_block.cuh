@@ -11,11 +11,11 @@ namespace {
 template <class T, int BLOCK_N, Kind KIND, int COPY, bool DOCUMENTED = false>
 struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
     using Product = HopperProduct<T, BLOCK_N, KIND, DOCUMENTED>;
-    using typename Product::Dense, typename Product::Part;
+    using typename Product::Part;
     using Product::Product;
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
     using Product::CLEARS_BEHIND;
-    using Product::cols_of_slice, Product::for_quads, Product::multiply_chunk;
+    using Product::cols_of_slice, Product::dense, Product::for_quads, Product::multiply_chunk;
     static constexpr bool OVERLAPS = waiting(BLOCK_N, KIND) && !DOCUMENTED;
     // Whether the loop over chunks has no register for WarpShare::merge, which waits in shared memory then.
     static constexpr bool MERGE_WAITS = BLOCK_N == 8 && KIND == PACKED;
@@ -58,7 +58,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         constexpr int early = 1;
         if (OVERLAPS) let_next_grid_begin();
         if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
-        if (threadIdx.x < ZERO_BYTES / 4) st_shared(memory + ZEROS + 4 * threadIdx.x, 0);
+        dense.clear_zeros();
         if constexpr (MERGE_WAITS) {
             int merges = share[WarpShare::MERGE];
             if (lane == 0) st_shared(merges_at(), merges);
@@ -67,7 +67,6 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         __syncthreads();
         ring.fill(share, stages(), 0, early);
         int k0 = slice * p.slice_cols, end = k0 + cols_of_slice();
-        Dense dense{p, memory};
         Decoder<KIND> decoder(lane);
         int n0 = blockIdx.y * BLOCK_N;
         auto first = dense.eights(k0, end, n0);
@@ -75,7 +74,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         dense.ld_dense(first, [&] { ring.fill(share, stages(), early, p.stages), ring.filled(share); });
         __syncwarp();
         if (lane == 0) mbarrier_arrive(memory + DENSE_READY);
-        multiply_share(dense, decoder);
+        multiply_share(decoder);
     }
 
     // Where a chunk begins, in a register that its loads can be counted from.
@@ -85,7 +84,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
     }
 
     // All chunks of the warp.
-    __device__ void multiply_share(const Dense& dense, const Decoder<KIND>& decoder) {
+    __device__ void multiply_share(const Decoder<KIND>& decoder) {
         int block = share[WarpShare::BLOCK], segment = share[WarpShare::SEGMENT];
         Merged known(share[WarpShare::MERGE]);
         auto merged = [&] { return MERGE_WAITS ? Merged(ld_shared(merges_at())) : known; };
@@ -105,7 +104,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
             do {
                 at = of_chunk(at + (left_out(Stage::decode)
                                         ? ld_shared(at) & 0
-                                        : multiply_chunk(at, decoder, dense, part, chunk)));
+                                        : multiply_chunk(at, decoder, part, chunk)));
                 if (++chunk < end) continue;
                 bool done = chunk == last;
                 if (!OVERLAPS && done) let_next_grid_begin();

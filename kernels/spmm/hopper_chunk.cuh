@@ -2,15 +2,15 @@
 // bmma, values.
 #pragma once
 #include "../common/stages.cuh"
-#include "../common/zero_row_24_header.cuh"
+#include "../common/zero_row_24_nested.cuh"
 #include "hopper.cuh"
 
 namespace lscd {
 namespace {
 
-// extract: the A fragments of a step; of sixes those of a piece, which both steps multiply. A bmma gives the
-// addresses of two tiles' values.
-template <Kind KIND>
+// extract: the A fragments of a step; of sixes those of a piece, which both steps multiply; of LEVEL 1 in a nested
+// chunk, whose groups have one value. A bmma gives the addresses of two tiles' values.
+template <Kind KIND, bool LEVEL = false>
 __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<KIND>& decoder,
                         int step) {
 #pragma unroll
@@ -23,7 +23,9 @@ __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 a[2 * pair + i / 2][2 * half + i % 2] =
-                    left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<KIND>(h.origin + at[i]);
+                    left_out(Stage::extract) ? at[i] & 0x3bff3bff
+                    : LEVEL                ? ld_shared_u16(h.origin + at[i])
+                                           : gather<KIND>(h.origin + at[i]);
         }
 }
 

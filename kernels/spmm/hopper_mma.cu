@@ -42,7 +42,7 @@ __global__ void __maxnreg__(registers_of(BLOCK_N, KIND))
 constexpr int DOCUMENTED_N = 8;
 
 template <class T, Kind KIND>
-__global__ void __launch_bounds__(warps_of(DOCUMENTED_N) * 32, 1)
+__global__ void __launch_bounds__(warps_of(DOCUMENTED_N, KIND) * 32, 1)
     hopper_mma_documented(const __grid_constant__ HopperProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -94,7 +94,7 @@ cudaError_t launch_sums(const HopperProblem& p, int room, cudaStream_t stream) {
 
 template <class T, int BLOCK_N>
 cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaStream_t stream) {
-    bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.warps == warps_of(BLOCK_N);
+    bool fits = p.stages >= 1 && p.stages <= MOST_STAGES && p.warps == warps_of(BLOCK_N, Kind(p.kind));
     if (!fits) return cudaErrorInvalidValue;
     int rings = p.warps * p.stages * p.stage_bytes, bytes = DENSE + dense_bytes(p, BLOCK_N) + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
@@ -147,7 +147,7 @@ cudaError_t launch_width(const HopperProblem& p, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launch_hopper(const HopperProblem& p, cudaStream_t stream) {
-    if (p.kind < PACKED || p.kind > SIXES) return cudaErrorInvalidValue;
+    if (p.kind < PACKED || p.kind > NESTED) return cudaErrorInvalidValue;
     return p.dtype == Dtype::fp16 ? launch_width<__half>(p, stream)
                                   : launch_width<__nv_bfloat16>(p, stream);
 }

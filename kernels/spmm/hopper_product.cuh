@@ -8,8 +8,10 @@ namespace {
 
 template <class T, int BLOCK_N, Kind KIND, bool DOCUMENTED>
 struct HopperProduct {
-    static constexpr int WARPS = warps_of(BLOCK_N), N_FRAGS = BLOCK_N / 8, PIECES = pieces_of(KIND);
-    using Dense = HopperDense<BLOCK_N, WARPS>;
+    static constexpr int WARPS = warps_of(BLOCK_N, KIND), N_FRAGS = BLOCK_N / 8, PIECES = pieces_of(KIND);
+    // Parts of a chunk that have a header of their own, two steps each: pieces, or halves of a nested one.
+    static constexpr int HEADERS = KIND == NESTED ? 2 : PIECES;
+    using Dense = HopperDense<BLOCK_N, WARPS, KIND == NESTED>;
     // Sums become zeros where a block begins. Behind their store the compiler would make other registers zeros,
     // and move sums from one to the other in every chunk, but for this kernel, which is slower the other way.
     static constexpr bool CLEARS_BEHIND = BLOCK_N == 16 && KIND == PACKED;
@@ -17,6 +19,7 @@ struct HopperProduct {
     const HopperProblem& p;
     Address memory;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
+    Dense dense{p, memory};
     float sum[TILES][N_FRAGS][4] = {};
 
     __device__ HopperProduct(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
@@ -33,7 +36,7 @@ struct HopperProduct {
 #pragma unroll
         for (int frag = 0; frag < N_FRAGS; frag++) {
             uint32_t b[4];
-            ldmatrix_x4_trans(b, rows ^ frag * 16);
+            ldmatrix_x4_trans(b, dense.eight(rows, frag));
             multiply_tiles(frag, a, b, h, step);
         }
     }
@@ -44,18 +47,18 @@ struct HopperProduct {
             multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
     }
 
-    // The same for an extra chunk: each tile has a list of its rows.
-    __device__ void smem2tc_listed(const uint32_t (&a)[TILES][4], const Header& h, int step, Address at) {
+    // The same for an extra chunk: each tile has a list of its rows, for each step of its parts.
+    __device__ void smem2tc_listed(const uint32_t (&a)[TILES][4], const Header& h, int nth, int step, Address at) {
         if (left_out(Stage::smem2tc)) return use(a);
         Address origin = keep(memory);  // else computed anew for each list
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
-            Address list = at + header_bytes(KIND) + (tile * 2 + step) * 64;
+            Address list = at + header_bytes(KIND) + (tile * LISTED_STEPS + 2 * nth + step) * 64;
             Address rows = origin + Dense::listed(ld_shared_s16(list + lane * 2));
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++) {
                 uint32_t b[4];
-                ldmatrix_x4_trans(b, rows ^ frag * 16);
+                ldmatrix_x4_trans(b, dense.eight(rows, frag));
                 multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
             }
         }
@@ -77,10 +80,9 @@ struct HopperProduct {
 
     // One chunk; returns its bytes. Where `part` has ended another one begins, the first of them when B is
     // there.
-    __device__ uint32_t multiply_chunk(Address at, const Decoder<KIND>& decoder, const Dense& dense,
-                                       Part& part, int chunk) {
+    __device__ uint32_t multiply_chunk(Address at, const Decoder<KIND>& decoder, Part& part, int chunk) {
         Header h = header<KIND>(at, decoder);
-        if (uniform(chunk >= part.end)) multiply_first(at, h, decoder, dense, part, chunk);
+        if (uniform(chunk >= part.end)) multiply_first(at, h, decoder, part, chunk);
         else multiply_next(at, h, decoder, part);
         return h.bytes;
     }
@@ -88,52 +90,50 @@ struct HopperProduct {
     // What is no part's first chunk, nor one of its own: without a branch, so that rows of B come while values are
     // looked for, and products of a tile begin with its own.
     __device__ void multiply_next(Address at, Header& h, const Decoder<KIND>& decoder, Part& part) {
-        multiply_piece(h, decoder, part, 0);
-        if constexpr (PIECES > 1) {
+        multiply_header(h, decoder, part, 0);
+        if constexpr (HEADERS > 1) {
             read_piece(h, at, decoder, 1);
-            multiply_piece(h, decoder, part, 1);
+            multiply_header(h, decoder, part, 1);
         }
     }
-    __device__ void multiply_piece(Header& h, const Decoder<KIND>& decoder, Part& part, int nth) {
-        if constexpr (BY_STEPS) return multiply_by_steps(h, decoder, part);
+    // What the nth header of a chunk is of.
+    __device__ void multiply_header(Header& h, const Decoder<KIND>& decoder, Part& part, int nth) {
+        if constexpr (BY_STEPS) return multiply_by_steps(h, decoder, part, nth);
         uint32_t a[2][TILES][4];
         if constexpr (BLOCK_N > 16 || left_out(Stage::smem2tc)) {  // no registers for rows that come early
             extract_both(a, h, decoder, nth);
-            smem2tc_both(a, h, part);
+            smem2tc_both(a, h, part, nth);
         } else {
             uint32_t b[2][N_FRAGS][4];
-            load_rows(b, part);
+            load_rows(b, part, nth);
             extract_both(a, h, decoder, nth);
-            part.rows.advance();
+            part.rows.advance(nth);
 #pragma unroll
             for (int i = 0; i < 2 * N_FRAGS; i++)
                 multiply_tiles(i % N_FRAGS, a[i / N_FRAGS], b[i / N_FRAGS][i % N_FRAGS], h, i / N_FRAGS);
         }
     }
-    __device__ void load_rows(uint32_t (&b)[2][N_FRAGS][4], const Part& part) {
+    __device__ void load_rows(uint32_t (&b)[2][N_FRAGS][4], const Part& part, int nth) {
 #pragma unroll
         for (int i = 0; i < 2 * N_FRAGS; i++)
-            ldmatrix_x4_trans(b[i / N_FRAGS][i % N_FRAGS], part.rows.of(i / N_FRAGS) ^ i % N_FRAGS * 16);
+            ldmatrix_x4_trans(b[i / N_FRAGS][i % N_FRAGS],
+                              dense.eight(part.rows.of(nth, i / N_FRAGS), i % N_FRAGS));
     }
 
     // A part's first chunk, or one of its own: rows of B are known behind begin_part alone.
-    __device__ void multiply_first(Address at, Header& h, const Decoder<KIND>& decoder, const Dense& dense,
-                                   Part& part, int chunk) {
-        if constexpr (BY_STEPS) {
-            wait_for_dense();
-            if (begin_part(part, dense, chunk)) return multiply_by_steps<true>(h, decoder, part, at);
-            return multiply_by_steps(h, decoder, part);
-        }
+    __device__ void multiply_first(Address at, Header& h, const Decoder<KIND>& decoder, Part& part, int chunk) {
         uint32_t a[2][TILES][4];
-        extract_both(a, h, decoder, 0);
+        if constexpr (!BY_STEPS) extract_both(a, h, decoder, 0);
         wait_for_dense();
-        if (begin_part(part, dense, chunk)) return smem2tc_listed_both(a, h, at);
-        smem2tc_both(a, h, part);
-        if constexpr (PIECES > 1) {
-            if (uniform(chunk >= part.end)) return;
+        if (begin_part(part, chunk)) return multiply_listed(a, at, h, decoder);
+        if constexpr (BY_STEPS) multiply_by_steps(h, decoder, part, 0);
+        else smem2tc_both(a, h, part, 0);
+        if constexpr (HEADERS > 1) {
+            if (PIECES > 1 && uniform(chunk >= part.end)) return;
             read_piece(h, at, decoder, 1);
+            if constexpr (BY_STEPS) return multiply_by_steps(h, decoder, part, 1);
             extract_both(a, h, decoder, 1);
-            smem2tc_both(a, h, part);
+            smem2tc_both(a, h, part, 1);
         }
     }
     // B is there when the first part begins; to ask again costs others nothing.
@@ -141,47 +141,69 @@ struct HopperProduct {
 
     // Both steps are extracted before one is multiplied: what a warp waits for, bmma and then its values, it
     // waits for once. Sixes have the same values in both, of a piece.
-    __device__ void extract_both(uint32_t (&a)[2][TILES][4], Header& h, const Decoder<KIND>& decoder, int piece) {
-        extract<KIND>(a[0], h, decoder, piece);
+    __device__ void extract_both(uint32_t (&a)[2][TILES][4], Header& h, const Decoder<KIND>& decoder, int nth) {
+        extract<KIND>(a[0], h, decoder, KIND == SIXES ? nth : 0);
         if constexpr (KIND == SIXES) memcpy(a[1], a[0], sizeof a[1]);
-        else extract<KIND>(a[1], h, decoder, 1);
+        else extract_second(a[1], h, decoder, nth);
         if (DOCUMENTED) only_documented(a, h, lane);
     }
-    __device__ void smem2tc_both(const uint32_t (&a)[2][TILES][4], const Header& h, Part& part) {
-#pragma unroll
-        for (int step = 0; step < 2; step++) smem2tc(a[step], h, step, part.rows.of(step));
-        part.rows.advance();
+    // The second step of a header.
+    __device__ static void extract_second(uint32_t (&a)[TILES][4], const Header& h, const Decoder<KIND>& decoder,
+                                          int nth) {
+        if (KIND == NESTED && nth) extract<KIND, true>(a, h, decoder, 1);
+        else extract<KIND>(a, h, decoder, 1);
     }
-    __device__ void smem2tc_listed_both(const uint32_t (&a)[2][TILES][4], const Header& h, Address at) {
+    __device__ void smem2tc_both(const uint32_t (&a)[2][TILES][4], const Header& h, Part& part, int nth) {
 #pragma unroll
-        for (int step = 0; step < 2; step++) smem2tc_listed(a[step], h, step, at);
+        for (int step = 0; step < 2; step++) smem2tc(a[step], h, step, part.rows.of(nth, step));
+        part.rows.advance(nth);
     }
 
-    // One after the other, where 12 warps have registers for the values of one alone.
-    static constexpr bool BY_STEPS = BLOCK_N == 32 && KIND != SIXES;
-    template <bool EXTRA = false>
-    __device__ void multiply_by_steps(const Header& h, const Decoder<KIND>& decoder, Part& part, Address at = 0) {
-        static_assert(!DOCUMENTED);
-        uint32_t a[TILES][4];
+    // An extra chunk, whose first steps have been extracted, unless they are one after the other. Of a nested one step 2
+    // is left; level 1 has nothing.
+    static constexpr int LISTED_STEPS = KIND == NESTED ? 3 : 2;
+    __device__ void multiply_listed(uint32_t (&a)[2][TILES][4], Address at, Header& h, const Decoder<KIND>& decoder) {
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            extract<KIND>(a, h, decoder, step);
-            if (EXTRA) smem2tc_listed(a, h, step, at);
-            else smem2tc(a, h, step, part.rows.of(step));
+            if constexpr (BY_STEPS) extract<KIND>(a[step], h, decoder, step);
+            smem2tc_listed(a[step], h, 0, step, at);
         }
-        if (!EXTRA) part.rows.advance();
+        if constexpr (KIND == NESTED) {
+            read_piece(h, at, decoder, 1);
+            if constexpr (DOCUMENTED) extract_both(a, h, decoder, 1);
+            else extract<KIND>(a[0], h, decoder, 0);
+            smem2tc_listed(a[0], h, 1, 0, at);
+        }
+    }
+
+    // One step after the other, where 12 warps have registers for the values of one alone.
+    static constexpr bool BY_STEPS = BLOCK_N == 32 && KIND != SIXES;
+    __device__ void multiply_by_steps(const Header& h, const Decoder<KIND>& decoder, Part& part, int nth) {
+        static_assert(!DOCUMENTED);
+        uint32_t a[TILES][4];
+        extract<KIND>(a, h, decoder, 0);
+        smem2tc(a, h, 0, part.rows.of(nth, 0));
+        extract_second(a, h, decoder, nth);
+        smem2tc(a, h, 1, part.rows.of(nth, 1));
+        part.rows.advance(nth);
     }
 
     // Whether it is an extra chunk. Else `part` is the one that begins with it, or its rows are those of the one piece
     // that it has, since the slice ends.
-    __device__ bool begin_part(Part& part, const Dense& dense, int chunk) {
+    __device__ bool begin_part(Part& part, int chunk) {
         if (!CLEARS_BEHIND && uniform(chunk == part.begin)) clear(sum);
-        int cols = anew(cols_of_slice()), pieces = ceil_div(cols, PIECE_COLS), nth = chunk - part.begin;
-        int whole = pieces / PIECES, regular = ceil_div(pieces, PIECES);
-        int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
-        if (uniform(nth >= fixed)) return true;
-        part.end = part.begin + (nth < regular ? whole : fixed);
-        part.rows = dense.rows(nth * PIECES, pieces);
+        int cols = anew(cols_of_slice()), nth = chunk - part.begin;
+        if constexpr (KIND == NESTED) {
+            int regular = ceil_div(cols, NESTED_COLS);
+            if (uniform(nth >= regular)) return true;
+            part.end = part.begin + regular, part.rows = dense.nested_rows(nth);
+        } else {
+            int pieces = ceil_div(cols, PIECE_COLS), whole = pieces / PIECES, regular = ceil_div(pieces, PIECES);
+            int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
+            if (uniform(nth >= fixed)) return true;
+            part.end = part.begin + (nth < regular ? whole : fixed);
+            part.rows = dense.rows(nth * PIECES, pieces);
+        }
         return false;
     }
     __device__ int cols_of_slice() const { return min(p.K - slice * p.slice_cols, p.slice_cols); }

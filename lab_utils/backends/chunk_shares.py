@@ -15,11 +15,11 @@ from lab_utils.formats import ZeroRow24
 from lab_utils.formats.chunks import START_BYTES
 from lab_utils.formats.zero_row_24_slices import fixed_chunks
 
-# Bytes that a piece of 64 x 48 is worth, whatever it has, and what an extra chunk, of one piece, is
+# Bytes that a piece of 64 x 48, or 64 x 72, is worth, whatever it has, and what an extra chunk, of one piece, is
 # beyond that: fitted on an H200, where a warp with twice as many chunks in the same bytes ended up
 # to 7 us after the others. Of sixes, whose other pieces take less, an extra one is worth more than
 # two of them.
-SHARE_OF_PIECE = 30_000
+SHARE_OF_PIECE = dict.fromkeys(Streams, 30_000) | {Streams.NESTED: 45_000}
 SHARE_OF_EXTRA = dict.fromkeys(Streams, 10_000) | {Streams.SIXES: 40_000}
 STARTS = 8  # of a share's first copies, which it says
 
@@ -87,7 +87,7 @@ def _costs(A: ZeroRow24) -> Tensor:
     extra = first.diff() - fixed  # of each block
     block = torch.arange(extra.numel(), device=A.device).repeat_interleave(first.diff())
     is_extra = torch.arange(block.numel(), device=A.device) >= (first[1:] - extra)[block]
-    costs = START_BYTES * starts.diff() + SHARE_OF_PIECE * A.pieces
+    costs = START_BYTES * starts.diff() + SHARE_OF_PIECE[A.streams] * A.pieces
     costs += SHARE_OF_EXTRA[A.streams] * is_extra
     return torch.nn.functional.pad(costs.cumsum(0), (1, 0))
 

@@ -17,7 +17,9 @@ FORMAT = ZeroRow24.name
 INSTRUCTION = "mma"
 READ = ("data", "chunk_start", "first_chunk")  # A[0] to A[2] of a problem
 EPILOGUE = ("bias", "relu")  # fields of a problem
-WARPS = {8: 16, 16: 16, 32: 12, 64: 8}  # by the columns of a block: what their registers allow
+# By the columns of a block: what their registers allow, and of nested chunks shared memory.
+WARPS = {8: 16, 16: 16, 32: 12, 64: 8}
+WARPS_OF_NESTED = WARPS | {16: 12}
 DOCUMENTED_N = 8  # columns of a block that only uses what PTX promises of metadata
 
 # Bytes of a block's shared memory: at most, and before B, where mbarriers are.
@@ -34,6 +36,7 @@ MERGES, MERGE_PAIR_BYTES = 16, 544  # columns, and bytes of two, if warps add su
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
 SELECTION = Selection("mma.sp", "lscd_cuda_select", PROBES, documented=True)
 LINE, CHUNK_ALIGN = 128, 32  # bytes: of memory, and where chunks begin in it
+ZERO_BYTES = 384  # of zeros, before each eight columns of B that nested chunks read
 # Where chunks of pairs are small and blocks narrow, a copy takes two along, if so many copies fit.
 SMALL_CHUNK, COPIES_OF_TWO, ENOUGH_STAGES = 2048, 16, 3
 
@@ -63,6 +66,7 @@ class Layout:
     """How a thread block is laid out: columns of C, and a ring of copies for each of its warps."""
 
     block_n: int
+    streams: Streams
     dense_rows: int  # of B, in shared memory
     copy: int  # chunks that a copy takes along
     stage_bytes: int
@@ -72,12 +76,13 @@ class Layout:
 
     @property
     def warps(self) -> int:
-        return WARPS[self.block_n]
+        return (WARPS_OF_NESTED if self.streams == Streams.NESTED else WARPS)[self.block_n]
 
     @property
     def dense_bytes(self) -> int:
         """Of the slice of B."""
-        return self.dense_rows * self.block_n * 2
+        further = self.block_n // 8 - 1 if self.streams == Streams.NESTED else 0
+        return self.dense_rows * self.block_n * 2 + further * ZERO_BYTES
 
     @property
     def stages(self) -> int:
@@ -137,7 +142,8 @@ def _widest(A: ZeroRow24, N: int, one_chunk: bool) -> Layout:
 def _layout(A: ZeroRow24, block_n: int, copy: int) -> Layout:
     begins = LINE - CHUNK_ALIGN  # at most, in a line
     stage = stage_bytes(begins + copy * A.largest_chunk)
-    return Layout(block_n, dense_rows(A), copy, stage, waiting_beside(block_n, A.streams))
+    waiting = waiting_beside(block_n, A.streams)
+    return Layout(block_n, A.streams, dense_rows(A), copy, stage, waiting)
 
 
 def waiting_beside(block_n: int, streams: Streams) -> int:
@@ -220,6 +226,7 @@ def choices(A: ZeroRow24, N: int, layout: Layout) -> dict[str, str]:
         Streams.PACKED: "packed, two loads of 16 bits each",
         Streams.PAIRS: "pairs, a load of 32 bits each",
         Streams.SIXES: "pairs of six columns, a load of 32 bits for both steps",
+        Streams.NESTED: "pairs, a load of 32 bits each, and level 1 in the chunk, 16 bits each",
     }[A.streams]
     return {
         "blocks": f"{slices * layout.blocks} of {32 * layout.warps} threads, "
