@@ -18,10 +18,11 @@ from lab_utils.toolchains import SOURCES
 ROWS, STRIPS, LANES = "zero_row_24", "zero_row_24_strips", "lane_24_strips"
 CASES = {
     "default": (ROWS, {}),
-    "packed": (ROWS, {"pairs": False, "slice_cols": 144, "reach": 16}),
-    "pairs": (ROWS, {"pairs": True, "slice_cols": 96, "levels": 1}),
-    "sixes": (ROWS, {"sixes": True, "slice_cols": 144}),
-    "plain order": (ROWS, {"pairs": True, "slice_cols": 48, "reach": -1, "levels": 0}),
+    "packed": (ROWS, {"streams": "packed", "slice_cols": 144, "reach": 16}),
+    "pairs": (ROWS, {"streams": "pairs", "slice_cols": 96, "levels": 1}),
+    "sixes": (ROWS, {"streams": "sixes", "slice_cols": 144}),
+    "nested": (ROWS, {"streams": "nested", "slice_cols": 144}),
+    "plain order": (ROWS, {"streams": "pairs", "slice_cols": 48, "reach": -1, "levels": 0}),
     "strips": (STRIPS, {}),
     "strips, entries": (STRIPS, {"levels": 0, "reach": 8}),
     "strips, level 1": (STRIPS, {"levels": 1, "reach": -1}),

@@ -2,7 +2,6 @@
 // chunk, which are those of kernels/cpu/encode/zero_row_24_*.cpp. A warp for a chunk, a lane for a stream.
 #include "zero_row_24.cuh"
 #include "zero_row_24_place.cuh"
-#include "zero_row_24_writer.cuh"
 
 namespace lscd {
 namespace {
@@ -24,10 +23,10 @@ __global__ void __launch_bounds__(LANES) send(const __grid_constant__ Plan plan)
 template <Kind KIND>
 struct PlaceMemory {
     union {
-        Tiles::Memory tiles;
+        typename TilesOf<KIND>::Memory tiles;
         typename Piles<KIND>::Memory piles;
     };
-    uint32_t metadata[pieces_of(KIND) * METADATA_WORDS];
+    uint32_t metadata[metadata_words(KIND)];
 };
 
 template <Kind KIND>
@@ -36,12 +35,11 @@ __global__ void __launch_bounds__(LANES)
     extern __shared__ __align__(128) unsigned char memory[];
     auto& shared = *reinterpret_cast<PlaceMemory<KIND>*>(memory);
     Place here(plan.grid, plan.first_chunk);
-    Tiles tiles(shared.tiles);
+    TilesOf<KIND> tiles(shared.tiles);
     Shared<uint32_t> metadata = in_shared(shared.metadata);
-    for (int i = lane_id(); i < pieces_of(KIND) * METADATA_WORDS; i += LANES) metadata.store(i, 0);
+    for (int i = lane_id(); i < metadata_words(KIND); i += LANES) metadata.store(i, 0);
     int halves = 0;
-    auto count = [&](uint32_t) { halves++; };
-    write<KIND>(Writer<KIND, decltype(count), Middle>(metadata, count, Middle()), tiles, plan, here);
+    write<KIND>(metadata, [&](uint32_t) { halves++; }, tiles, plan, here);
     int first = values_at(KIND, here.extra, here.pieces);
     Placement<KIND> placement(metadata, shared.piles, 2 * halves, first, here.pieces);
     placement.place(reach, KIND == PACKED ? MOST_BYTES : chunk_bytes(KIND, placement.least_end()));
@@ -52,12 +50,12 @@ __global__ void __launch_bounds__(LANES)
 // Behind it are the bytes of a chunk.
 template <Kind KIND>
 struct PackMemory {
-    Tiles::Memory tiles;
-    uint32_t metadata[pieces_of(KIND) * METADATA_WORDS];
+    typename TilesOf<KIND>::Memory tiles;
+    uint32_t metadata[metadata_words(KIND)];
 };
 
 // The lane's four words of metadata into a chunk; of packed streams three words of codes. Of each piece of sixes two
-// lanes of four put indices and steps.
+// lanes of four put indices and steps. Of nested streams planes.
 template <Kind KIND>
 __device__ void put_metadata(Shared<uint32_t> chunk, Shared<uint32_t> metadata, int /*pieces*/) {
     uint32_t codes[3] = {};
@@ -90,6 +88,21 @@ __device__ void put_metadata<SIXES>(Shared<uint32_t> chunk, Shared<uint32_t> met
         for (int i = 0; i < 2; i++) to.store(STEPS_AT / 4 + at * 2 + i, steps[i]);
     }
 }
+template <>
+__device__ void put_metadata<NESTED>(Shared<uint32_t> chunk, Shared<uint32_t> metadata, int /*pieces*/) {
+    int g = lane_id() / 4, q = lane_id() % 4;
+    for (int n = q; n < NESTED_ORDERS / 8; n += 4) {
+        uint32_t planes[4] = {};
+#pragma unroll
+        for (int m = 0; m < TILES; m++) {
+            uint32_t codes = metadata.load(metadata_word(m, g, 8 * n));
+#pragma unroll
+            for (int i = 0; i < 4; i++) planes[i] |= (codes >> i & 0x11111111u) << m;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) chunk.store(planes_at(g, n) / 4 + i, planes[i]);
+    }
+}
 
 template <Kind KIND>
 __global__ void __launch_bounds__(LANES)
@@ -99,25 +112,25 @@ __global__ void __launch_bounds__(LANES)
     auto& shared = *reinterpret_cast<PackMemory<KIND>*>(memory);
     static_assert(sizeof shared % sizeof(uint4) == 0);
     Place here(plan.grid, plan.first_chunk);
-    Tiles tiles(shared.tiles);
+    TilesOf<KIND> tiles(shared.tiles);
     Shared<uint4> chunk(memory + sizeof shared);
     Shared<uint16_t> halves = chunk.as<uint16_t>();
     int first = ld_global(chunk_start + blockIdx.x);
     int vectors = ld_global(chunk_start + blockIdx.x + 1) - first;
     Shared<uint32_t> metadata = in_shared(shared.metadata);
     for (int i = lane_id(); i < vectors; i += LANES) chunk.store(i, uint4{0, 0, 0, 0});
-    for (int i = lane_id(); i < pieces_of(KIND) * METADATA_WORDS; i += LANES) metadata.store(i, 0);
+    for (int i = lane_id(); i < metadata_words(KIND); i += LANES) metadata.store(i, 0);
     int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
-    auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
-    write<KIND>(Writer<KIND, decltype(put), Middle>(metadata, put, Middle()), tiles, plan, here);
+    write<KIND>(metadata, [&](uint32_t value) { halves.store(at++, uint16_t(value)); }, tiles, plan, here);
     put_metadata<KIND>(chunk.as<uint32_t>(), metadata, here.pieces);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     int size = vectors * START_BYTES / UNIT;
     int stated = starts_at(KIND) / 2 + TILES * g + m, lists = header_bytes(KIND) / 2;
     halves.store(stated, uint16_t(start | (size >> 2 * m & 3) << 14));
-    for (int i = lane_id(); here.extra && i < LIST_BYTES / 2; i += LANES) {
-        Queue queue = plan.queue(here.z, i / (4 * GROUPS));
-        int word = queue.word_of(here.nth - here.block.fixed, i % (4 * GROUPS) / 4 * 3 + i % 4);
+    constexpr int LISTED = 4 * groups_of(KIND);  // of a tile
+    for (int i = lane_id(); here.extra && i < TILES * LISTED; i += LANES) {
+        Queue queue = plan.queue(here.z, i / LISTED);
+        int word = queue.word_of(here.nth - here.block.fixed, i % LISTED / 4 * 3 + i % 4);
         halves.store(lists + i, uint16_t(i % 4 < 3 ? queue.column(word) : NOTHING));
     }
     __syncwarp();

@@ -2,15 +2,16 @@
 // are drawn in kernels/cpu/encode/zero_row_24.h.
 #pragma once
 #include "zero_row_24_sent.cuh"
+#include "zero_row_24_writer.cuh"
 
 namespace lscd::zero_row_24 {
 
 constexpr int ROWS = 64, COLS = TILE_COLS;
-constexpr int LIST_BYTES = 512;
+__host__ __device__ constexpr int list_bytes(Kind kind) { return TILES * groups_of(kind) * 4 * 2; }
 constexpr int UNIT = 32, MOST_BYTES = 255 * UNIT, NOTHING = 0xffff;
 
 __device__ constexpr int values_at(Kind kind, bool extra, int pieces) {
-    return header_bytes(kind) + (pieces - 1) * SECOND_PIECE_BYTES + extra * LIST_BYTES;
+    return header_bytes(kind) + (pieces - 1) * SECOND_PIECE_BYTES + extra * list_bytes(kind);
 }
 // Of a chunk whose streams end at `end`.
 __device__ inline int chunk_bytes(Kind kind, int end) {
@@ -21,7 +22,7 @@ __device__ inline int chunk_bytes(Kind kind, int end) {
 struct Grid {
     int64_t M, K, slice_cols, levels;
     Kind kind;
-    __host__ __device__ int width() const { return pieces_of(kind) * COLS; }  // of a regular chunk
+    __host__ __device__ int width() const { return pieces_of(kind) * piece_cols(kind); }  // of a regular chunk
     __host__ __device__ int64_t row_blocks() const { return ceil_div(M, ROWS); }
     __host__ __device__ int64_t slices() const { return ceil_div(K, slice_cols); }
     __host__ __device__ int64_t blocks() const { return slices() * row_blocks(); }
@@ -43,14 +44,17 @@ struct Block {
         return nth < regular ? nth * width + i : 3 * ((nth - regular) * COLS + i) + 1;
     }
     __device__ int pieces(int nth) const {
-        return nth < regular ? (min(width, cols - nth * width) + COLS - 1) / COLS : 1;
+        return 1 + (width == WIDEST && nth < regular && cols - nth * width > COLS);
     }
 
   private:
-    // By constants: divisions by other numbers took encoders 4 % longer.
+    static constexpr int WIDEST = pieces_of(SIXES) * COLS;
     static_assert(pieces_of(SIXES) == 2);
+    // By constants: divisions by other numbers took encoders 4 % longer.
     __device__ static int chunks_in(int cols, int width) {
-        return width == COLS ? (cols + COLS - 1) / COLS : (cols + 2 * COLS - 1) / (2 * COLS);
+        return width == COLS          ? (cols + COLS - 1) / COLS
+               : width == NESTED_COLS ? (cols + NESTED_COLS - 1) / NESTED_COLS
+                                      : (cols + WIDEST - 1) / WIDEST;
     }
 };
 
@@ -105,7 +109,7 @@ struct Queue {
     // The word for column i of a tile of extra chunk `nth`.
     __device__ int word_of(int nth, int i) const {
         constexpr int HALF = TILE_COLS / 2;
-        return nth * COLS + (kind == SIXES ? i % HALF / 3 * SIX + i / HALF * 3 + i % 3 : i);
+        return nth * piece_cols(kind) + (kind == SIXES ? i % HALF / 3 * SIX + i / HALF * 3 + i % 3 : i);
     }
 };
 
@@ -134,11 +138,13 @@ struct Place {
           nth(int(blockIdx.x) - ld_global(first_chunk + z)), extra(nth >= block.fixed), pieces(block.pieces(nth)) {}
 };
 
-__device__ inline void load_extra(const Tiles& tiles, const Plan& plan, const Place& place) {
-    for (int i = lane_id(); i < TILES * COLS; i += LANES) {
-        int m = i / COLS, col = i % COLS;
+template <Kind KIND>
+__device__ void load_extra(const TilesOf<KIND>& tiles, const Plan& plan, const Place& place) {
+    constexpr int EACH = piece_cols(KIND);
+    for (int i = lane_id(); i < TILES * EACH; i += LANES) {
+        int m = i / EACH, col = first_column(KIND, i % EACH / 3) + i % 3;
         Queue queue = plan.queue(place.z, m);
-        int at = queue.word_of(place.nth - place.block.fixed, col);
+        int at = queue.word_of(place.nth - place.block.fixed, i % EACH);
         uint32_t rows = queue.taken(at);
         int64_t k = place.block.col + queue.column(at);
         for (int r = 0; r < TILE_ROWS; r++) {
@@ -165,27 +171,36 @@ __device__ inline void load_sent(const Tiles& tiles, const Plan& plan, const Pla
 }
 
 template <Kind KIND>
-__device__ void load(const Tiles& tiles, const Plan& plan, const Place& place, int piece) {
-    if (place.extra) return load_extra(tiles, plan, place);
+__device__ void load(const TilesOf<KIND>& tiles, const Plan& plan, const Place& place, int piece) {
+    if (place.extra) return load_extra<KIND>(tiles, plan, place);
     const Block& block = place.block;
-    bool level = place.nth >= block.regular, sends = KIND == PAIRS && plan.sent.words;
+    bool level = KIND != NESTED && place.nth >= block.regular, sends = KIND == PAIRS && plan.sent.words;
     int64_t row = block.row, k = block.col + block.column(place.nth, piece * COLS);
-    if (level && sends) return load_sent(tiles, plan, place);
+    if constexpr (KIND == PAIRS)
+        if (level && sends) return load_sent(tiles, plan, place);
     if (level) return tiles.load_middles(plan.dense, row, k, block.col + block.cols);
     tiles.load(plan.dense, row, TILE_ROWS, k, 0);
-    if (sends) plan.sent.take(tiles, sending(plan.grid, place.z, place.nth));
+    if constexpr (KIND == PAIRS)
+        if (sends) plan.sent.take(tiles, sending(plan.grid, place.z, place.nth));
 }
 
-// The streams of a chunk, by a Writer, piece after piece.
-template <Kind KIND, class Writer>
-__device__ void write(Writer writer, const Tiles& tiles, const Plan& plan, const Place& place) {
+// The streams of a chunk, piece after piece: metadata, values to put(value).
+template <Kind KIND, class Put>
+__device__ void write(Shared<uint32_t> metadata, Put put, const TilesOf<KIND>& tiles, const Plan& plan,
+                      const Place& place) {
+    if constexpr (KIND == NESTED) {
+        load<KIND>(tiles, plan, place, 0);
+        write_nested(metadata, put, tiles, place.extra ? 0 : sent_of(tiles, Inside()));
+    } else {
+        Writer<KIND, Put, Middle> writer(metadata, put, Middle());
 #pragma unroll 1
-    for (int piece = 0; piece < (pieces_of(KIND) > 1 ? place.pieces : 1); piece++) {
-        if (piece) __syncwarp();  // all lanes have read the one before
-        load<KIND>(tiles, plan, place, piece);
-        writer.add(tiles, piece);
+        for (int piece = 0; piece < (pieces_of(KIND) > 1 ? place.pieces : 1); piece++) {
+            if (piece) __syncwarp();  // all lanes have read the one before
+            load<KIND>(tiles, plan, place, piece);
+            writer.add(tiles, piece);
+        }
+        writer.finish();
     }
-    writer.finish();
 }
 
 }  // namespace lscd::zero_row_24

@@ -1,5 +1,5 @@
 // Zero-row 2:4 on the GPU, the way back to a dense matrix: a warp has a chunk in shared memory,
-// finds its values as products do (common/zero_row_24_header.cuh), and puts them into a dense tile, as
+// finds its values as products do (common/zero_row_24_header.cuh, _nested.cuh), and puts them into a dense tile, as
 // groups of three columns or one by one.
 //
 //   a block   warps 0 to 2: copy a regular chunk each,     warp 3: copies their chunk of level 1
@@ -16,16 +16,20 @@
 //   .5, level 1         79, 128            11.2               7.7                      8.7
 //   .8, pairs           42, 128             9.2               4.6                      5.8
 #pragma once
-#include "../common/zero_row_24_header.cuh"
+#include "../common/zero_row_24_nested.cuh"
 #include "zero_row_24_streams.cuh"
 
 namespace lscd::zero_row_24 {
 
 constexpr int REGULAR_WARPS = 3;
+// Quarters of a part are numbered: behind those of groups stand those of level 1.
+template <Kind KIND>
+constexpr int LEVEL_Q = KIND == NESTED ? groups_of(KIND) / 4 : 8;
 
-// The groups of a chunk in shared memory.
+// The groups of a chunk in shared memory: those of its first piece, or half, then of the second one, if it has one.
 template <Kind KIND>
 class Groups {
+    static constexpr int PARTS = KIND == NESTED ? 2 : pieces_of(KIND);
     const Decoder<KIND>& decoder_;
     Address at_;
     int pieces_;
@@ -36,22 +40,25 @@ class Groups {
         : decoder_(decoder), at_(chunk.address(0)), pieces_(pieces), header_(header<KIND>(at_, decoder)) {}
 
     // Calls visit(tile, row half, q, values, nibble) for each group of the lane: number
-    // 4 q + lane % 4 of row lane / 4 + 8 * row half.
+    // 4 q + lane % 4 of row lane / 4 + 8 * row half. Of level 1 in a nested chunk q begins with LEVEL_Q<KIND>.
     template <class Visit>
     __device__ void for_each(Visit visit) {
 #pragma unroll
-        for (int piece = 0; piece < pieces_of(KIND); piece++) {
-            if (piece >= pieces_) return;
-            if constexpr (KIND == SIXES)
-                if (piece) read_piece(header_, at_, decoder_, piece);
+        for (int part = 0; part < PARTS; part++) {
+            if (KIND == SIXES && part >= pieces_) return;
+            if (part) advance();
 #pragma unroll
-            for (int q = 0; q < 4; q++) quarter(piece, q, visit);
+            for (int q = 0; q < 4; q++) quarter(4 * part + q, visit);
         }
     }
-    // Calls visit(tile, row half, q, index, weight) for each slot in use, of one q of the first piece.
+    // From the first part to the second one.
+    __device__ void advance() {
+        if constexpr (PARTS > 1) read_piece(header_, at_, decoder_, 1);
+    }
+    // Calls visit(tile, row half, q, index, weight) for each slot in use, of one q of the part.
     template <class Visit>
     __device__ void for_each_weight(int q, Visit visit) const {
-        quarter(0, q, [&](int m, int row_half, int q, uint32_t values, uint32_t nibble) {
+        quarter(q, [&](int m, int row_half, int q, uint32_t values, uint32_t nibble) {
             int first = nibble & 3, second = nibble >> 2;
             if (first != 3) visit(m, row_half, q, first, values & 0xffff);
             if (second != 3) visit(m, row_half, q, second, values >> 16);
@@ -60,38 +67,39 @@ class Groups {
 
   private:
     // Without a place in memory for masks, where q is not a constant.
-    __device__ uint32_t mask(int piece, int q) const {
+    __device__ uint32_t mask(int q) const {
         const uint32_t(&of)[4] = decoder_.masks;
-        if (KIND == SIXES) q = 2 * piece + q % 2;
+        q = KIND == SIXES ? q / 4 * 2 + q % 2 : q % 4;
         return q < 2 ? q ? of[1] : of[0] : q == 2 ? of[2] : of[3];
     }
     template <class Visit>
-    __device__ void quarter(int piece, int q, Visit visit) const {
+    __device__ void quarter(int q, Visit visit) const {
         const uint32_t* presence = header_.presence;
-        int t = lane_id() % 4, from = lane_id() - t + q;
+        int t = lane_id() % 4, from = lane_id() - t + q % 4;
 #pragma unroll
         for (int m = 0; m < TILES; m += 2) {
             uint32_t at[4], values[4], nibbles[2];
-            bmma_m16n8k128(at, presence[m], presence[m + 1], mask(piece, q), header_.bases[m / 2]);
+            bmma_m16n8k128(at, presence[m], presence[m + 1], mask(q), header_.bases[m / 2]);
 #pragma unroll
-            for (int i = 0; i < 4; i++) values[i] = gather<KIND>(header_.origin + at[i]);
+            for (int i = 0; i < 4; i++)
+                values[i] = q < LEVEL_Q<KIND> ? gather<KIND>(header_.origin + at[i]) : ld_shared_u16(header_.origin + at[i]);
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 nibbles[i] = __shfl_sync(ALL_LANES, header_.metadata[m + i], from) >> 4 * t;
 #pragma unroll
             for (int i = 0; i < 4; i++)  // row half i % 2
-                visit(m + i / 2, i % 2, 4 * piece + q, values[i], nibbles[i / 2] >> i % 2 * 16 & 15);
+                visit(m + i / 2, i % 2, q, values[i], nibbles[i / 2] >> i % 2 * 16 & 15);
         }
     }
 };
 
-// What three regular chunks of ROWS x COLS side by side stand for, in shared memory. Rows have
+// What three regular chunks of ROWS x COLS side by side stand for, in shared memory. Rows may have
 // eight weights more: so they begin on 16 bytes, and banks of one and the next are an odd multiple
 // of four apart. What four lanes store into each of eight rows meets nowhere.
 template <int ROWS, int COLS>
 class DenseTile {
-    static constexpr int ROW = REGULAR_WARPS * COLS + 8;
-    static_assert(ROW % 16 == 8);
+    static constexpr int ROW = REGULAR_WARPS * COLS / 16 * 16 + 8;
+    static_assert(ROW >= REGULAR_WARPS * COLS);
     // From a chunk's tile to the next one, which is below it or beside it; columns of level 1 are
     // three apart.
     static constexpr bool BELOW = ROWS > TILE_ROWS;
@@ -111,15 +119,16 @@ class DenseTile {
     // The warp's third: groups of a regular chunk, zeros included. Of three columns two stand in a
     // word, and one of them alone. PRMT makes both of the group's two values and zeros; a byte for
     // each column says which of them, looked up by the nibble in the registers of other lanes.
-    template <class Groups>
-    __device__ void fill(Groups groups) const {
+    template <Kind KIND>
+    __device__ void fill(Groups<KIND> groups) const {
         int g = lane_id() / 4, t = lane_id() % 4, odd = t % 2;
-        int first = g * ROW + warp_id() * COLS + 3 * t;
+        int first = g * ROW + warp_id() * COLS + first_column(KIND, t);
         Shared<uint32_t> words = weights_.as<uint32_t>() + (first + odd) / 2;
         Shared<uint16_t> halves = weights_ + (first + 2 - 2 * odd);
         uint32_t table = choices(lane_id() % 16), word_at = 8 * odd, half_at = 16 - 16 * odd;
         groups.for_each([&](int m, int row_half, int q, uint32_t values, uint32_t nibble) {
-            int at = m * TILE + row_half * 8 * ROW + q * 12;
+            int at = m * TILE + row_half * 8 * ROW + first_column(KIND, 4 * (q % LEVEL_Q<KIND>));
+            if (q >= LEVEL_Q<KIND>) return put_sent(first + at, values, nibble & 3);
             uint32_t chosen = __shfl_sync(ALL_LANES, table, nibble);
             words.store(at / 2, prmt(values, 0, chosen >> word_at));
             halves.store(at, uint16_t(prmt(values, 0, chosen >> half_at)));
@@ -136,11 +145,11 @@ class DenseTile {
         };
         groups.for_each_weight(warp_id(), put);
     }
-    // The warp's third, which has so many pieces: store8(m, r, col, weights) for eight of row r of the chunk's tile m,
-    // or of tiles side by side.
+    // The warp's third, whose tiles have so many columns: store8(m, r, col, weights) for eight of row r of the chunk's
+    // tile m, or of tiles side by side.
     template <class Store8>
-    __device__ void store(int pieces, Store8 store8) const {
-        const int eights = pieces * TILE_COLS / 8;
+    __device__ void store(int cols, Store8 store8) const {
+        const int eights = cols / 8;
         Shared<uint4> third = (weights_ + warp_id() * COLS).template as<uint4>();
 #pragma unroll 1
         for (int i = lane_id(); i < TILE_ROWS * eights; i += LANES) {
@@ -152,6 +161,10 @@ class DenseTile {
     }
 
   private:
+    // Of nested level 1, where the groups that send there have their zeros.
+    __device__ void put_sent(int first, uint32_t weight, int step) const {
+        if (step != 3) weights_.store(first + 6 * step + 1, uint16_t(weight));
+    }
     // Selectors of PRMT for the columns of a group, a byte each: of its values' halves, or zeros.
     static __device__ uint32_t choices(int nibble) {
         uint32_t chosen = 0;

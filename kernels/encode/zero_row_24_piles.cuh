@@ -1,6 +1,6 @@
 // What streams of a chunk read of each bank, for zero_row_24_place.cuh: bit k of a register stands for bank k.
 #pragma once
-#include "zero_row_24_tile.cuh"
+#include "zero_row_24_nested.cuh"
 
 namespace lscd::zero_row_24 {
 
@@ -10,7 +10,9 @@ constexpr int RUN_BITS = 8;  // a run of banks: the first one, and above these b
 template <Kind KIND>
 constexpr int SLOT_LOADS = KIND == PACKED ? 2 : 1;  // for each gather
 template <Kind KIND>
-constexpr int LOADS = ORDERS / 4 * SLOT_LOADS<KIND>;  // of tiles side by side, at most
+constexpr int WORD_LOADS = orders_of(KIND) / 4 * SLOT_LOADS<KIND>;  // of tiles side by side, at most
+template <Kind KIND>
+constexpr int LOADS = WORD_LOADS<KIND> + (KIND == NESTED ? LEVEL_ORDERS / 4 : 0);
 
 // Bit k becomes bit k + by, or k - by, modulo 32.
 __device__ inline uint32_t turned(uint32_t banks, int by) {
@@ -21,30 +23,43 @@ __device__ inline uint32_t turned_back(uint32_t banks, int by) {
 }
 
 // The run of banks that each load of the lane's stream reads, if it starts with bank 0. Words of a
-// stream lie side by side, and those of four groups in a row touch each other.
+// stream lie side by side, and those of four groups in a row touch each other; values of level 1 lie behind them.
 template <Kind KIND>
 struct Reads {
     uint32_t run[LOADS<KIND>];
 
     __device__ explicit Reads(Shared<uint32_t> metadata) {
-        uint32_t at = 0;
+        uint32_t at = 0, level = 0;
 #pragma unroll
-        for (int order = 0; order < ORDERS; order++) {
+        for (int order = 0; order < orders_of(KIND); order++) {
             int nth = KIND == SIXES ? nibble_of_six(order, 0) : order;
             int word = metadata_word(lane_id() / TILE_STREAMS, lane_id() % TILE_STREAMS, nth);
             uint32_t code = metadata.load(word);
             if (KIND == SIXES) code &= metadata.load(word + 2 * TILES);  // of step 1
             code = code >> 4 * (order % 8) & 15;
-#pragma unroll
-            for (int slot = 0; slot < SLOT_LOADS<KIND>; slot++) {
-                uint32_t bank = (at + 2 * slot) / 4;
-                uint32_t& mine = run[order / 4 * SLOT_LOADS<KIND> + slot];
-                if (order % 4 == 0) mine = bank;
-                if (order % 4 == 3) mine |= (bank - mine) << RUN_BITS;
+            if (KIND == NESTED) {
+                level |= uint32_t(is_sending(code)) << order % LEVEL_ORDERS;
+                code = nibble_of_code(code);
             }
+#pragma unroll
+            for (int slot = 0; slot < SLOT_LOADS<KIND>; slot++)
+                reads(order / 4 * SLOT_LOADS<KIND> + slot, order, at + 2 * slot);
             int first = (code & 3) != 3, second = code >> 2 != 3;
             at += KIND == PACKED ? 2 * first + 2 * second : 4 * second;
         }
+#pragma unroll
+        for (int order = 0; KIND == NESTED && order < LEVEL_ORDERS; order++) {
+            reads(WORD_LOADS<KIND> + order / 4, order, at);
+            at += 2 * (level >> order & 1);
+        }
+    }
+
+  private:
+    // The value of a group, which is one of a load's four.
+    __device__ void reads(int load, int order, uint32_t at) {
+        uint32_t bank = at / 4;
+        if (order % 4 == 0) run[load] = bank;
+        if (order % 4 == 3) run[load] |= (bank - run[load]) << RUN_BITS;
     }
 };
 

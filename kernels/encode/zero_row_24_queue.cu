@@ -2,7 +2,7 @@
 // finds them.
 //
 //   a block of four warps for 64 rows of a slice, a warp for a tile's 16 rows,
-//   a lane for a group of three columns, or of level 1, or for a six, then for one of the queue
+//   a lane for a group of three columns, or of level 1, of nested chunks too, or for a six, then for one of the queue
 #include "zero_row_24.cuh"
 
 namespace lscd {
@@ -23,20 +23,27 @@ struct Filling {
         length += __popc(have);
         __syncwarp();
     }
-    // Of each lane's six the columns that some rows have between two others; column(i): which that is.
-    template <class Column>
-    __device__ void append_between(const uint32_t (&rows)[SIX], Column column) {
-        uint32_t found[SIX];
+    // The same of several words of each lane; column(i): that of its ith.
+    template <int N, class Column>
+    __device__ void append_all(const uint32_t (&rows)[N], Column column) {
         int count = 0;
 #pragma unroll
-        for (int i = 0; i < SIX; i++) count += (found[i] = between(rows, i)) != 0;
+        for (int i = 0; i < N; i++) count += rows[i] != 0;
         int after = inclusive_scan(count);
         uint32_t* word = words + length + after - count;
 #pragma unroll
-        for (int i = 0; i < SIX; i++)
-            if (found[i]) st_global(word++, uint32_t(column(i)) << 16 | found[i]);
+        for (int i = 0; i < N; i++)
+            if (rows[i]) st_global(word++, uint32_t(column(i)) << 16 | rows[i]);
         length += __shfl_sync(ALL_LANES, after, LANES - 1);
         __syncwarp();
+    }
+    // Of each lane's six the columns that some rows have between two others.
+    template <class Column>
+    __device__ void append_between(const uint32_t (&rows)[SIX], Column column) {
+        uint32_t found[SIX];
+#pragma unroll
+        for (int i = 0; i < SIX; i++) found[i] = between(rows, i);
+        append_all(found, column);
     }
     // The same of sixes of the queue, which are made whole first, until there are no more.
     __device__ void append_waiting() {
@@ -108,24 +115,35 @@ struct Found {
     }
 };
 
-template <bool OF_SIXES>
+// KIND: PAIRS for packed streams, too.
+template <Kind KIND>
 __global__ void __launch_bounds__(TILES * LANES)
     queue(Source dense, Grid grid, uint32_t exponent, uint32_t* queues, int* queued, int* nnz,
           int* nonfinite) {
     Block block(grid, blockIdx.x);
     int64_t tile = int64_t(blockIdx.x) * TILES + warp_id();
     int64_t row = block.row + warp_id() * TILE_ROWS;
-    Filling filling{queues + tile * queue_capacity(grid.slice_cols, OF_SIXES ? SIXES : PAIRS)};
+    Filling filling{queues + tile * queue_capacity(grid.slice_cols, KIND)};
     Found found{dense, exponent};
     int64_t end = block.col + block.cols;
-    int width = OF_SIXES ? SIX : grid.levels ? 9 : 3;
+    int width = KIND == SIXES ? SIX : KIND == NESTED || grid.levels ? 9 : 3;
     for (int c = 0; c < block.cols; c += width * LANES) {
-        if constexpr (OF_SIXES) {
+        if constexpr (KIND == SIXES) {
             int six = c / SIX + lane_id(), col = six * SIX / COLS * COLS;
             int first = col + column_of_six(six % (COLS / SIX), 0);
             uint32_t rows[SIX];
             found.six(row, block.col + first, end, rows);
             filling.append_between(rows, [&](int i) { return first + column_of_six(0, i); });
+        } else if constexpr (KIND == NESTED) {
+            auto column = [&](int step) {
+                return c + lane_id() / 8 * NESTED_COLS + first_column(NESTED, 8 * step + lane_id() % 8);
+            };
+            uint32_t rows[3], before = 0;
+            for (int step = 0; step < 3; step++) {
+                uint32_t full = found.full(row, block.col + column(step), end);
+                rows[step] = full & before, before |= full;
+            }
+            filling.append_all(rows, [&](int step) { return column(step) + 1; });
         } else {
             int col = c + width * lane_id();
             uint32_t rows = ~0u;
@@ -133,7 +151,7 @@ __global__ void __launch_bounds__(TILES * LANES)
             filling.append(col + width / 2, rows);
         }
     }
-    if constexpr (OF_SIXES) filling.append_waiting();
+    if constexpr (KIND == SIXES) filling.append_waiting();
     else filling.append_thirds();
     int count = __reduce_add_sync(ALL_LANES, found.nnz);
     bool bad = __any_sync(ALL_LANES, found.bad);
@@ -157,7 +175,7 @@ LSCD_EXPORT int lscd_zero_row_24_queue(const uint16_t* dense, int64_t M, int64_t
                                        int64_t exponent, uint32_t* queues, int* queued, int* nnz, int* nonfinite,
                                        cudaStream_t stream) {
     Grid grid{M, K, slice_cols, levels, Kind(kind)};
-    auto kernel = kind == SIXES ? queue<true> : queue<false>;
+    auto kernel = kind == SIXES ? queue<SIXES> : kind == NESTED ? queue<NESTED> : queue<PAIRS>;
     return launch(kernel, grid.blocks(), TILES * LANES, stream, Source(dense, M, K), grid,
                   uint32_t(exponent), queues, queued, nnz, nonfinite);
 }

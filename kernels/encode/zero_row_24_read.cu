@@ -11,7 +11,7 @@ using namespace zero_row_24;
 constexpr int UNUSED_BYTES = MOST_BYTES / 2 * sizeof(int);
 constexpr int EXTRA_WARPS = 4;
 template <Kind KIND>
-using Tile = DenseTile<ROWS, pieces_of(KIND) * COLS>;
+using Tile = DenseTile<ROWS, pieces_of(KIND) * piece_cols(KIND)>;
 
 struct Encoding {
     Grid grid;
@@ -37,9 +37,10 @@ struct Chunk : Streams<KIND> {
 
     __device__ int listed(int i) const { return this->half(header_bytes(KIND) + 2 * i); }
     __device__ int column(int group, int i) const {
-        if (place.extra) return listed((this->m * GROUPS + group) * 4 + i);
-        return place.block.column(place.nth, 3 * group + i);
+        if (place.extra) return listed((this->m * groups_of(KIND) + group) * 4 + i);
+        return place.block.column(place.nth, first_column(KIND, group) + i);
     }
+    __device__ bool misplaces() const { return Streams<KIND>::misplaces(!place.extra); }
     __device__ bool inside(int64_t row, int64_t column) const {
         return row < rows && column < place.block.cols;
     }
@@ -58,7 +59,7 @@ struct Chunk : Streams<KIND> {
         if (size % UNIT || size > MOST_BYTES || size < chunk_bytes(KIND, first())) return SIZE;
         bool sized = this->above_start() == (size / UNIT >> 2 * this->m & 3);
         bool in_slice = true;
-        for (int i = lane_id(); place.extra && i < LIST_BYTES / 2; i += LANES)
+        for (int i = lane_id(); place.extra && i < list_bytes(KIND) / 2; i += LANES)
             in_slice &= listed(i) == NOTHING || (i % 4 < 3 && listed(i) < place.block.cols);
         return first_of(!sized, SIZE, !this->starts_within(first()), START, !in_slice, OWN);
     }
@@ -117,10 +118,11 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
     wait_for_copy();
     if (regular) here.tile.fill(Groups<KIND>(here.chunk, decoder, pieces));
     wait_for_warps(A.grid.levels);
-    if (has_level) here.tile.add_level(Groups<KIND>(here.level, decoder));
+    if constexpr (KIND != NESTED)
+        if (has_level) here.tile.add_level(Groups<KIND>(here.level, decoder));
     wait_for_warps(A.grid.levels);
     if (regular)
-        here.tile.store(pieces, [&](int m, int r, int k, uint4 eight) {
+        here.tile.store(pieces * piece_cols(KIND), [&](int m, int r, int k, uint4 eight) {
             dense.store8(part.row() + m * TILE_ROWS + r, block.col + number * block.width + k, eight);
         });
 }
@@ -142,13 +144,15 @@ __global__ void __launch_bounds__(LANES)
         wait_for_copy();
         Groups<KIND> groups(chunk, decoder);
 #pragma unroll 1
-        for (int q = 0; q < 4; q++)
+        for (int q = 0; q < groups_of(KIND) / 4; q++) {
+            if (q == 4) groups.advance();
             groups.for_each_weight(q, [&](int m, int half, int q, int index, uint32_t weight) {
                 int row = m * TILE_ROWS + half * 8 + lane_id() / 4;
-                int group = m * GROUPS + q * 4 + lane_id() % 4;
+                int group = m * groups_of(KIND) + q * 4 + lane_id() % 4;
                 int column = columns.load(4 * group + index);
                 st_global(origin + row * A.grid.K + column, uint16_t(weight));
             });
+        }
         __syncwarp();
     }
 }

@@ -2,7 +2,7 @@
 // lane for a stream. What can be wrong with them: see kernels/cpu/encode/zero_row_24_streams.h. It
 // is looked for in the same order.
 #pragma once
-#include "zero_row_24_tile.cuh"
+#include "zero_row_24_nested.cuh"
 
 namespace lscd::zero_row_24 {
 
@@ -39,9 +39,22 @@ struct Streams {
     __device__ int stated() const { return half(starts_at(KIND) + 2 * (TILES * g + m)); }
     __device__ int start() const { return stated() & 0x3fff; }
     __device__ int above_start() const { return stated() >> 14; }
-    __device__ int orders() const { return KIND == SIXES ? pieces * SIXES_OF_PIECE : ORDERS; }
-    // Of a group, or of a six for a step.
+    __device__ int orders() const { return KIND == SIXES ? pieces * SIXES_OF_PIECE : orders_of(KIND); }
+    // Nested: of a group; which groups send a weight.
+    __device__ uint32_t nested_code(int order) const {
+        uint4 planes = load<uint4>(planes_at(g, order / 8));
+        int bit = 4 * (order % 8) + m;
+        return (planes.x >> bit & 1) | (planes.y >> bit & 1) << 1 | (planes.z >> bit & 1) << 2 | (planes.w >> bit & 1) << 3;
+    }
+    __device__ uint64_t sends() const {
+        uint64_t found = 0;
+        for (int order = 0; KIND == NESTED && order < orders(); order++)
+            found |= uint64_t(is_sending(nested_code(order))) << order;
+        return found;
+    }
+    // Nibble of a group, or of a six for a step.
     __device__ int code(int order, int step = 0) const {
+        if (KIND == NESTED) return nibble_of_code(nested_code(order));
         if (KIND == PAIRS) return word(4 * metadata_word(m, g, order)) >> 4 * (order % 8) & 15;
         if (KIND == SIXES) {
             int piece_at = order / SIXES_OF_PIECE * SECOND_PIECE_AT, nth = 2 * g + order / 8 % 2;
@@ -58,9 +71,15 @@ struct Streams {
     __device__ bool starts_within(int first) const {
         return first <= start() && start() <= size - TAIL && start() % (KIND == PACKED ? 2 : 4) == 0;
     }
-    // Two values of a group without ascending indices, which alone PTX promises to select.
-    __device__ bool descends() const {
+    // Two values of a group without ascending indices, which alone PTX promises to select. Nested: groups with less
+    // than three weights that send one where another does, or that have no level 1.
+    __device__ bool misplaces(bool has_level = true) const {
         bool found = false;
+        uint64_t sends = this->sends();
+        for (int order = 0; sends && order < orders(); order++) {
+            bool alone = !(sends & of_one_level(order) & ~(uint64_t(1) << order));
+            found |= (sends >> order & 1) && (!has_level || (!alone && nested_code(order) != FULL));
+        }
         for_each_nibble([&](int first, int second) { found |= first != 3 && second != 3 && first >= second; });
         return found;
     }
@@ -78,7 +97,7 @@ struct Streams {
         for (int order = 0; order < orders(); order++) {
             bool slot0 = false, slot1 = false;
             for (int step = 0; step < STEPS; step++) {
-                int first = code(order, step) & 3, second = code(order, step) >> 2;
+                int nibble = code(order, step), first = nibble & 3, second = nibble >> 2;
                 int row = row_of(g, order), group = this->group(order, step);
                 slot0 |= first != 3, slot1 |= second != 3;
                 if (first != 3) visit(row, group, first, at);
@@ -86,11 +105,18 @@ struct Streams {
             }
             at += KIND == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
         }
+        uint64_t sends = this->sends();
+        for (int order = 0; sends && order < LEVEL_ORDERS; order++) {
+            if (!(level_of(sends) >> order & 1)) continue;
+            int sender = first_sender(sends, order);
+            visit(row_of(g, sender), group_of(sender), 1, at);
+            at += 2;
+        }
         return at;
     }
     // Slots in use in the lane's stream; all lanes' together are nnz of the streams.
     __device__ int count() const {
-        int used = 0;
+        int used = __popc(level_of(sends()));
         for_each_nibble([&](int first, int second) { used += (first != 3) + (second != 3); });
         return used;
     }
@@ -99,7 +125,10 @@ struct Streams {
     template <class Visit>
     __device__ void for_each_nibble(Visit visit) const {
         for (int order = 0; order < orders(); order++)
-            for (int step = 0; step < STEPS; step++) visit(code(order, step) & 3, code(order, step) >> 2);
+            for (int step = 0; step < STEPS; step++) {
+                int nibble = code(order, step);
+                visit(nibble & 3, nibble >> 2);
+            }
     }
     template <class T>
     __device__ T load(int at) const {
@@ -120,7 +149,7 @@ __device__ int metadata_problem(const Chunk& chunk) {
     bool outside = false;
     int end = chunk.for_each_value(
         [&](int64_t row, int64_t column, int) { outside |= !chunk.inside(row, column); });
-    return first_of(end > chunk.size - TAIL, LEAVES, chunk.descends(), INDEX, outside,
+    return first_of(end > chunk.size - TAIL, LEAVES, chunk.misplaces(), INDEX, outside,
                     OUTSIDE);
 }
 

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(LANES)
     Entries entries(tiles, here);
     int halves = 0;
     auto count = [&](uint32_t) { halves++; };
-    auto leaves = [&](int order, const uint32_t (&)[3]) { return entries.nth(order) % 3; };
+    auto leaves = leaving([&](int order, const uint32_t (&)[3]) { return entries.nth(order) % 3; });
     Writer<PAIRS, decltype(count), decltype(leaves)>(metadata, count, leaves).write(tiles);
     Placement<PAIRS> placement(metadata, shared.piles, 2 * halves, ENTRIES + entries.bytes());
     placement.place(reach, MOST_BYTES);
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(LANES)
     entries.clear(words);
     int start = ld_global(starts + int64_t(blockIdx.x) * LANES + lane_id()), at = start / 2;
     auto put = [&](uint32_t value) { halves.store(at++, uint16_t(value)); };
-    auto leaves = [&](int order, const uint32_t (&weights)[3]) { return entries.put(words, order, weights); };
+    auto leaves = leaving([&](int order, const uint32_t (&weights)[3]) { return entries.put(words, order, weights); });
     Writer<PAIRS, decltype(put), decltype(leaves)>(words, put, leaves).write(tiles);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
     uint32_t header = uint32_t(entries.steps() | units << 8) >> (g / 2 * 8 + 2 * m) & 3;

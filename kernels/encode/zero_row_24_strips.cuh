@@ -126,5 +126,16 @@ class Entries {
     }
 };
 
+// For a Writer: of three weights which(order, weights) has no slot.
+template <class Which>
+__device__ auto leaving(Which which) {
+    return [=](int order, uint32_t (&weights)[3]) {
+        if (!weights[0] || !weights[1] || !weights[2]) return;
+        int away = which(order, weights);
+#pragma unroll
+        for (int i = 0; i < 3; i++) weights[i] = i == away ? 0 : weights[i];
+    };
+}
+
 }  // namespace
 }  // namespace lscd::zero_row_24

@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
     }
     wait_for_warps(levels);
     if (regular)
-        here.tile.store(1, [&](int m, int r, int k, uint4 eight) {
+        here.tile.store(TILE_COLS, [&](int m, int r, int k, uint4 eight) {
             dense.store8(row + r, int64_t(number) * COLS + m * TILE_COLS + k, eight);
         });
 }

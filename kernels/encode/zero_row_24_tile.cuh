@@ -62,9 +62,11 @@ __device__ Shared<T> in_shared(T* array) {
     return Shared<T>(static_cast<void*>(array));
 }
 
-// The weights of a chunk: row r of tile m is row 16 m + r here.
-class Tiles {
-    static constexpr int STRIDE = TILE_COLS + 2;  // halves; odd in words, against bank conflicts
+// The weights of a chunk of so many columns: row r of tile m is row 16 m + r here.
+template <int COLS>
+class Stack {
+    static constexpr int STRIDE = COLS + 2;  // halves; odd in words, against bank conflicts
+    static_assert(STRIDE / 2 % 2 == 1);
     Shared<uint16_t> weights_;
 
   public:
@@ -72,7 +74,7 @@ class Tiles {
     struct alignas(16) Memory {
         uint16_t weights[ROWS * STRIDE];
     };
-    __device__ explicit Tiles(Memory& memory) : weights_(in_shared(memory.weights)) {}
+    __device__ explicit Stack(Memory& memory) : weights_(in_shared(memory.weights)) {}
     __device__ uint32_t at(int row, int col) const { return weights_.load(row * STRIDE + col); }
     __device__ void put(int row, int col, uint32_t weight) const {
         weights_.store(row * STRIDE + col, uint16_t(weight));
@@ -88,8 +90,8 @@ class Tiles {
     // below the other.
     __device__ void load_middles(const Source& dense, int64_t row, int64_t k, int64_t end) const {
 #pragma unroll 4
-        for (int i = lane_id(); i < ROWS * TILE_COLS; i += LANES) {
-            int r = i / TILE_COLS, col = i % TILE_COLS;
+        for (int i = lane_id(); i < ROWS * COLS; i += LANES) {
+            int r = i / COLS, col = i % COLS;
             int64_t middle = k + 3 * col;
             uint32_t group[3];
 #pragma unroll
@@ -103,7 +105,7 @@ class Tiles {
     // load8(row, column): eight weights; several are under way at once.
     template <class Load8>
     __device__ void load_eights(int64_t row, int below, int64_t k, int behind, Load8 load8) const {
-        constexpr int EIGHTS = TILE_COLS / 8;  // of a row
+        constexpr int EIGHTS = COLS / 8;  // of a row
         constexpr int AT_ONCE = 6;
         static_assert(ROWS * EIGHTS % (AT_ONCE * LANES) == 0);
         Shared<uint32_t> pairs = weights_.as<uint32_t>();
@@ -123,5 +125,6 @@ class Tiles {
         }
     }
 };
+using Tiles = Stack<TILE_COLS>;
 
 }  // namespace lscd::zero_row_24

@@ -1,0 +1,44 @@
+// Zero-row 2:4 in chunks that have their level 1 inside: what is theirs alone, and what they have other numbers of.
+// The bytes are drawn in kernels/cpu/encode/zero_row_24_nested.h.
+#pragma once
+#include "zero_row_24_tile.cuh"
+
+namespace lscd::zero_row_24 {
+
+constexpr int NESTED_COLS = 72;                      // of a tile
+constexpr int NESTED_ORDERS = 48, LEVEL_ORDERS = 16;  // of a stream: groups of three steps, and of level 1
+
+// Of a tile, and of a stream.
+__host__ __device__ constexpr int piece_cols(Kind kind) { return kind == NESTED ? NESTED_COLS : TILE_COLS; }
+__host__ __device__ constexpr int groups_of(Kind kind) { return piece_cols(kind) / 3; }
+__device__ constexpr int orders_of(Kind kind) { return kind == NESTED ? NESTED_ORDERS : ORDERS; }
+template <Kind KIND>
+using TilesOf = Stack<piece_cols(KIND)>;
+
+// Of a tile. That of group 4 q + t is that of group 4 q, and that of group t more.
+__device__ constexpr int first_column(Kind kind, int group) {
+    return kind == NESTED ? group % 8 / 2 * 18 + group / 8 * 6 + group % 2 * 3 : 3 * group;
+}
+
+// A group's code: its nibble, or another one if it sends a weight.
+constexpr uint32_t FULL = 6;  // of a group with three weights
+__device__ constexpr uint32_t sending_code(uint32_t nibble) { return nibble == 3 ? 10 : nibble ^ 14; }
+__device__ constexpr bool is_sending(uint32_t code) {
+    return (1 << 10 | 1 << 6 | 1 << 5 | 1 << 2 | 1 << 1 | 1) >> code & 1;
+}
+__device__ constexpr uint32_t nibble_of_code(uint32_t code) {
+    return !is_sending(code) ? code : code == 10 ? 3 : code ^ 14;
+}
+// The 16 bytes of a chunk with the codes of groups 8 n to 8 n + 7 of a stream, and of the other tiles': a lane's of
+// steps 0 and 1, then those of step 2.
+__device__ constexpr int planes_at(int g, int n) { return 16 * (n < 4 ? 4 * g + n : 4 * TILE_STREAMS + 2 * g + n - 4); }
+
+// Of the groups of a stream, in its order, a bit for each that sends a weight. Those whose middle columns are a group
+// of level 1, that of `order` among them; groups of level 1 that have a weight, and which one that is.
+__device__ constexpr uint64_t of_one_level(int order) { return uint64_t(0x100010001) << order % LEVEL_ORDERS; }
+__device__ constexpr uint32_t level_of(uint64_t sends) { return uint32_t(sends | sends >> 16 | sends >> 32) & 0xffff; }
+__device__ constexpr int first_sender(uint64_t sends, int order) {
+    return sends >> order & 1 ? order : sends >> (order + 16) & 1 ? order + 16 : order + 32;
+}
+
+}  // namespace lscd::zero_row_24
