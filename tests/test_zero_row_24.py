@@ -15,12 +15,13 @@ from lab_utils.analysis.zero_row_24_streams import wavefronts as wavefronts_of_l
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import PATTERNS, random_sparse
 
-streams = pytest.mark.parametrize("pairs", [False, True])
+kinds_with_levels = pytest.mark.parametrize("streams", ["packed", "pairs"])
 levels = pytest.mark.parametrize("levels", [0, 1])
 # All ways in which values stand, with and without level 1.
 kinds = pytest.mark.parametrize(
     "kind",
-    [{"pairs": pairs, "levels": n} for pairs in (False, True) for n in (0, 1)] + [{"sixes": True}],
+    [{"streams": streams, "levels": n} for streams in ("packed", "pairs") for n in (0, 1)]
+    + [{"streams": streams} for streams in ("sixes", "nested")],
     ids=str,
 )
 
@@ -30,7 +31,7 @@ kinds = pytest.mark.parametrize(
 @pytest.mark.parametrize("sparsity", [0.0, 0.4, 0.9, 1.0])
 def test_every_element_is_where_the_drawing_puts_it(shape, sparsity, kind):
     dense = random_sparse(*shape, sparsity, pattern="row_skewed")
-    A = ZeroRow24.encode(dense, slice_cols=192, **kind)
+    A = ZeroRow24.encode(dense, slice_cols=144, **kind)
     A.validate()
     assert np.array_equal(SlowReading(A).dense, dense.view(torch.int16).numpy().view(np.uint16))
 
@@ -41,7 +42,7 @@ def test_one_dense_tile(pattern, kind):
     dense = random_sparse(200, 500, 0.8, pattern=pattern)
     dense[64:130, 48:203] = 1.5
     for reach in (-1, 0, 8):
-        A = ZeroRow24.encode(dense, 240, reach=reach, **kind)
+        A = ZeroRow24.encode(dense, 288, reach=reach, **kind)
         A.validate()
         assert same_bits(A.decode(), dense)
 
@@ -49,14 +50,14 @@ def test_one_dense_tile(pattern, kind):
 # --- bytes
 
 
-@streams
+@kinds_with_levels
 @levels
 @pytest.mark.parametrize("sparsity", [0.05, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("slice_cols", [480, 2304])
-def test_bytes_are_expected(sparsity, levels, pairs, slice_cols):
+def test_bytes_are_expected(sparsity, levels, streams, slice_cols):
     M, K = 320, 5000
-    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, pairs, -1, levels)
-    options = np.float64(1 - sparsity), pairs, slice_cols, levels
+    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, streams, -1, levels)
+    options = np.float64(1 - sparsity), Streams.named(streams), slice_cols, levels
     assert A.nbytes == pytest.approx(sum(analysis.parts(M, K, *options).values()), rel=0.008)
     chunks = A.arrays["chunk_start"].numel() - 1
     assert chunks == pytest.approx(analysis.chunks(M, K, *options).count, rel=0.01)
@@ -67,7 +68,7 @@ def test_bytes_are_expected(sparsity, levels, pairs, slice_cols):
 def test_bytes_of_sixes_are_expected(sparsity, slice_cols):
     """Where they pay; with more weights, rows of the queue have more in a six than by chance."""
     M, K, off = 320, 5000, 1 if sparsity > 0.85 else 2.5
-    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, reach=-1, sixes=True)
+    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, "sixes", -1)
     options = np.float64(1 - sparsity), Streams.SIXES, slice_cols
     assert A.nbytes == pytest.approx(sum(analysis.parts(M, K, *options).values()), rel=0.008 * off)
     chunks = A.arrays["chunk_start"].numel() - 1
@@ -76,11 +77,35 @@ def test_bytes_of_sixes_are_expected(sparsity, slice_cols):
     assert pieces == int(A.pieces.sum()) == pytest.approx(found.all_pieces, rel=0.01 * off)
 
 
+@pytest.mark.parametrize("sparsity", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9])
+@pytest.mark.parametrize("slice_cols", [432, 2304])
+def test_bytes_of_nested_chunks_are_expected(sparsity, slice_cols):
+    M, K = 320, 5000
+    A = ZeroRow24.encode(random_sparse(M, K, sparsity), slice_cols, "nested", -1)
+    options = np.float64(1 - sparsity), Streams.NESTED, slice_cols
+    assert A.nbytes == pytest.approx(sum(analysis.parts(M, K, *options).values()), rel=0.008)
+    chunks = A.arrays["chunk_start"].numel() - 1
+    assert chunks == pytest.approx(analysis.chunks(M, K, *options).count, rel=0.015)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_level_1_of_a_nested_chunk_has_a_weight_for_each_three_groups(seed):
+    """Of full groups the middle weight of the first one; what the others have is in lists."""
+    dense = random_sparse(64, 72, 0.5, seed=seed)
+    A = ZeroRow24.encode(dense, streams="nested")
+    groups = dense.ne(0).view(64, 4, 3, 2, 3)  # row, two groups j each, step, of these, column
+    full = groups.all(4)
+    behind = full & (full.cumsum(2) > 1)
+    middle = torch.zeros_like(groups)
+    middle[..., 1] = behind
+    assert np.array_equal(SlowReading(A).of_chunk > 0, middle.view(64, 72).numpy())
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_row_of_a_six_keeps_its_first_and_last_value(seed):
     """What stands between them is in the lists of extra chunks, and nothing else."""
     dense = random_sparse(64, 48, 0.6, seed=seed)
-    A = ZeroRow24.encode(dense, sixes=True)
+    A = ZeroRow24.encode(dense, streams="sixes")
     assert A.streams == Streams.SIXES and A.levels == 0
     nonzero = dense.ne(0).numpy().reshape(64, 2, 8, 3).transpose(0, 2, 1, 3).reshape(64, 8, 6)
     kept = np.zeros_like(nonzero)
@@ -91,17 +116,23 @@ def test_a_row_of_a_six_keeps_its_first_and_last_value(seed):
     assert np.array_equal(SlowReading(A).of_chunk == 0, regular)
 
 
-@streams
+@kinds_with_levels
 @pytest.mark.parametrize("sparsity", [0.5, 0.6, 0.65, 0.71, 0.75])
-def test_levels_are_those_that_cost_less(sparsity, pairs):
+def test_levels_are_those_that_cost_less(sparsity, streams):
     """Bytes, and a time for each chunk; as in the formula, whose bytes are right within .15 %."""
     M, K = 512, 4608
     dense = random_sparse(M, K, sparsity)
-    chosen, *both = (ZeroRow24.encode(dense, 2304, pairs, -1, n) for n in (None, 0, 1))
+    chosen, *both = (ZeroRow24.encode(dense, 2304, streams, -1, n) for n in (None, 0, 1))
     costs = [A.nbytes + analysis.CHUNK_COST * A.arrays["chunk_start"].numel() for A in both]
-    assert chosen.levels == costs.index(min(costs)) == (sparsity < (0.73 if pairs else 0.63))
+    assert (
+        chosen.levels
+        == costs.index(min(costs))
+        == (sparsity < (0.73 if streams == "pairs" else 0.63))
+    )
     assert [A.levels for A in both] == [0, 1]
-    expected = sum(analysis.parts(M, K, np.float64(1 - sparsity), pairs, 2304).values())
+    expected = sum(
+        analysis.parts(M, K, np.float64(1 - sparsity), Streams.named(streams), 2304).values()
+    )
     assert chosen.nbytes == pytest.approx(expected, rel=0.0015)
 
 
@@ -121,11 +152,11 @@ def test_bytes_of_the_default_encoding(sparsity):
 )
 def test_bytes_of_all_and_of_no_weights(sparsity, streams, rel):
     dense = random_sparse(256, 960, sparsity)
-    A = ZeroRow24.encode(dense, sixes=streams == Streams.SIXES)
+    A = ZeroRow24.encode(dense, streams=streams.name.lower())
     # The formula rounds chunks up by 15 bytes on average; those without values (580, 452) by 28.
     expected = analysis.parts(256, 960, np.float64(1 - sparsity), A.streams)
     assert A.nbytes == pytest.approx(sum(expected.values()), rel=rel)
-    if sparsity == 0 or streams == Streams.SIXES:  # the default
+    if streams == Streams.SIXES:  # the default
         assert sum(expected.values()) == ZeroRow24.expected_nbytes(256, 960, sparsity)
 
 
@@ -157,17 +188,18 @@ def wavefronts(A: ZeroRow24) -> float:
      (0.9, 1.51, 1.17), (0.95, 1.0, 1.0)],
 )  # fmt: skip
 def test_placement_avoids_bank_conflicts(sparsity, plain, placed):
-    dense, kind = random_sparse(128, 1536, sparsity), {"slice_cols": 1536, "pairs": sparsity > 0.65}
+    dense = random_sparse(128, 1536, sparsity)
+    kind = {"slice_cols": 1536, "streams": "pairs" if sparsity > 0.65 else "packed"}
     found = [ZeroRow24.encode(dense, **kind, reach=reach) for reach in (-1, 8)]
     assert [wavefronts(A) for A in found] == pytest.approx([plain, placed], abs=0.05)
     plain, placed = (A.nbytes for A in found)
-    assert placed == plain if kind["pairs"] else plain < placed < 1.015 * plain
+    assert placed == plain if kind["streams"] == "pairs" else plain < placed < 1.015 * plain
 
 
 @pytest.mark.parametrize(("sparsity", "plain", "placed"), [(0.9, 1.95, 1.42), (0.95, 1.51, 1.18)])
 def test_placement_of_sixes(sparsity, plain, placed):
     dense = random_sparse(128, 1536, sparsity)
-    found = [ZeroRow24.encode(dense, sixes=True, reach=reach) for reach in (-1, 8)]
+    found = [ZeroRow24.encode(dense, streams="sixes", reach=reach) for reach in (-1, 8)]
     assert [wavefronts(A) for A in found] == pytest.approx([plain, placed], abs=0.05)
     assert len({A.nbytes for A in found}) == 1
 
@@ -178,7 +210,7 @@ def test_wavefronts_by_hand():
     # Rows 0 and 8 fill words 0 to 31, one for each group: in gather q, lanes of g = 0 read words
     # 4 q to 4 q + 3, those of g = 1 to 7 word 32, in the bank of word 0.
     dense[[0, 8], ::3] = dense[[0, 8], 1::3] = 1
-    A = ZeroRow24.encode(dense, pairs=True, reach=-1)
+    A = ZeroRow24.encode(dense, streams="pairs", reach=-1)
     assert wavefronts(A) == (2 + 31) / 32  # of eight gathers of four tiles, one conflicts
 
 
@@ -212,10 +244,11 @@ def test_slices_multiply_without_a_gpu(backend, kind):
         ({"slice_cols": 0}, "slice_cols=0"),
         ({"slice_cols": 65568}, "slice_cols=65568"),
         ({"slice_cols": 48.0}, "slice_cols=48.0"),
-        ({"pairs": 1}, "pairs=1; allowed: None, True, False"),
-        ({"sixes": 1}, "sixes=1; allowed: None, True, False"),
-        ({"sixes": True, "pairs": False}, "sixes=True with pairs=False, levels=None; allowed: wor"),
-        ({"sixes": True, "levels": 1}, "sixes=True with pairs=None, levels=1; allowed: words"),
+        ({"streams": 1}, "streams=1; allowed: None, 'packed', 'pairs', 'sixes', 'nested'"),
+        ({"streams": "PAIRS"}, "streams='PAIRS'; allowed: None, 'packed', 'pairs'"),
+        ({"streams": "sixes", "levels": 1}, "levels=1 with streams='sixes'; allowed: None, 0"),
+        ({"streams": "nested", "levels": 1}, "levels=1 with streams='nested'; allowed: None, 0"),
+        ({"streams": "nested", "slice_cols": 96}, "slice_cols=96; allowed: None, multiples of 72"),
         ({"levels": 2}, "levels=2; allowed: None, 0, 1"),
         ({"levels": True}, "levels=True"),
         ({"reach": -2}, "reach=-2; allowed: -1 to 32 bytes"),

@@ -25,8 +25,9 @@ def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
         ("geometry", 0, 288, "slice_cols is 288"),
         ("geometry", 1, 2, "levels is 2; allowed: 0, 1"),
         ("geometry", 1, 0, "chunk 2 has a start outside of its values"),
-        ("geometry", 2, 3, r"streams is 3; allowed: 0 \(packed\), 1 \(pairs\), 2 \(sixes\)"),
-        ("geometry", 2, 2, "sixes have no level 1; levels is 1"),
+        ("geometry", 2, 4, r"streams is 4; allowed: 0 \(packed\), 1 \(pairs\), 2 \(sixes\), 3"),
+        ("geometry", 2, 3, "slice_cols is 96; allowed: multiples of 72 up to 216"),
+        ("geometry", 2, 2, "sixes have no chunks of level 1; levels is 1"),
         ("geometry", 3, 64, "its largest chunk is 64 bytes, and has "),
         ("geometry", 4, 1, "nonfinite is 1, its values say 0"),
         ("first_chunk", 0, 1, r"first_chunk begins and ends with \[1, "),
@@ -51,7 +52,7 @@ def test_damage_is_named(name, at, value, message):
      (0, 65, "has two values in one place"), (338, 20, r"stores a \+0")],
 )  # fmt: skip
 def test_damage_of_extra_chunks_and_streams_is_named(at, value, message):
-    options = {"slice_cols": 96, "pairs": False, "levels": 0, "reach": -1}
+    options = {"slice_cols": 96, "streams": "packed", "levels": 0, "reach": -1}
     A = ZeroRow24.encode(random_sparse(100, 200, 0.5), **options)
     with pytest.raises(ValueError, match=f"invalid zero_row_24 encoding.*chunk .*{message}"):
         ZeroRow24(A.shape, A.dtype, damaged(A, "data", at, value))
@@ -84,6 +85,43 @@ def test_a_chunk_of_sixes_that_ends_too_early_is_found():
     arrays["geometry"] = torch.tensor([48, 0, 2, 480, 0], dtype=torch.int32)
     with pytest.raises(ValueError, match="chunk 0 has a size that its starts do not state, or"):
         ZeroRow24(A.shape, A.dtype, arrays)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (768, 0, "chunk 0 has a start outside of its values"),
+        (768 + 7, 0, "chunk 0 has a size that its starts do not state"),
+        (833, 0, r"chunk 0 stores a \+0"),
+        (1, 255, "chunk 0 has a group .*, or one that sends a weight to no place"),
+    ],
+)
+def test_damage_of_nested_chunks_is_named(at, value, message):
+    ones = random_sparse(100, 200, 0.5).ne(0).half()
+    A = ZeroRow24.encode(ones, 144, "nested", -1)
+    with pytest.raises(ValueError, match=message):
+        ZeroRow24(A.shape, A.dtype, damaged(A, "data", at, value))
+
+
+def with_code(A: ZeroRow24, chunk: int, order: int, code: int) -> dict[str, Tensor]:
+    """A's arrays with another code for a group of tile 0's first stream."""
+    data, begin = A.arrays["data"].clone(), 16 * int(A.arrays["chunk_start"][chunk])
+    lane = order // 8 if order < 32 else 32 + order // 8 - 4
+    planes = data[begin + 16 * lane :][:16].view(torch.int32)
+    for bit in range(4):
+        planes[bit] &= ~(1 << 4 * (order % 8))
+        planes[bit] |= (code >> bit & 1) << 4 * (order % 8)
+    return {**A.arrays, "data": data}
+
+
+def test_weights_sent_to_no_place_are_found():
+    """Of two groups of one of level 1's, of which one has not three weights; of an extra chunk."""
+    dense = torch.zeros(64, 72, dtype=torch.float16)
+    dense[0, :3], dense[0, 6:9], dense[1, :9] = 1, 1, 1
+    A = ZeroRow24.encode(dense, streams="nested", reach=-1)
+    for chunk, order, code in ((0, 0, 1), (0, 16, 1), (1, 0, 1)):
+        with pytest.raises(ValueError, match=f"chunk {chunk} has .* sends a weight to no place"):
+            ZeroRow24(A.shape, A.dtype, with_code(A, chunk, order, code))
 
 
 def test_lists_read_as_values_are_found():

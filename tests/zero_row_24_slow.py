@@ -37,7 +37,43 @@ class SlowReading:
         high = sum((code >> 3) << bit for bit, code in enumerate(codes))
         return (None, 4, 8, 9, 12, 13, 14, 15)[high if tile == 3 else codes[tile] & 7]
 
+    def read_nested(self, block: int, nth: int, data: np.ndarray) -> None:
+        """A chunk of 64 x 72 that has its level 1 inside: zero_row_24_nested.h."""
+        of_slice, row_block = divmod(block, self.row_blocks)
+        cols = min(self.cols, self.A.shape[1] - of_slice * self.cols)
+        halves, words = data.view(np.uint16), data.view(np.uint32)
+        extra, starts, lists = nth >= -(-cols // 72), halves[384:], halves[416:]
+        assert 32 * sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4)) == data.size
+        sending = {0: 14, 1: 15, 2: 12, 5: 11, 6: 8, 10: 3}  # codes, and their nibbles of metadata
+        for tile, g in np.ndindex(4, 8):
+            at, found, sent = int(starts[4 * g + tile]) & 0x3FFF, [], {}
+            for step, half, row, t in np.ndindex(3, 2, 2, 4):
+                lane = 4 * g + 2 * step + half if step < 2 else 32 + 2 * g + half
+                planes = words[4 * lane :]
+                code = sum((int(planes[i]) >> 4 * (4 * row + t) + tile & 1) << i for i in range(4))
+                group = row, step, 4 * half + t
+                if code in sending:
+                    sent.setdefault((half, row, t), group)
+                    code = sending[code]
+                slots = enumerate((code & 3, code >> 2))
+                found += [(*group, index, at + 2 * slot) for slot, index in slots if index < 3]
+                at += 4 * (code >> 2 != 3)
+            level = sorted(sent)
+            found += [(*sent[key], 1, at + 2 * nth) for nth, key in enumerate(level)]
+            for row, step, j, index, begin in found:
+                column = 72 * nth + 18 * (j // 2) + 6 * step + 3 * (j % 2) + index
+                if extra:
+                    column = int(lists[96 * tile + 32 * step + 4 * j + index])
+                place = (
+                    64 * row_block + 16 * tile + g + 8 * row,
+                    of_slice * self.cols + column,
+                )
+                assert self.dense[place] == 0 and halves[begin // 2] != 0
+                self.dense[place], self.of_chunk[place] = halves[begin // 2], nth
+
     def read_chunk(self, block: int, nth: int, data: np.ndarray) -> None:
+        if self.A.streams == Streams.NESTED:
+            return self.read_nested(block, nth, data)
         of_slice, row_block = divmod(block, self.row_blocks)
         cols = min(self.cols, self.A.shape[1] - of_slice * self.cols)
         width = 96 if self.sixes else 48

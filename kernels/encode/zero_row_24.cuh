@@ -44,7 +44,7 @@ struct Block {
         return nth < regular ? nth * width + i : 3 * ((nth - regular) * COLS + i) + 1;
     }
     __device__ int pieces(int nth) const {
-        return 1 + (width == WIDEST && nth < regular && cols - nth * width > COLS);
+        return nth < regular && width != NESTED_COLS ? (min(width, cols - nth * width) + COLS - 1) / COLS : 1;
     }
 
   private:
@@ -142,7 +142,7 @@ template <Kind KIND>
 __device__ void load_extra(const TilesOf<KIND>& tiles, const Plan& plan, const Place& place) {
     constexpr int EACH = piece_cols(KIND);
     for (int i = lane_id(); i < TILES * EACH; i += LANES) {
-        int m = i / EACH, col = first_column(KIND, i % EACH / 3) + i % 3;
+        int m = i / EACH, col = column_by_groups(KIND, i % EACH);
         Queue queue = plan.queue(place.z, m);
         int at = queue.word_of(place.nth - place.block.fixed, i % EACH);
         uint32_t rows = queue.taken(at);

@@ -15,9 +15,14 @@ __device__ constexpr int orders_of(Kind kind) { return kind == NESTED ? NESTED_O
 template <Kind KIND>
 using TilesOf = Stack<piece_cols(KIND)>;
 
-// Of a tile. That of group 4 q + t is that of group 4 q, and that of group t more.
+// Of a group of a tile. That of 4 q + t is that of 4 q, and that of t more.
 __device__ constexpr int first_column(Kind kind, int group) {
     return kind == NESTED ? group % 8 / 2 * 18 + group / 8 * 6 + group % 2 * 3 : 3 * group;
+}
+
+// Of column i, counted group by group.
+__device__ constexpr int column_by_groups(Kind kind, int i) {
+    return kind == NESTED ? first_column(kind, i / 3) + i % 3 : i;
 }
 
 // A group's code: its nibble, or another one if it sends a weight.

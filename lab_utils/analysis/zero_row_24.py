@@ -31,6 +31,7 @@ ROWS, TILE_ROWS = 64, 16  # of a piece of a chunk; of one of its four tiles
 COLS, NESTED_COLS = 48, 72  # of a piece; of a nested one
 LEVEL_COLS = 3 * COLS  # that a chunk of level 1 stands for
 ORDERS = 32  # groups of a stream: 16 of either row
+NESTED_ORDERS, LEVEL_ORDERS = 48, 16  # of a nested one, and those of its level 1
 SLICE_COLS = 2406  # of B: 16 of them beside the rings of a kernel, in 228 KB of shared memory
 # A small matrix, of so many weights, has slices of fewer columns, if there are at most so many
 # slices: its warps wait for B before they begin, but partial sums of many slices cost more.
@@ -45,8 +46,9 @@ CHUNK_COST = 200
 # Sparsity from which streams of matrices up to so many weights are words of two values: where
 # loads, and what a product takes however few its bytes are, bind more than bytes do.
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
-# And from which to which chunks have their level 1 inside, in larger matrices.
-NESTED_FROM, NESTED_BELOW = 0.55, 0.79
+# Sparsity from which, and below which, chunks of such matrices have their level 1 inside: larger
+# chunks, of fewer bytes, whose time is longer than that of their bytes where these are few.
+NESTED = {SMALL // 2: (1.0, 0.0), SMALL: (0.48, 0.66), math.inf: (0.48, 0.77)}
 # And from which on words are of sixes: one load and one address for both steps, and three quarters
 # of the metadata, where few sixes have more than two values.
 SIXES_FROM = 0.86
@@ -86,11 +88,17 @@ def pairs_pay(M: int, K: int, sparsity: float | np.ndarray) -> bool | np.ndarray
     return sparsity >= next(least for most, least in PAIRS_FROM.items() if most >= M * K)
 
 
+def nesting_pays(M: int, K: int, sparsity: float | np.ndarray) -> bool | np.ndarray:
+    """Whether chunks of A [M, K] have their level 1 inside, if nothing else is asked for."""
+    least, most = next(bounds for size, bounds in NESTED.items() if size >= M * K)
+    return (sparsity >= least) & (sparsity < most)
+
+
 def streams_of(M: int, K: int, sparsity: float) -> Streams:
     """What A [M, K] is encoded as, if nothing else is asked for."""
     if sparsity >= SIXES_FROM:
         return Streams.SIXES
-    if NESTED_FROM <= sparsity < NESTED_BELOW:
+    if nesting_pays(M, K, sparsity):
         return Streams.NESTED
     return Streams(int(pairs_pay(M, K, sparsity)))
 

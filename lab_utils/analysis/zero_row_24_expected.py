@@ -23,9 +23,7 @@ from lab_utils.analysis.zero_row_24 import (
     GEOMETRY_BYTES,
     LEVEL_COLS,
     METADATA_BYTES,
-    NESTED_BELOW,
     NESTED_COLS,
-    NESTED_FROM,
     OFFSET_BYTES,
     ORDERS,
     ROUNDING_BYTES,
@@ -39,11 +37,18 @@ from lab_utils.analysis.zero_row_24 import (
     has_levels,
     header_bytes,
     list_bytes,
+    nesting_pays,
     pairs_pay,
+    piece_cols,
     slice_columns,
     width_of,
 )
-from lab_utils.analysis.zero_row_24_padding import density_of_level, padding_of_stream, sending
+from lab_utils.analysis.zero_row_24_padding import (
+    density_of_level,
+    padding_of_nested,
+    padding_of_stream,
+    sending,
+)
 
 _normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[float])
 
@@ -104,7 +109,7 @@ def _chosen(
 ) -> np.ndarray:
     """The streams that `ZeroRow24.encode` chooses: numbers of `Streams`."""
     cut = levels is None and (slice_cols is None or slice_cols % NESTED_COLS == 0)
-    nested = cut & (sparsity >= NESTED_FROM) & (sparsity < NESTED_BELOW)
+    nested = cut & nesting_pays(M, K, sparsity)
     sixes = (levels is None) & (sparsity >= SIXES_FROM)
     words = np.where(pairs_pay(M, K, sparsity), int(Streams.PAIRS), int(Streams.PACKED))
     return np.where(sixes, int(Streams.SIXES), np.where(nested, int(Streams.NESTED), words))
@@ -141,17 +146,19 @@ def _chunks(
     M: int, K: int, density: np.ndarray, streams: Streams | bool, slice_cols: int, levels: int
 ) -> Chunks:
     regular, pieces, level, extra, padding = 0, 0, 0 * density, 0 * density, 0 * density
-    width = width_of(streams)
+    width, each = width_of(streams), piece_cols(streams)
     for cols, slices in cut(K, slice_cols):
         for rows, blocks in cut(M, ROWS):
             n, queues = slices * blocks, _queues(rows, cols, density, levels, streams)
-            regular, pieces = regular + n * -(-cols // width), pieces + n * -(-cols // COLS)
+            regular, pieces = regular + n * -(-cols // width), pieces + n * -(-cols // each)
             level = level + n * levels * -(-cols // LEVEL_COLS)
-            extra = extra + n * _extra_of_block(queues, cols)
+            extra = extra + n * _extra_of_block(queues, cols, each)
             if streams:
                 size = SIX if streams == Streams.SIXES else 3
                 padding = padding + n * _padding_of_queues(queues, size)
-                if levels:
+                if streams == Streams.NESTED:
+                    padding = padding + n * _padding_of_nested(rows, cols, density)
+                elif levels:
                     padding = padding + n * _padding_of_levels(rows, cols, density)
                 else:
                     padding = padding + n * _padding(rows, cols, density, size, width)
@@ -173,9 +180,19 @@ def _padding_of_levels(rows: int, cols: int, density: np.ndarray) -> np.ndarray:
     return regular + _padding(rows, cols // 3, d, 3, COLS)
 
 
-def _extra_of_block(queues: list[tuple[np.ndarray, ...]], cols: int) -> np.ndarray:
-    """Expected extra chunks: how often is a queue longer than 48 j columns, j = 0, 1, …"""
-    steps = COLS * np.arange(1 + 2 * cols // COLS).reshape(-1, *[1] * queues[0][0].ndim)
+def _padding_of_nested(rows: int, cols: int, density: np.ndarray) -> np.ndarray:
+    """The same of nested chunks, and of level 1 in them, which ends with whole words."""
+    widths = cut(cols, NESTED_COLS)
+    return (
+        rows / 2 * sum(n * padding_of_nested(density, width / NESTED_COLS) for width, n in widths)
+    )
+
+
+def _extra_of_block(
+    queues: list[tuple[np.ndarray, ...]], cols: int, each: int = COLS
+) -> np.ndarray:
+    """Expected extra chunks: how often is a queue longer than so many columns times 0, 1, 2, …"""
+    steps = each * np.arange(1 + 2 * cols // each).reshape(-1, *[1] * queues[0][0].ndim)
     fits = math.prod(_normal((steps + 0.5 - mean) / sigma) for mean, sigma, _, _ in queues)
     fits[0] = math.prod(empty for _, _, empty, _ in queues)
     return (1 - fits).sum(0)
@@ -198,21 +215,34 @@ def _queues(
     if streams == Streams.SIXES:
         both = cols // COLS * (COLS // SIX) + max(0, cols % COLS - COLS // 2) // 3  # of either step
         return [_queue_of_sixes(height, both, density) for height in heights]
+    if streams == Streams.NESTED:
+        return [_queue_of_nested(height, cols / 9, density) for height in heights]
     groups, sent = (cols // 9, density**3) if levels else (cols // 3, density)
     return [_queue(height, groups, sent) for height in heights]
 
 
 def _queue(rows: int, groups: int, density: np.ndarray) -> tuple[np.ndarray, ...]:
     """Columns in the queue of a tile: mean, deviation, how often none; density of the first."""
-    mean, variance, sent, first, empty = 0 * density, 1e-9, float(groups), None, None
-    while first is None or np.max(sent) > 0.01:
-        full = density**3
-        sends = 1 - (1 - full) ** rows
-        variance = variance + sent * sends * (1 - sends)
-        density = np.divide(full, sends, out=np.zeros_like(full), where=sends > 0)
-        empty = (1 - sends) ** groups if empty is None else empty
+    return _queue_from(rows, groups, [density**3])
+
+
+def _queue_of_nested(rows: int, groups: float, density: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The same of nested chunks with so many groups of level 1: full groups behind a full one."""
+    full = density**3
+    return _queue_from(rows, groups, [full**2, full * (1 - (1 - full) ** 2)])
+
+
+def _queue_from(rows: int, groups: float, full: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Of groups that send a column for each of `full`, what a row sends there; then of threes."""
+    mean, variance, empty, first = 0 * full[0], 1e-9, None, None
+    while first is None or np.max(groups) > 0.003:
+        sends = [1 - (1 - each) ** rows for each in full]
+        variance = variance + groups * sum(each * (1 - each) for each in sends)
+        empty = math.prod(1 - each for each in sends) ** groups if empty is None else empty
+        sent = sum(sends)
+        density = np.divide(sum(full), sent, out=np.zeros_like(sent), where=sent > 0)
         first = density if first is None else first
-        mean, sent = mean + sent * sends, sent * sends / 3
+        mean, groups, full = mean + groups * sent, groups * sent / 3, [density**3]
     return mean, np.sqrt(variance), empty, first
 
 

@@ -7,7 +7,7 @@ follow has a zero beside it; middle weights that are sent to level 1 leave fewer
 
 import numpy as np
 
-from lab_utils.analysis.zero_row_24 import ORDERS
+from lab_utils.analysis.zero_row_24 import LEVEL_ORDERS, NESTED_ORDERS, ORDERS
 
 # Groups that may send a middle weight: those whose group of level 1 is all in the tile.
 IN_TILE = 42 / 48
@@ -64,6 +64,20 @@ def _sending(density: np.ndarray, groups: int, slot: np.ndarray) -> tuple[np.nda
             odd_spare * none + even * lone_middle + even_spare * lone,
         )  # fmt: skip
     return zeros + odd, sent + odd_spare
+
+
+def padding_of_nested(density: np.ndarray, filled: float = 1) -> np.ndarray:
+    """Zeros of a nested stream, of which such a fraction has columns.
+
+    They stand beside lone values, and behind those of level 1
+    (kernels/cpu/encode/zero_row_24_nested.h).
+    """
+    groups, zeros, sent = round(filled * NESTED_ORDERS), 0 * density, 0 * density
+    for _ in range(6):  # a group may send where neither of the two others does
+        sends = density**3 + sent / max(groups, 1)
+        zeros, sent = _sending(density, groups, (1 - sends) ** 2)
+    some = 1 - (1 - density**3 - sent / max(groups, 1)) ** 3
+    return zeros + (1 - (1 - 2 * some) ** round(filled * LEVEL_ORDERS)) / 2
 
 
 def density_of_level(density: np.ndarray) -> np.ndarray:

@@ -15,10 +15,10 @@ from lab_utils.formats import ZeroRow24
 from lab_utils.formats.chunks import START_BYTES
 from lab_utils.formats.zero_row_24_slices import fixed_chunks
 
-# Bytes that a piece of 64 x 48, or 64 x 72, is worth, whatever it has, and what an extra chunk, of one piece, is
-# beyond that: fitted on an H200, where a warp with twice as many chunks in the same bytes ended up
-# to 7 us after the others. Of sixes, whose other pieces take less, an extra one is worth more than
-# two of them.
+# Bytes that a piece of 64 x 48, or 64 x 72, is worth, whatever it has, and what an extra chunk, of
+# one piece, is beyond that: fitted on an H200, where a warp with twice as many chunks in the same
+# bytes ended up to 7 us after the others. Of sixes, whose other pieces take less, an extra one is
+# worth more than two of them.
 SHARE_OF_PIECE = dict.fromkeys(Streams, 30_000) | {Streams.NESTED: 45_000}
 SHARE_OF_EXTRA = dict.fromkeys(Streams, 10_000) | {Streams.SIXES: 40_000}
 STARTS = 8  # of a share's first copies, which it says

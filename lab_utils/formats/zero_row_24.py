@@ -80,7 +80,10 @@ class ZeroRow24(ZeroRowChunks):
         "first_chunk": torch.int32,
         "geometry": torch.int32,
     }
-    PROBLEMS: ClassVar = PROBLEMS | {3: "lists a column outside of its slice"}
+    PROBLEMS: ClassVar = PROBLEMS | {
+        3: "lists a column outside of its slice",
+        5: f"{PROBLEMS[5]}, or one that sends a weight to no place",
+    }
 
     class Geometry(NamedTuple):
         """The `constants`."""
@@ -179,10 +182,10 @@ class ZeroRow24(ZeroRowChunks):
 
     def _check(self) -> None:
         slice_cols, levels, streams, largest, nonfinite = geometry = self._read_geometry()
-        self._check_slices(slice_cols, Streams(streams))
         self._check_flags(levels=levels, nonfinite=nonfinite)
         known = ", ".join(f"{one.value} ({one.name.lower()})" for one in Streams)
         self.require(streams in list(Streams), f"streams is {streams}; allowed: {known}")
+        self._check_slices(slice_cols, Streams(streams))
         self.require(
             not levels or has_levels(Streams(streams)),
             f"{Streams(streams).name.lower()} have no chunks of level 1; levels is 1",
