@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import accuracy, build, encode, ladder
+from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import cuda, hopper, hopper_wgmma
 from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.launch import Epilogue
@@ -58,7 +59,7 @@ def products() -> Iterator[str]:
 
 def documented_products() -> Iterator[str]:
     """The Hopper kernel for tensor cores that select by no other metadata than PTX promises."""
-    kinds = {"packed": {"pairs": False}, "pairs": {"pairs": True}, "sixes": {"sixes": True}}
+    kinds = {one.name.lower(): {"streams": one.name.lower()} for one in Streams}
     for (M, K, N), dtype, kind in itertools.product(SHAPES, DTYPES, kinds):
         W, B = operands(M, K, N, dtype, 0.7)
         A = encode(W, hopper.FORMAT, **kinds[kind]).to("cuda")

@@ -10,7 +10,7 @@ from gpu_formats import GPUS, kernels_of
 from lab_utils import catalog, results
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.analysis.variants import PACKED
-from lab_utils.analysis.zero_row_24 import ROWS, pairs_pay
+from lab_utils.analysis.zero_row_24 import ROWS, Streams, streams_of
 from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles, hopper_wgmma
 from lab_utils.backends.crossover import Product
 from lab_utils.backends.gpus import Gpu, gpu_of
@@ -50,7 +50,7 @@ def products(rows: pd.DataFrame, format: str) -> list[Product]:
 
 def costs_of(row, format: str) -> str:
     """As `crossover.costs_of`, of what `encode` chooses."""
-    packed = format == hopper.FORMAT and not pairs_pay(row.M, row.K, row.sparsity)
+    packed = format == hopper.FORMAT and streams_of(row.M, row.K, row.sparsity) == Streams.PACKED
     return PACKED if packed else format
 
 

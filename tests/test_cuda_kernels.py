@@ -9,6 +9,7 @@ from odd_values import with_odd_values
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
+from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import cuda, hopper, hopper_wgmma
 from lab_utils.patterns import PATTERNS, random_sparse
 
@@ -61,8 +62,8 @@ def test_patterns(format: str, pattern: str) -> None:
 
 # Every compiled kernel of zero_row_24: widths, streams, one or two chunks a copy, passes over A.
 ZERO_ROW = [format for format in MULTIPLIED if format.values == ("zero_row_24",)]
-KINDS = [{"pairs": False}, {"pairs": True}, {"sixes": True}]
-STREAMS = [kind | {"slice_cols": cols} for kind in KINDS for cols in (48, 960, 2400)]
+KINDS = [{"streams": one.name.lower()} for one in Streams]
+STREAMS = [kind | {"slice_cols": cols} for kind in KINDS for cols in (144, 720, 2304)]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

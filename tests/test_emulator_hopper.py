@@ -11,7 +11,7 @@ from emulated import DTYPES, activations, machine_of, product, with_epilogue
 from torch import Tensor
 
 from lab_utils import encode, explain, spmm
-from lab_utils.analysis.zero_row_24 import Streams
+from lab_utils.analysis.zero_row_24 import Streams, has_levels
 from lab_utils.backends import cuda, emulator, hopper
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.simt import Machine
@@ -245,22 +245,22 @@ def promised(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @kinds
-def test_documented_metadata_is_enough(kind, dtype, promised, monkeypatch) -> None:
+def test_documented_metadata_is_enough(streams, dtype, promised, monkeypatch) -> None:
     """Groups without values, lone values in both slots, level 1 and lists; in passes."""
     monkeypatch.setattr(emulator, "machine", lambda: promised)
     few = functools.partial(hopper.layout_of, documented=True)
     monkeypatch.setattr(hopper, "layout_of", few)
     for sparsity, (N, levels) in itertools.product((0.0, 0.6, 0.95, 1.0), ((1, 0), (20, 1))):
         W = random_sparse(130, 250, sparsity, dtype=dtype, seed=N, mean=0.5)
-        level = {} if "sixes" in kind else {"levels": levels}
-        A = ZeroRow24.encode(W, slice_cols=144, **kind, **level)
+        level = levels if has_levels(Streams.named(streams)) else None
+        A = ZeroRow24.encode(W, 144, streams, levels=level)
         product(A, W, N, split_k=2)
 
 
 @kinds
-def test_other_metadata_is_in_use_by_default(kind, promised, monkeypatch) -> None:
+def test_other_metadata_is_in_use_by_default(streams, promised, monkeypatch) -> None:
     monkeypatch.setattr(emulator, "machine", lambda: promised)
-    A = ZeroRow24.encode(random_sparse(64, 96, 0.8), **kind)
+    A = ZeroRow24.encode(random_sparse(64, 96, 0.8), streams=streams)
     assert bool(spmm(A, activations(96, 8), backend="emulator").isnan().any())
 
 

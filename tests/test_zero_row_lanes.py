@@ -16,7 +16,7 @@ def encoded(
 ) -> tuple[np.ndarray, dict]:
     """Weights [64, 144] and the arrays of their encoding, of one block."""
     W = random_sparse(64, COLS, sparsity, pattern=pattern, mean=0.5)
-    A = ZeroRow24.encode(W, slice_cols=COLS, pairs=pairs, levels=levels)
+    A = ZeroRow24.encode(W, COLS, "pairs" if pairs else "packed", levels=levels)
     return W.numpy(), {name: array.numpy() for name, array in A.arrays.items()}
 
 

@@ -15,7 +15,7 @@ struct Beside {
     static constexpr Kind KIND = PAIRS;
     int phase;
 
-    __device__ int bit(int g, int order) const { return sent_bit(row_of(g, order), group_of(order)); }
+    __device__ static int bit(int order) { return sent_bit(row_of(0, order), group_of(order)); }
     __device__ bool has_slot(Mask sent, int bit) const {
         int group = bit % GROUPS, first = group - (group + phase) % 3;
         if (first < 0 || first + 3 > GROUPS) return false;
@@ -27,7 +27,7 @@ struct Inside {
     using Mask = uint64_t;
     static constexpr Kind KIND = NESTED;
 
-    __device__ int bit(int /*g*/, int order) const { return order; }
+    __device__ static int bit(int order) { return order; }
     __device__ bool has_slot(Mask sent, int bit) const { return !(level_of(sent) >> bit % LEVEL_ORDERS & 1); }
 };
 
@@ -72,11 +72,11 @@ __device__ typename Level::Mask sent_of(const TilesOf<Level::KIND>& tiles, Level
     for (int order = 0; order < EACH; order++) {
         int row = m * TILE_ROWS + row_of(g, order), col = first_column(Level::KIND, group_of(order));
 #pragma unroll
-        for (int i = 0; i < 3; i++) present[i] |= Mask(tiles.at(row, col + i) != 0) << level.bit(g, order);
+        for (int i = 0; i < 3; i++) present[i] |= Mask(tiles.at(row, col + i) != 0) << Level::bit(order);
     }
     Sender<Level> sender(present[0] & present[1] & present[2], level);
     for (int order = 0; order < EACH; order++) {
-        int bit = level.bit(g, order), count = 0;
+        int bit = Level::bit(order), count = 0;
 #pragma unroll
         for (int i = 0; i < 3; i++) count += present[i] >> bit & 1;
         bool middle = count < 3 && present[1] >> bit & 1;

@@ -73,11 +73,12 @@ def place(lane: int, register: int, step: int) -> Place:
 def tiles_of(arrays: Mapping[str, NDArray], chunk: int, cols: int) -> list[Tile]:
     """The four tiles of a chunk of the first block, whose slice has `cols` columns; fp16.
 
-    Raises ValueError for sixes, whose words serve both steps: here each step has its own.
+    Raises ValueError for sixes, whose words serve both steps, and for nested chunks: here each step
+    has its own words, and level 1 its own chunks.
     """
     _, levels, kind = arrays["geometry"][:3].tolist()
-    if kind == Streams.SIXES:
-        raise ValueError("streams are sixes; allowed: packed, pairs")
+    if kind not in (Streams.PACKED, Streams.PAIRS):
+        raise ValueError(f"streams are {Streams(kind).name.lower()}; allowed: packed, pairs")
     pairs = kind == Streams.PAIRS
     first, last = arrays["chunk_start"][chunk : chunk + 2].astype(np.int64) * START_BYTES
     data = np.ascontiguousarray(arrays["data"][first:last])

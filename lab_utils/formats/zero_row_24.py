@@ -10,8 +10,8 @@ from lab_utils.analysis.zero_row_24 import (
     Streams,
     check_kind,
     has_levels,
-    pairs_pay,
     piece_cols,
+    streams_of,
     whole_pieces,
 )
 from lab_utils.formats.checks import check_dense
@@ -163,7 +163,8 @@ class ZeroRow24(ZeroRowChunks):
 
     @property
     def variant(self) -> str:
-        packed = not self.pairs and pairs_pay(*self.shape, self.sparsity)
+        chosen = streams_of(*self.shape, self.sparsity)
+        packed = self.streams == Streams.PACKED != chosen
         return PACKED if packed else self.name
 
     def _encoding(self, geometry: Geometry) -> tuple[Tensor | int, ...]:
