@@ -136,15 +136,20 @@ def outcome(A: SparseMatrix, arrays: dict[str, Tensor]) -> str:
     return "valid"
 
 
+def small_without_level(dense: Tensor, streams: str) -> SparseMatrix:
+    """With one extra chunk for 64 rows: two with a weight would be a race."""
+    return encode(dense, ROWS, slice_cols=144, streams=streams)
+
+
 def small(format: str, seed: int) -> SparseMatrix:
     """A matrix of a few ragged chunks; streams, or levels, by turns."""
     dense = random_sparse(70, 120, (0.2, 0.6, 0.9)[seed % 3], seed=seed)
     if format == LANES:
         return encode(dense, format)
     even = seed % 2 == 0
-    if format == ROWS and seed % 6 == 5:  # one extra chunk: two with a weight would be a race
-        return encode(dense, format, slice_cols=144, streams="sixes")
-    options = {"slice_cols": 96, "pairs": even} if format == ROWS else {}
+    if format == ROWS and seed % 6 in (1, 5):
+        return small_without_level(dense, "sixes" if seed % 6 == 5 else "nested")
+    options = {"slice_cols": 96, "streams": "pairs" if even else "packed"} if format == ROWS else {}
     return encode(dense, format, levels=int(seed % 4 < 2 if format == ROWS else even), **options)
 
 
@@ -191,6 +196,64 @@ def test_noise_in_the_data_is_found_as_on_the_cpu(on_gpu, format):
         data[start : start + 64] = noise
         arrays = {**A.arrays, "data": data}
         assert on_gpu(outcome, A, arrays) == outcome(A, arrays)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.7, 0.95])
+@pytest.mark.parametrize("slice_cols, reach", [(None, 8), (72, 32), (216, -1)])
+def test_nested_chunks(on_gpu, sparsity, slice_cols, reach):
+    options = {"streams": "nested", "slice_cols": slice_cols, "reach": reach}
+    for seed, (M, K) in enumerate([(64, 72), (130, 73), (65, 300), (17, 500)]):
+        dense = random_sparse(M, K, sparsity, seed=seed)
+        dense[:16] = 1.5  # up to three extra chunks
+        dense[16:40, 40:90] = 0
+        dense[-1, ::2] = float("-inf")
+        check(on_gpu, dense, ROWS, options)
+
+
+@pytest.mark.parametrize("sparsity", [0.3, 0.7])
+def test_damage_of_nested_chunks_is_found_as_on_the_cpu(on_gpu, sparsity):
+    """In codes, starts and lists of a regular chunk and an extra one, and in values."""
+    A = small_without_level(random_sparse(70, 120, sparsity), "nested")
+    extra = 16 * int(A.arrays["chunk_start"][2])
+    generator, said = torch.Generator().manual_seed(0), set()
+    for first, size, count in [
+        (0, 768, 12),
+        (extra, 768, 6),
+        (768, 64, 6),
+        (extra + 832, 768, 6),
+        (832, 64, 6),
+    ]:
+        for _ in range(count):
+            bit = 8 * first + int(torch.randint(8 * size, (), generator=generator))
+            arrays = {**A.arrays, "data": flipped(A.arrays["data"], bit)}
+            expected = outcome(A, arrays)
+            assert on_gpu(outcome, A, arrays) == expected
+            said.add(expected)
+    assert len(said) > 6
+
+
+def codes_of(data: Tensor, lane: int, n: int, codes: list[int]) -> None:
+    """Overwrite codes of group n of a lane, one for each tile, in the planes of a nested chunk."""
+    planes = data[16 * lane :][:16].view(torch.int32)
+    for bit in range(4):
+        nibble = sum((code >> bit & 1) << tile for tile, code in enumerate(codes))
+        planes[bit] = planes[bit] & ~(15 << 4 * n) | nibble << 4 * n
+
+
+def test_weights_sent_to_no_place_are_found_as_on_the_cpu(on_gpu):
+    """Of groups whose codes change places: some are sound, others send where another one does."""
+    A, said = small_without_level(random_sparse(70, 120, 0.6), "nested"), set()
+    generator = torch.Generator().manual_seed(0)
+    for seed in range(16):
+        chunk, lane, n = (int(torch.randint(most, (), generator=generator)) for most in (3, 48, 7))
+        codes = [(0, 1, 2, 5, 6, 8, 10, 12, 15)[seed % 9]] * 4
+        data = A.arrays["data"].clone()
+        codes_of(data[16 * int(A.arrays["chunk_start"][chunk]) :], lane, n, codes)
+        arrays = {**A.arrays, "data": data}
+        expected = outcome(A, arrays)
+        assert on_gpu(outcome, A, arrays) == expected
+        said.add(expected)
+    assert any("sends a weight to no place" in one for one in said)
 
 
 def test_lanes_of_several_chunks(on_gpu):

@@ -204,6 +204,16 @@ def test_placement_of_sixes(sparsity, plain, placed):
     assert len({A.nbytes for A in found}) == 1
 
 
+@pytest.mark.parametrize(
+    ("sparsity", "plain", "placed"), [(0.5, 2.06, 1.77), (0.6, 2.5, 1.93), (0.7, 1.83, 1.53)]
+)
+def test_placement_of_nested_chunks(sparsity, plain, placed):
+    dense = random_sparse(128, 1584, sparsity)
+    found = [ZeroRow24.encode(dense, None, "nested", reach) for reach in (-1, 8)]
+    assert [wavefronts(A) for A in found] == pytest.approx([plain, placed], abs=0.05)
+    assert len({A.nbytes for A in found}) == 1
+
+
 def test_wavefronts_by_hand():
     dense = torch.zeros(64, 48, dtype=torch.float16)
     assert wavefronts(ZeroRow24.encode(dense)) == 1  # all lanes read the same word

@@ -15,6 +15,8 @@ from lab_utils.analysis.zero_row_24 import (
 
 NIBBLES = np.array([0, 4, 8, 9, 12, 13, 14, 15])  # that codes of packed streams stand for
 STEPS_AT = 256  # of sixes, behind their indices
+# Of nested chunks: codes that say that a group sends a weight to level 1, and their nibbles.
+SENDING = {0: 14, 1: 15, 2: 12, 5: 11, 6: 8, 10: 3}
 SIXES = ORDERS // 2  # of a stream in a piece, 48 columns
 
 
@@ -28,8 +30,8 @@ def wavefronts(
 
     `data` uint8 and `chunk_start` int32 are its arrays; `pieces` int [chunks]: those of 48 columns
     in each chunk (`ZeroRow24.pieces`), None: one. A load of 32 lanes takes as many wavefronts as
-    one of the 32 banks has different words of it; a kernel loads packed streams twice a gather, and
-    words of sixes once for both steps.
+    one of the 32 banks has different words of it; a kernel loads packed streams twice a gather,
+    words of sixes once for both steps, and of level 1 in nested chunks 16 bits.
     """
     starts = START_BYTES * chunk_start[:-1].astype(np.int64)
     pieces = np.ones_like(starts) if pieces is None else pieces
@@ -98,11 +100,34 @@ def addresses_of(codes: np.ndarray, starts: np.ndarray, streams: Streams | bool)
 
 def _words_of_loads(chunk: np.ndarray, streams: Streams | bool, pieces: int) -> np.ndarray:
     """The word that each lane reads in each load of a chunk, int [loads, 32]."""
+    if streams == Streams.NESTED:
+        return np.concatenate([_by_gathers(at[None]) for at in nested_addresses(chunk)]) // 4
     at = addresses_of(codes_of(chunk, streams, pieces), starts_of(chunk, streams), streams)
     if streams == Streams.SIXES:
         at = at.reshape(4, 8, pieces, 2, SIXES)[..., 0, :].reshape(4, 8, -1)
-    addresses = np.stack([at] if streams else [at, at + 2])
-    gathers = addresses.reshape(len(addresses), 4, 8, -1, 4).transpose(
-        0, 1, 3, 2, 4
-    )  # slot, tile, gather, g, t
-    return gathers.reshape(-1, 32) // 4
+    return _by_gathers(np.stack([at] if streams else [at, at + 2])) // 4
+
+
+def _by_gathers(addresses: np.ndarray) -> np.ndarray:
+    """What lanes ask for, int [loads, 32], of addresses [slot, tile, g, group]."""
+    of_four = addresses.reshape(len(addresses), 4, 8, -1, 4)
+    return of_four.transpose(0, 1, 3, 2, 4).reshape(-1, 32)  # slot, tile, gather, g, t
+
+
+def nested_addresses(chunk: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of a nested chunk bytes from its start to each group's word, and to each of level 1's values.
+
+    int [tile, g, 48] and [tile, g, 16], groups in the order (step, half, row half, t).
+    """
+    planes = chunk[: METADATA_BYTES[Streams.NESTED]].view(np.uint32)
+    lanes = [planes[:128].reshape(8, 4, 4), planes[128:].reshape(8, 2, 4)]
+    words = np.concatenate(lanes, axis=1)[..., None, None]  # g, (step, half), plane
+    bits = words >> (4 * np.arange(8, dtype=np.uint32)[:, None] + np.arange(4, dtype=np.uint32)) & 1
+    codes = (bits << np.arange(4, dtype=np.uint32)[:, None, None]).sum(2)
+    codes = codes.transpose(3, 0, 1, 2).reshape(4, 8, -1)
+    nibbles = np.array([SENDING.get(code, code) for code in range(16)])[codes]
+    moves = 4 * (nibbles // 4 != 3)
+    begin = starts_of(chunk, Streams.NESTED)[..., None]
+    some = np.isin(codes, list(SENDING)).reshape(4, 8, 3, -1).any(2)
+    of_level = begin + moves.sum(-1, keepdims=True) + 2 * (some.cumsum(-1) - some)
+    return begin + moves.cumsum(-1) - moves, of_level

@@ -17,10 +17,14 @@ ENCODINGS = {  # colour, dash
     "TCA-BME": (FORMATS["tca_bme"].colour, "solid"),
     "zero-row 2:4, pairs": (OURS, "dot"),
     "zero-row 2:4, packed": (OURS, "solid"),
+    "zero-row 2:4, nested": (OURS, "longdash"),
     "zero-row 2:4, sixes": (OURS, "dash"),
     "zero-row strips": (FORMATS["zero_row_24_strips"].colour, "solid"),
 }
-STREAMS = {"packed": ("solid", "circle"), "pairs": ("dot", "square"), "sixes": ("dash", "diamond")}
+STREAMS = {
+    "packed": ("solid", "circle"), "pairs": ("dot", "square"),
+    "nested": ("longdash", "cross"), "sixes": ("dash", "diamond"),
+}  # fmt: skip
 ORDERS = {"plain order": MUTED, "placed": OURS}
 TRIALS = {  # of tables h200_peers and h200_zero_row_24_trial
     "Flash-LLM": (FORMATS["tiled_csl"].colour, "solid"),
