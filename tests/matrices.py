@@ -10,9 +10,10 @@ from lab_utils.patterns import PATTERNS, random_sparse
 # Every format, both word orders of Tiled-CSL, and options of zero-row 2:4 beside the chosen ones.
 VARIANTS = [(name, {}) for name in FORMATS] + [
     ("tiled_csl", {"reorder": False}),
-    ("zero_row_24", {"pairs": True, "slice_cols": 96, "reach": -1, "levels": 1}),
-    ("zero_row_24", {"pairs": False, "slice_cols": 48, "reach": 16, "levels": 0}),
-    ("zero_row_24", {"sixes": True, "slice_cols": 96}),
+    ("zero_row_24", {"streams": "pairs", "slice_cols": 96, "reach": -1, "levels": 1}),
+    ("zero_row_24", {"streams": "packed", "slice_cols": 48, "reach": 16, "levels": 0}),
+    ("zero_row_24", {"streams": "sixes", "slice_cols": 96}),
+    ("zero_row_24", {"streams": "nested", "slice_cols": 72}),
     ("zero_row_24_strips", {"levels": 0, "reach": -1}),
     ("zero_row_24_strips", {"levels": 1, "reach": 8}),
 ]

@@ -59,7 +59,8 @@ def test_arrays_give_the_scalars(format: str) -> None:
 @given(shape=shapes, low=sparsities, high=sparsities)
 def test_more_zeros_never_take_more_bytes(format: str, shape, low: float, high: float) -> None:
     low, high = sorted((low, high))
-    options = {"pairs": False} if format == "zero_row_24" else {}  # pairs begin with more bytes
+    # Pairs have more bytes, and levels are those that cost less time.
+    options = {"streams": "packed", "levels": 1} if format == "zero_row_24" else {}
     fewer, more = (c.format_bytes(format, *shape, s, **options) for s in (high, low))
     # The first one's rounding up is an expectation, the second one a simulation.
     slack = {"zero_row_24_strips": 1e-3, "lane_24_strips": 2e-3}.get(format, 1e-12)
@@ -173,6 +174,14 @@ def test_words_of_two_values_pay_sooner_in_small_matrices():
         assert not zero_row_24.pairs_pay(M, 8192, sparsity - 0.01)
 
 
+def test_nested_chunks_pay_in_large_matrices_of_some_sparsities():
+    for M, bounds in ((4096, (2, 2)), (8192, (0.48, 0.66)), (8193, (0.48, 0.77))):
+        found = [s for s in np.linspace(0.3, 0.99, 70) if zero_row_24.nesting_pays(M, 8192, s)]
+        assert all(bounds[0] - 1e-9 <= s < bounds[1] for s in found) and bool(found) == (M > 4096)
+        for s in found:
+            assert zero_row_24.streams_of(M, 8192, s) == zero_row_24.Streams.NESTED
+
+
 def test_slices_share_the_multiprocessors():
     large = [zero_row_24.slice_columns(36864, K) for K in (1, 48, 7168, 9216)]
     assert large == [48, 48, 2400, 2304]
@@ -183,4 +192,6 @@ def test_slices_share_the_multiprocessors():
     assert slices == [4, 4, 1, 3, 2, 22]
     for M in (1024, 36864):
         for K in (7168, 12288, 28672, 36864, 49152):
-            assert 132 % -(-K // zero_row_24.slice_columns(M, K)) == 0
+            for streams in zero_row_24.Streams:
+                cols = zero_row_24.slice_columns(M, K, streams)
+                assert 132 % -(-K // cols) == cols % zero_row_24.piece_cols(streams) == 0

@@ -7,13 +7,14 @@ from torch import Tensor
 
 from lab_utils import accuracy
 from lab_utils.analysis.kernel_trace import KernelTrace
+from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import emulator, hopper
 from lab_utils.formats import ZeroRow24
 from lab_utils.patterns import random_sparse
 
 SM_BYTES, OF_EACH_BLOCK = 228 * 1024, 1024  # shared memory, and what CUDA has of it
 WAITING = {8: 2, 16: 1}  # blocks of add_segments beside one of the product, by its columns
-KINDS = {"packed": {"pairs": False}, "sixes": {"sixes": True}}
+KINDS = ["packed", "sixes", "nested"]
 
 
 def bounds_bytes(slices: int) -> int:
@@ -38,7 +39,7 @@ def test_what_the_product_leaves_is_enough(columns, beside, slices) -> None:
     waiting = beside * (OF_EACH_BLOCK + bounds_bytes(slices))
     assert product + waiting <= SM_BYTES < product + waiting + 1024
     for stage in range(128, 8192, 128):
-        layout = hopper.Layout(columns, 2304, 1, stage, beside)
+        layout = hopper.Layout(columns, Streams.NESTED, 2304, 1, stage, beside)
         assert layout.stages == 0 or OF_EACH_BLOCK + layout.shared_bytes <= product
 
 
@@ -46,8 +47,8 @@ def test_what_the_product_leaves_is_enough(columns, beside, slices) -> None:
 @pytest.mark.parametrize("N", [1, 8, 16, 32])
 def test_the_product_asks_for_memory_beside_it(N, kind) -> None:
     """For as much as those that wait need: CUDA would give it no more than its own blocks take."""
-    A = ZeroRow24.encode(random_sparse(64, 2784, 0.8), slice_cols=1392, **KINDS[kind])
-    _, trace = launched(A, activations(2784, N), 1)
+    A = ZeroRow24.encode(random_sparse(64, 2880, 0.8), 1440, kind)
+    _, trace = launched(A, activations(2880, N), 1)
     layout = hopper.layout_of(A, N)
     need = OF_EACH_BLOCK + layout.shared_bytes
     waiting = WAITING.get(layout.block_n, 0)

@@ -18,24 +18,26 @@ def costs_of(A: ZeroRow24) -> list[int]:
     found, rows = [], hopper.row_blocks_of(A)
     for block, (start, end) in enumerate(pairwise(first)):
         cols = min(A.slice_cols, A.shape[1] - block // rows * A.slice_cols)
-        pieces = [1] * -(-cols // 48)
+        pieces = [1] * -(-cols // (72 if A.streams == Streams.NESTED else 48))
         if A.streams == Streams.SIXES:
             pieces = [2] * (len(pieces) // 2) + [1] * (len(pieces) % 2)
         fixed = len(pieces) + A.levels * -(-cols // 144)
         pieces += [1] * (end - start - len(pieces))
         beyond = SHARE_OF_EXTRA[A.streams]
-        kinds = [SHARE_OF_PIECE * n + beyond * (nth >= fixed) for nth, n in enumerate(pieces)]
+        each = SHARE_OF_PIECE[A.streams]
+        kinds = [each * n + beyond * (nth >= fixed) for nth, n in enumerate(pieces)]
         found += [16 * size + kind for size, kind in zip(sizes[start:end], kinds, strict=True)]
     return found
 
 
 @pytest.mark.parametrize("workers", [1, 3, 16, 200])
 @pytest.mark.parametrize(
-    ("sparsity", "levels", "cols"),
-    [(0.9, None, 336), (0.9, None, 384), (0.8, 0, 336), (0.5, 1, 336)],
-)
-def test_shares_are_everything_once_and_equal(workers, sparsity, levels, cols) -> None:
-    A = ZeroRow24.encode(random_sparse(1000, 900, sparsity), slice_cols=cols, levels=levels)
+    ("sparsity", "streams", "levels", "cols"),
+    [(0.9, None, None, 336), (0.9, None, None, 384), (0.8, None, 0, 336), (0.5, None, 1, 336),
+     (0.5, "nested", None, 360)],
+)  # fmt: skip
+def test_shares_are_everything_once_and_equal(workers, sparsity, streams, levels, cols) -> None:
+    A = ZeroRow24.encode(random_sparse(1000, 900, sparsity), cols, streams, levels=levels)
     costs = torch.tensor(costs_of(A))
     assert torch.equal(chunk_shares._costs(A).diff(), costs)
     before = torch.nn.functional.pad(costs.cumsum(0), (1, 0))

@@ -64,8 +64,10 @@ __device__ inline uint32_t swapped(uint32_t mask) {
     return (mask & 0x0f0f0f0fu) << 4 | (mask >> 4 & 0x0f0f0f0fu);
 }
 
-template <Kind KIND>
+// The values of a group; of LEVEL 1 in a nested chunk it has one.
+template <Kind KIND, bool LEVEL = false>
 __device__ inline uint32_t gather(Address at) {
+    if (LEVEL) return ld_shared_u16(at);
     return KIND == PACKED ? ld_shared_halves(at) : ld_shared(at);
 }
 

@@ -23,9 +23,7 @@ __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 a[2 * pair + i / 2][2 * half + i % 2] =
-                    left_out(Stage::extract) ? at[i] & 0x3bff3bff
-                    : LEVEL                ? ld_shared_u16(h.origin + at[i])
-                                           : gather<KIND>(h.origin + at[i]);
+                    left_out(Stage::extract) ? at[i] & 0x3bff3bff : gather<KIND, LEVEL>(h.origin + at[i]);
         }
 }
 

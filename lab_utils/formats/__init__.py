@@ -105,7 +105,7 @@ def is_variant(A: SparseMatrix, name: str) -> bool:
     format, options = variant_of(name)
     if not options:
         return A.variant == name
-    return A.name == format and all(getattr(A, one) == value for one, value in options.items())
+    return A.name == format and all(A.option(one) == value for one, value in options.items())
 
 
 def check_options(cls: type[SparseMatrix], options: Mapping[str, Any]) -> None:

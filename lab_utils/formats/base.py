@@ -154,6 +154,10 @@ class SparseMatrix(ABC):
         """The format's name, or that of the variant that `encode` would not choose by itself."""
         return self.name
 
+    def option(self, name: str) -> object:
+        """What `encode` would have been given, by that name, to make this encoding."""
+        return getattr(self, name)
+
     @property
     def sparsity(self) -> float:
         """Fraction of zeros in the [M, K] matrix."""

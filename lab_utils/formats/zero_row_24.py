@@ -161,6 +161,9 @@ class ZeroRow24(ZeroRowChunks):
         """Whether streams are words of two values, of sixes or not, instead of packed."""
         return self.streams != Streams.PACKED
 
+    def option(self, name: str) -> object:
+        return self.streams.name.lower() if name == "streams" else super().option(name)
+
     @property
     def variant(self) -> str:
         chosen = streams_of(*self.shape, self.sparsity)
