@@ -1,6 +1,6 @@
 // Zero-row 2:4 on the GPU, passes two to four: what goes to level 1, where streams are placed, and the bytes of each
 // chunk, which are those of kernels/cpu/encode/zero_row_24_*.cpp. A warp for a chunk, a lane for a stream.
-#include "zero_row_24.cuh"
+#include "zero_row_24_load.cuh"
 #include "zero_row_24_place.cuh"
 
 namespace lscd {

@@ -22,11 +22,12 @@
 namespace lscd::zero_row_24 {
 
 constexpr int REGULAR_WARPS = 3;
-// Quarters of a part are numbered: behind those of groups stand those of level 1.
+// Quarters of a chunk's parts are numbered: behind those of groups stand those of nested level 1.
 template <Kind KIND>
 constexpr int LEVEL_Q = KIND == NESTED ? groups_of(KIND) / 4 : 8;
 
-// The groups of a chunk in shared memory: those of its first piece, or half, then of the second one, if it has one.
+// The groups of a chunk in shared memory: those of its first part, a piece or half of a nested chunk, then those of
+// the second one, if it has one.
 template <Kind KIND>
 class Groups {
     static constexpr int PARTS = KIND == NESTED ? 2 : pieces_of(KIND);
@@ -40,7 +41,8 @@ class Groups {
         : decoder_(decoder), at_(chunk.address(0)), pieces_(pieces), header_(header<KIND>(at_, decoder)) {}
 
     // Calls visit(tile, row half, q, values, nibble) for each group of the lane: number
-    // 4 q + lane % 4 of row lane / 4 + 8 * row half. Of level 1 in a nested chunk q begins with LEVEL_Q<KIND>.
+    // 4 q + lane % 4 of row lane / 4 + 8 * row half; from LEVEL_Q on for those of level 1, with one value, by number
+    // less LEVEL_Q: its index is the step of the group that sends it.
     template <class Visit>
     __device__ void for_each(Visit visit) {
 #pragma unroll
@@ -82,7 +84,8 @@ class Groups {
             bmma_m16n8k128(at, presence[m], presence[m + 1], mask(q), header_.bases[m / 2]);
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                values[i] = q < LEVEL_Q<KIND> ? gather<KIND>(header_.origin + at[i]) : ld_shared_u16(header_.origin + at[i]);
+                values[i] = q < LEVEL_Q<KIND> ? gather<KIND>(header_.origin + at[i])
+                                              : ld_shared_u16(header_.origin + at[i]);
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 nibbles[i] = __shfl_sync(ALL_LANES, header_.metadata[m + i], from) >> 4 * t;

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(warps_of(1) * LANES)
     int number = REGULAR_WARPS * part.nth + warp_id(), level = block.regular + part.nth;
     bool regular = warp_id() < REGULAR_WARPS && number < block.regular;
     bool has_level = level < block.fixed;
-    int pieces = regular ? block.pieces(number) : 1;
+    int pieces = pieces_of(KIND) > 1 && regular ? block.pieces(number) : 1;
     Workplace<Tile<KIND>> here(memory, largest);
     if (regular || (has_level && warp_id() == REGULAR_WARPS)) {
         int chunk = ld_global(A.first_chunk + part.z) + (regular ? number : level);

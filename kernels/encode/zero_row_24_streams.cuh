@@ -44,7 +44,8 @@ struct Streams {
     __device__ uint32_t nested_code(int order) const {
         uint4 planes = load<uint4>(planes_at(g, order / 8));
         int bit = 4 * (order % 8) + m;
-        return (planes.x >> bit & 1) | (planes.y >> bit & 1) << 1 | (planes.z >> bit & 1) << 2 | (planes.w >> bit & 1) << 3;
+        auto of = [&](uint32_t plane, int i) { return (plane >> bit & 1) << i; };
+        return of(planes.x, 0) | of(planes.y, 1) | of(planes.z, 2) | of(planes.w, 3);
     }
     __device__ uint64_t sends() const {
         uint64_t found = 0;

@@ -16,8 +16,10 @@ struct Sends {
     }
 };
 
-// Metadata of a chunk while it is written: of a nested stream codes.
-__host__ __device__ constexpr int metadata_words(Kind kind) { return (kind == NESTED ? 2 : pieces_of(kind)) * METADATA_WORDS; }
+// Of a chunk's metadata while they are written; of nested streams these are codes.
+__host__ __device__ constexpr int metadata_words(Kind kind) {
+    return (kind == NESTED ? 2 : pieces_of(kind)) * METADATA_WORDS;
+}
 
 // The lane's stream, group by group or six by six: its nibbles go into zeroed metadata, its values to
 // put(value), zeros beside lone ones included. leaves(order, weights) makes a zero of a group's weight that has

@@ -121,7 +121,7 @@ constexpr int warps_of(int block_n, Kind kind) {
 // Blocks of add_segments that wait beside a block of the product, for which they begin with it: where few sums
 // leave them registers, and the backend shared memory (SUMS_BYTES of backends/hopper.py).
 constexpr int waiting(int block_n, Kind kind) {
-    return block_n > 16 ? 0 : block_n == 8 || kind == SIXES ? 2 : 1;
+    return block_n > 16 ? 0 : block_n == 8 || kind == SIXES || kind == NESTED ? 2 : 1;
 }
 constexpr int SUMS_THREADS = 128, SUMS_REGISTERS = 64;
 // Registers of a thread of the product: those that are left.

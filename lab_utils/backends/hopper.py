@@ -150,7 +150,7 @@ def waiting_beside(block_n: int, streams: Streams) -> int:
     """Blocks of add_segments for which a product leaves registers (kernels/spmm/hopper.cuh)."""
     if block_n > MERGES:
         return 0
-    return 2 if block_n == 8 or streams == Streams.SIXES else 1
+    return 2 if block_n == 8 or streams in (Streams.SIXES, Streams.NESTED) else 1
 
 
 def dense_rows(A: ZeroRow24) -> int:

@@ -44,10 +44,15 @@ class ZeroRow24(ZeroRowChunks):
         | a | b | c |   slots a c   indices 0 2       b goes to level 1 or an extra chunk
 
         block 64 rows x a slice of K, in chunks of 64x48:  regular | level 1 | extra
-              of sixes regular ones are 64x96, two pieces of 64x48, but for one at a slice's end
+              of sixes regular ones are 64x96, two pieces of 64x48, but for one at a slice's end;
+              nested chunks are 64x72, and have their level 1 inside
         level 1   the middle columns of all groups, where `levels` is 1; a row that has three of
                   three there sends the middle one to an extra chunk; else all b's go there; of
                   pairs other middle weights as well, where that spares a zero beside a lone one
+        nested    three steps of 24 columns, and a fourth one, the middle columns of their groups,
+                  three a group, which has one weight of a row; its metadata are not stored, since
+                  a group's four bits say whether it sends its middle weight: where it has three;
+                  or where that spares a zero, and no other one of the three sends
         extra     columns are listed, for each 16 rows: those that have such a weight
         six       two groups, one of either step of mma.sp, which have two values together: both
                   steps multiply the same words; what stands between a row's first and last
@@ -57,9 +62,10 @@ class ZeroRow24(ZeroRowChunks):
         chunk  a multiple of 32 bytes, at most 8160
                +----------------+--------------+------------------+---------------------+---+
                | metadata       | starts 64 B  | extra chunks:    | 32 streams          | 0 |
-               | pairs 512 B,   | of streams,  | columns, 512 B;  | of tile, rows g and | 4 |
-               | else 384 B     | chunk's size | second pieces:   | g + 8: the values,  | B |
-               |                |              | metadata, 384 B  | piece after piece   |   |
+               | nested 768 B,  | of streams,  | columns, 512 B,  | of tile, rows g and | 4 |
+               | pairs 512 B,   | chunk's size | nested 768 B;    | g + 8: the values,  | B |
+               | else 384 B     |              | second pieces:   | piece after piece   |   |
+               |                |              | metadata, 384 B  |                     |   |
                +----------------+--------------+------------------+---------------------+---+
 
         data         uint8 [16 * U]                   chunks of block after block
@@ -105,17 +111,20 @@ class ZeroRow24(ZeroRowChunks):
     ) -> Self:
         """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does.
 
-        `slice_cols`: columns of a slice of K, a multiple of 48; None: see `slice_columns`.
-        `pairs`: streams of 4-byte words, which a lane loads at once, in 8 to 17 % more bytes; None:
-        from 65 % sparsity on, where loads bind more than bytes do; from 55 % on if A has at most
-        2²⁶ weights, from 48 % on if half as many. That is so on an H200; on an H100, whose memory
-        is slower, packed streams of large matrices are faster at 70 and 80 %. `reach`: how many
+        `slice_cols`: columns of a slice of K, a multiple of 48, nested 72; None: see
+        `slice_columns`. `streams`: "packed", values one after another; "pairs", words of 4 bytes,
+        which a lane loads at once; "nested", such words in chunks that have their level 1 inside,
+        in as many bytes as packed; "sixes", words of six columns instead of three, in fewer bytes
+        from about 83 % sparsity on, with half of the loads. None: nested from 48 to 77 % sparsity,
+        in matrices of up to 2²⁶ weights to 66 %, of up to 2²⁵ never; sixes from 86 % on, if
+        `levels` is None; else pairs from 65 % on, from 55 % in matrices of up to 2²⁶ weights, from
+        48 % in those of half as many; else packed. That is so on an H200; on an H100, whose memory
+        is slower, packed streams of large matrices are faster than pairs at 80 %. `reach`: how many
         bytes may be skipped to put a stream where it meets fewer bank conflicts, of words among
-        those that pad its chunk anyway; -1: none, in plain order. `levels`: 1 or 0, see above;
-        None: 1 where chunks then cost less, as those of random masks do up to about 62 % sparsity,
-        packed, or 73, pairs (`lab_utils.analysis.zero_row_24_expected.cost`). `sixes`: words of six
-        columns instead of three, in fewer bytes from about 83 % sparsity on, with half of the
-        loads; None: from 86 % on, if `pairs` and `levels` are None as well.
+        those that pad its chunk anyway; -1: none, in plain order. `levels`, of packed streams and
+        pairs: 1 or 0, see above; None: 1 where chunks then cost less, as those of random masks do
+        up to about 62 % sparsity, packed, or 73, pairs
+        (`lab_utils.analysis.zero_row_24_expected.cost`).
 
         Shared-memory wavefronts of a warp's load from the streams, packed up to 60 % and pairs from
         70 % on, on average::
@@ -123,6 +132,7 @@ class ZeroRow24(ZeroRowChunks):
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  2.13  1.87  1.85  1.97  1.51  1.00
             reach 8      1.68  1.54  1.50  1.49  1.17  1.00    1.2 % more bytes if packed
+            nested       1.77  1.93  1.53
             of sixes                             1.42  1.18    for half as many loads
         """
         dense = check_dense(dense)
