@@ -175,7 +175,7 @@ def test_words_of_two_values_pay_sooner_in_small_matrices():
 
 
 def test_nested_chunks_pay_in_large_matrices_of_some_sparsities():
-    for M, bounds in ((4096, (2, 2)), (8192, (0.48, 0.66)), (8193, (0.48, 0.77))):
+    for M, bounds in ((4096, (2, 2)), (8192, (0.48, 0.66)), (8193, (0.55, 0.77))):
         found = [s for s in np.linspace(0.3, 0.99, 70) if zero_row_24.nesting_pays(M, 8192, s)]
         assert all(bounds[0] - 1e-9 <= s < bounds[1] for s in found) and bool(found) == (M > 4096)
         for s in found:

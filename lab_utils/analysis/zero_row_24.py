@@ -48,7 +48,7 @@ CHUNK_COST = 200
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
 # Sparsity from which, and below which, chunks of such matrices have their level 1 inside: larger
 # chunks, of fewer bytes, whose time is longer than that of their bytes where these are few.
-NESTED = {SMALL // 2: (1.0, 0.0), SMALL: (0.48, 0.66), math.inf: (0.48, 0.77)}
+NESTED = {SMALL // 2: (1.0, 0.0), SMALL: (0.48, 0.66), math.inf: (0.55, 0.77)}
 # And from which on words are of sixes: one load and one address for both steps, and three quarters
 # of the metadata, where few sixes have more than two values.
 SIXES_FROM = 0.86

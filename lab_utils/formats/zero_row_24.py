@@ -115,8 +115,8 @@ class ZeroRow24(ZeroRowChunks):
         `slice_columns`. `streams`: "packed", values one after another; "pairs", words of 4 bytes,
         which a lane loads at once; "nested", such words in chunks that have their level 1 inside,
         in as many bytes as packed; "sixes", words of six columns instead of three, in fewer bytes
-        from about 83 % sparsity on, with half of the loads. None: nested from 48 to 77 % sparsity,
-        in matrices of up to 2²⁶ weights to 66 %, of up to 2²⁵ never; sixes from 86 % on, if
+        from about 83 % sparsity on, with half of the loads. None: nested from 55 to 77 % sparsity,
+        in matrices of up to 2²⁶ weights from 48 to 66 %, of up to 2²⁵ never; sixes from 86 % on, if
         `levels` is None; else pairs from 65 % on, from 55 % in matrices of up to 2²⁶ weights, from
         48 % in those of half as many; else packed. That is so on an H200; on an H100, whose memory
         is slower, packed streams of large matrices are faster than pairs at 80 %. `reach`: how many
