@@ -68,11 +68,13 @@ def test_gpus_are_found_by_their_names(monkeypatch) -> None:
 
 def test_packed_streams_have_costs_of_their_own() -> None:
     dense = random_sparse(64, 96, 0.8)
-    packed, pairs = (encode(dense, "zero_row_24", streams=name) for name in ("packed", "pairs"))
+    packed, pairs, nested = (
+        encode(dense, "zero_row_24", streams=name) for name in ("packed", "pairs", "nested")
+    )
     others = [encode(dense, format) for format in ("tca_bme", "lane_24_strips")]
-    found = [crossover.costs_of(A) for A in (packed, pairs, *others)]
-    assert found == [PACKED, "zero_row_24", "tca_bme", "lane_24_strips"]
-    assert set(COSTS) == {*cuda.formats, PACKED}
+    found = [crossover.costs_of(A) for A in (packed, pairs, nested, *others)]
+    assert found == [PACKED, "zero_row_24", crossover.NESTED, "tca_bme", "lane_24_strips"]
+    assert set(COSTS) == {*cuda.formats, PACKED, crossover.NESTED}
 
 
 def test_work_goes_by_clocks_and_no_time_is_impossible() -> None:

@@ -10,7 +10,7 @@ from lab_utils.analysis.memory import encoded_bytes
 from lab_utils.analysis.variants import PACKED
 from lab_utils.analysis.zero_row_24 import Streams, streams_of
 from lab_utils.backends import hopper, hopper_wgmma
-from lab_utils.backends.crossover import Product, dense_us, kernel_us
+from lab_utils.backends.crossover import Product, costs_of_streams, dense_us, kernel_us
 from lab_utils.backends.gpus import Gpu
 from lab_utils.catalog import Device
 
@@ -44,9 +44,9 @@ def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expec
         raise ValueError(f"N={N!r}; allowed: 1 to {MOST_COLUMNS} columns")
     known, sizes = Gpu.of(gpu), {DENSE: encoded_bytes(DENSE, M, K, sparsity)}
     times = {DENSE: dense_us(Product(DENSE, sizes[DENSE], M, K, N, N), known)}
-    words = streams_of(M, K, sparsity) != Streams.PACKED
-    for format, widths in _widths(N, sparsity, gpu, words).items():
-        costs = PACKED if format == hopper.FORMAT and not words else format
+    streams = streams_of(M, K, sparsity)
+    for format, widths in _widths(N, sparsity, gpu, streams).items():
+        costs = costs_of_streams(streams) if format == hopper.FORMAT else format
         sizes[format] = encoded_bytes(format, M, K, sparsity)
         block_n, _ = hopper_wgmma.columns_of_a_pass(N, widths)
         times[format] = kernel_us(Product(costs, sizes[format], M, K, N, block_n), known)
@@ -54,13 +54,13 @@ def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expec
     return [Expected(name, times[name], times[DENSE] / times[name], sizes[name]) for name in ranked]
 
 
-def _widths(N: int, sparsity: float, gpu: Device, words: bool) -> dict[str, tuple[int, ...]]:
+def _widths(N: int, sparsity: float, gpu: Device, streams: Streams) -> dict[str, tuple[int, ...]]:
     """By format, the widths of a pass that its kernel has; of formats for N columns on that GPU."""
     published = dict.fromkeys(PUBLISHED, PUBLISHED_WIDTHS)
     if gpu.arch != SM_90:
         return published
     if ZERO_ROW_WIDTHS[-1] >= N:
-        told = ZERO_ROW if words else ZERO_ROW[:1]
+        told = ZERO_ROW[:1] if streams == Streams.PACKED else ZERO_ROW
         return published | dict.fromkeys(told, ZERO_ROW_WIDTHS)
     narrow, wide = hopper_wgmma.NARROW_WIDTHS, hopper_wgmma.WIDTHS
     return published | {name: wide if sparsity >= WIDE_FROM[name] else narrow for name in STRIPS}

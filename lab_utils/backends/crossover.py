@@ -28,10 +28,12 @@ from typing import NamedTuple
 
 from lab_utils.analysis.compression import VALUE_BYTES
 from lab_utils.analysis.variants import PACKED
+from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends.gpus import Gpu, fitted
 from lab_utils.backends.ways import DECODED, FUSED, TILES
 from lab_utils.formats import SparseMatrix, ZeroRow24
 
+NESTED = f"{ZeroRow24.name}, nested"  # whose costs are not those of pairs
 READ = 1.06  # least time of a pass of a kernel, in that of reading A: of rows of an H100
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
@@ -64,6 +66,7 @@ COSTS = {
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
     "zero_row_24": Cost(0.83, 0.02, 1.11, 5.3),
     PACKED: Cost(0.74, 0.14, 1.16, 6.4),
+    NESTED: Cost(0.935, 0.02, 0.79, 4.8, decoding=1.8),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(  # far and near: of a run of version 3 without rows, .5 to .7, by
         # the bytes that version 4 has there
@@ -112,8 +115,13 @@ class Product(NamedTuple):
 
 
 def costs_of(A: SparseMatrix) -> str:
-    """Whose COSTS a product of A has: its format's, or those of zero-row 2:4 in packed streams."""
-    return PACKED if isinstance(A, ZeroRow24) and not A.pairs else A.name
+    """Whose COSTS a product of A has: its format's, of zero-row 2:4 its streams'."""
+    return costs_of_streams(A.streams) if isinstance(A, ZeroRow24) else A.name
+
+
+def costs_of_streams(streams: Streams) -> str:
+    """Whose COSTS zero-row 2:4 has."""
+    return {Streams.PACKED: PACKED, Streams.NESTED: NESTED}.get(streams, ZeroRow24.name)
 
 
 def kernel_us(product: Product, gpu: Gpu) -> float:
