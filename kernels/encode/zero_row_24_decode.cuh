@@ -85,7 +85,7 @@ class Groups {
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 values[i] = q < LEVEL_Q<KIND> ? gather<KIND>(header_.origin + at[i])
-                                              : ld_shared_u16(header_.origin + at[i]);
+                                              : gather<KIND, true>(header_.origin + at[i]);
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 nibbles[i] = __shfl_sync(ALL_LANES, header_.metadata[m + i], from) >> 4 * t;

@@ -7,12 +7,7 @@
 //   level 1           group j has the middle columns of groups j of the three steps, and one weight for each row:
 //                     that of the first group which sends one
 //   sends             where a group has three weights, the middle one. Others where that spares a zero beside a
-//                     lone value, and no other group of the three sends:
-//
-//     lone values in a row     odd, and then two values, or the end: a word has a zero
-//     two, one of them middle  before or behind them: sent, it leaves a lone value, the partner that was missing
-//     a lone value, middle     sent: one less, so they are even
-//
+//                     lone value (zero_row_24_sent.h), and no other group of the three sends
 //   extra chunks      the middle weights of groups with three of which another one sends before; 72 columns of
 //                     a tile are listed, three a group, in the order (step, j)
 //   stream (tile, g)  words of pairs, groups in the order (step, half, row half, t), and values of level 1 behind
@@ -29,7 +24,7 @@
 //   nibble    3   8  11  12  14  15
 //   code     10   6   5   2   0   1
 #pragma once
-#include "zero_row_24_tile.h"
+#include "zero_row_24_sent.h"
 
 namespace lscd::zero_row_24 {
 
@@ -50,32 +45,10 @@ constexpr u32 FULL = 6;  // the code of a group with three weights
 // Groups of a stream whose middle columns are a group of level 1, that of `order` among them.
 constexpr u64 of_one_level(int order) { return u64(0x100010001) << order % LEVEL_ORDERS; }
 
-// Which groups of a stream send a weight, found group by group, in its order.
-class NestedSender {
-  public:
-    u64 sends;
-
-    explicit NestedSender(u64 full) : sends(full) {}
-    void lone(int order, bool middle) {
-        if (spare_ < 0 && middle && may_send(order)) spare_ = order;
-        waiting_ = !waiting_;
-    }
-    void two(int order, bool middle) {
-        if (waiting_ && middle && may_send(order)) {
-            sends |= u64(1) << order, waiting_ = false;
-            return;
-        }
-        finish();
-        waiting_ = false, spare_ = middle && may_send(order) ? order : -1;
-    }
-    void finish() {
-        if (waiting_ && spare_ >= 0 && may_send(spare_)) sends |= u64(1) << spare_;
-    }
-
-  private:
-    bool may_send(int order) const { return !(sends & of_one_level(order)); }
-    int spare_ = -1;        // a middle weight that makes lone ones even: one of them, or of two values before
-    bool waiting_ = false;  // a lone value for a partner
+// Whether a group may send a weight to such a level: if no other one of the three does.
+struct Inside {
+    using Mask = u64;
+    bool has_slot(Mask sends, int order) const { return !(sends & of_one_level(order)); }
 };
 
 // Its weights, group by group.
@@ -111,7 +84,7 @@ struct NestedTile {
             const u16* w = group(g, order);
             full |= u64(w[0] && w[1] && w[2]) << order;
         }
-        NestedSender sender(full);
+        Sender sender(full, Inside());
         for (int order = 0; order < NESTED_ORDERS; order++) {
             const u16* w = group(g, order);
             int present = !!w[0] + !!w[1] + !!w[2];
@@ -119,7 +92,7 @@ struct NestedTile {
             if (present > 1) sender.two(order, present == 2 && w[1]);
         }
         sender.finish();
-        return sender.sends;
+        return sender.sent;
     }
 };
 

@@ -1,5 +1,5 @@
 // Zero-row 2:4, pass four: the bytes of each chunk (layout: zero_row_24.h).
-#include "zero_row_24.h"
+#include "zero_row_24_load.h"
 
 using namespace lscd;
 using namespace lscd::zero_row_24;

@@ -1,6 +1,6 @@
 // Zero-row 2:4, passes two and three: what goes to level 1, where each stream begins in its chunk (layout:
 // zero_row_24.h).
-#include "zero_row_24.h"
+#include "zero_row_24_load.h"
 #include "zero_row_24_placement.h"
 
 using namespace lscd;

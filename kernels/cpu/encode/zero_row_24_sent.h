@@ -17,35 +17,47 @@ namespace lscd::zero_row_24 {
 // Of a position in a stream: low bits for the groups of row g, high ones for those of row g + 8.
 constexpr int sent_bit(int row, int group) { return row / TILE_STREAMS * int(GROUPS) + group; }
 
-// A stream's, group by group, in its order. `phase`: the place in its three of the tile's first group.
-class Sender {
-  public:
-    u32 sent;
+// Where level 1 stands beside regular chunks. `phase`: the place in its three of the tile's first group.
+struct Beside {
+    using Mask = u32;
+    int phase;
 
-    Sender(u32 full, int phase) : sent(full), phase_(phase) {}
+    bool has_slot(Mask sent, int bit) const {
+        int group = bit % int(GROUPS), first = group - (group + phase) % 3;
+        if (first < 0 || first + 3 > GROUPS) return false;
+        return __builtin_popcount(sent >> (bit - group + first) & 7) < 2;
+    }
+};
+
+// A stream's, group by group, in its order. Level: whether a group may send, whose bit in Mask is asked for.
+template <class Level>
+class Sender {
+    using Mask = typename Level::Mask;
+
+  public:
+    Mask sent;
+
+    Sender(Mask full, Level level) : sent(full), level_(level) {}
     void lone(int bit, bool middle) {
         if (spare_ < 0 && middle && has_slot(bit)) spare_ = bit;
         waiting_ = !waiting_;
     }
     void two(int bit, bool middle) {
         if (waiting_ && middle && has_slot(bit)) {
-            sent |= u32(1) << bit, waiting_ = false;
+            sent |= Mask(1) << bit, waiting_ = false;
             return;
         }
         finish();
         waiting_ = false, spare_ = middle && has_slot(bit) ? bit : -1;
     }
     void finish() {
-        if (waiting_ && spare_ >= 0 && has_slot(spare_)) sent |= u32(1) << spare_;
+        if (waiting_ && spare_ >= 0 && has_slot(spare_)) sent |= Mask(1) << spare_;
     }
 
   private:
-    bool has_slot(int bit) const {
-        int group = bit % int(GROUPS), first = group - (group + phase_) % 3;
-        if (first < 0 || first + 3 > GROUPS) return false;
-        return __builtin_popcount(sent >> (bit - group + first) & 7) < 2;
-    }
-    int phase_, spare_ = -1;  // a middle weight that makes lone ones even: one of them, or of two values before
+    bool has_slot(int bit) const { return level_.has_slot(sent, bit); }
+    Level level_;
+    int spare_ = -1;  // a middle weight that makes lone ones even: one of them, or of two values before
     bool waiting_ = false;    // a lone value for a partner
 };
 
@@ -56,7 +68,7 @@ inline u32 sent_of(const Tile& tile, int g, int phase) {
         const u16* w = weights(order);
         full |= u32(w[0] && w[1] && w[2]) << sent_bit(row_of(g, order), group_of(order));
     }
-    Sender sender(full, phase);
+    Sender sender(full, Beside{phase});
     for (int order = 0; order < ORDERS; order++) {
         const u16* w = weights(order);
         int bit = sent_bit(row_of(g, order), group_of(order)), present = !!w[0] + !!w[1] + !!w[2];
