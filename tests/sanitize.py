@@ -36,6 +36,7 @@ SPLITS = (1, 2)
 # Rings of GroupTiles do not come around: to racecheck a warp that meets before one of its lanes
 # arrives at an mbarrier is no order of what other lanes have read. The emulator looks after that.
 TILED = {"lane_24_strips": ((230, 450), (90, 700)), "tca_bme": ((230, 330), (90, 380))}
+NESTED = {"streams": "nested"}  # of larger matrices
 ADDED = 3  # thread blocks for a row block of strips that has no owner: add_slots adds their sums
 OWN_BASELINES = ("gemv", "csr_simt")  # kernels of kernels/baselines; the others are libraries'
 
@@ -48,6 +49,7 @@ def products() -> Iterator[str]:
             continue
         yield from products_of(format)
         if format == hopper.FORMAT:
+            yield from products_of(format, **NESTED)
             yield from documented_products()
             yield from activated_products(format, (1, 8, 16), slice_cols=144)
         if TILES in ways_of(format, is_hopper(torch.device("cuda"))):
@@ -111,14 +113,14 @@ def tiled_products(format: str) -> Iterator[str]:
             yield f"{format} tiles {M}x{K} N={N} {dtype} sparsity={sparsity} split_k={split_k}"
 
 
-def products_of(format: str) -> Iterator[str]:
+def products_of(format: str, **options) -> Iterator[str]:
     for M, K, N in STRIPS if format in hopper_wgmma.FORMATS else SHAPES:
         for dtype, sparsity, split_k in itertools.product(DTYPES, SPARSITIES, SPLITS):
             W, B = operands(M, K, N, dtype, sparsity)
             C = torch.empty(N, M, dtype=dtype, device="cuda").T
-            cuda.spmm(encode(W, format).to("cuda"), B.cuda(), C, split_k=split_k)
+            cuda.spmm(encode(W, format, **options).to("cuda"), B.cuda(), C, split_k=split_k)
             accuracy.check(C.cpu(), W, B)
-            yield f"{format} {M}x{K} N={N} {dtype} sparsity={sparsity} split_k={split_k}"
+            yield f"{format} {options} {M}x{K} N={N} {dtype} {sparsity=} {split_k=}"
 
 
 def rungs() -> Iterator[str]:
@@ -133,17 +135,18 @@ def rungs() -> Iterator[str]:
 
 def encoders() -> Iterator[str]:
     """kernels/encode: the same bytes as the CPU's encoders, which are valid and decode."""
-    for format, (M, K, _), dtype in itertools.product(FORMATS, SHAPES, DTYPES):
+    encodings = [(format, {}) for format in FORMATS] + [(hopper.FORMAT, NESTED)]
+    for (format, options), (M, K, _), dtype in itertools.product(encodings, SHAPES, DTYPES):
         pattern = "two_four" if format == "2:4" else "random"
         for sparsity in (0.5, 0.9):
             W = random_sparse(M, K, sparsity, pattern=pattern, dtype=dtype)
-            expected, found = encode(W, format), encode(W.cuda(), format)
+            expected, found = (encode(one, format, **options) for one in (W, W.cuda()))
             for name, array in expected.arrays.items():
                 same = torch.equal(bytes_of(array), bytes_of(found.arrays[name].cpu()))
-                assert same, f"{format} {M}x{K} {dtype}: {name} differs from the CPU's"
+                assert same, f"{format} {options} {M}x{K} {dtype}: {name} differs from the CPU's"
             found.validate()
             assert torch.equal(bytes_of(W), bytes_of(found.decode().cpu()))
-            yield f"encoded {format} {M}x{K} {dtype} sparsity={sparsity}"
+            yield f"encoded {format} {options} {M}x{K} {dtype} sparsity={sparsity}"
 
 
 def baselines() -> Iterator[str]:
