@@ -52,7 +52,7 @@ def test_the_product_asks_for_memory_beside_it(N, kind) -> None:
     layout = hopper.layout_of(A, N)
     need = OF_EACH_BLOCK + layout.shared_bytes
     waiting = WAITING.get(layout.block_n, 0)
-    if kind == "sixes" and waiting:
+    if kind in ("sixes", "nested") and waiting:
         waiting = 2
     need += waiting * (OF_EACH_BLOCK + bounds_bytes(2))
     percent = -(-100 * need // SM_BYTES) if waiting else 0

@@ -11,11 +11,11 @@ namespace {
 template <class T, int BLOCK_N, Kind KIND, int COPY, bool DOCUMENTED = false>
 struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
     using Product = HopperProduct<T, BLOCK_N, KIND, DOCUMENTED>;
-    using typename Product::Part;
+    using typename Product::Dense, typename Product::Part;
     using Product::Product;
     using Product::p, Product::memory, Product::warp, Product::lane, Product::slice, Product::WARPS;
     using Product::CLEARS_BEHIND;
-    using Product::cols_of_slice, Product::dense, Product::for_quads, Product::multiply_chunk;
+    using Product::cols_of_slice, Product::for_quads, Product::multiply_chunk;
     static constexpr bool OVERLAPS = waiting(BLOCK_N, KIND) && !DOCUMENTED;
     // Whether the loop over chunks has no register for WarpShare::merge, which waits in shared memory then.
     static constexpr bool MERGE_WAITS = BLOCK_N == 8 && KIND == PACKED;
@@ -58,6 +58,7 @@ struct HopperKernel : HopperProduct<T, BLOCK_N, KIND, DOCUMENTED> {
         constexpr int early = 1;
         if (OVERLAPS) let_next_grid_begin();
         if (threadIdx.x == 0) mbarrier_init(memory + DENSE_READY, WARPS);
+        Dense dense = this->dense();
         dense.clear_zeros();
         if constexpr (MERGE_WAITS) {
             int merges = share[WarpShare::MERGE];

@@ -19,7 +19,7 @@ struct HopperProduct {
     const HopperProblem& p;
     Address memory;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = blockIdx.x / p.blocks_per_slice;
-    Dense dense{p, memory};
+    __device__ Dense dense() const { return {p, memory}; }  // no member: its parts would be kept
     float sum[TILES][N_FRAGS][4] = {};
 
     __device__ HopperProduct(const HopperProblem& p, Address memory) : p(p), memory(memory) {}
@@ -36,7 +36,7 @@ struct HopperProduct {
 #pragma unroll
         for (int frag = 0; frag < N_FRAGS; frag++) {
             uint32_t b[4];
-            ldmatrix_x4_trans(b, dense.eight(rows, frag));
+            ldmatrix_x4_trans(b, dense().eight(rows, frag));
             multiply_tiles(frag, a, b, h, step);
         }
     }
@@ -58,7 +58,7 @@ struct HopperProduct {
 #pragma unroll
             for (int frag = 0; frag < N_FRAGS; frag++) {
                 uint32_t b[4];
-                ldmatrix_x4_trans(b, dense.eight(rows, frag));
+                ldmatrix_x4_trans(b, dense().eight(rows, frag));
                 multiply(sum[tile][frag], a[tile], b, h.metadata[tile], step);
             }
         }
@@ -117,7 +117,7 @@ struct HopperProduct {
 #pragma unroll
         for (int i = 0; i < 2 * N_FRAGS; i++)
             ldmatrix_x4_trans(b[i / N_FRAGS][i % N_FRAGS],
-                              dense.eight(part.rows.of(nth, i / N_FRAGS), i % N_FRAGS));
+                              dense().eight(part.rows.of(nth, i / N_FRAGS), i % N_FRAGS));
     }
 
     // A part's first chunk, or one of its own: rows of B are known behind begin_part alone.
@@ -196,13 +196,13 @@ struct HopperProduct {
         if constexpr (KIND == NESTED) {
             int regular = ceil_div(cols, NESTED_COLS);
             if (uniform(nth >= regular)) return true;
-            part.end = part.begin + regular, part.rows = dense.nested_rows(nth);
+            part.end = part.begin + regular, part.rows = dense().nested_rows(nth);
         } else {
             int pieces = ceil_div(cols, PIECE_COLS), whole = pieces / PIECES, regular = ceil_div(pieces, PIECES);
             int fixed = regular + (p.levels ? ceil_div(cols, LEVEL_COLS) : 0);
             if (uniform(nth >= fixed)) return true;
             part.end = part.begin + (nth < regular ? whole : fixed);
-            part.rows = dense.rows(nth * PIECES, pieces);
+            part.rows = dense().rows(nth * PIECES, pieces);
         }
         return false;
     }
