@@ -27,7 +27,7 @@ def damaged(A: ZeroRow24, name: str, at: int, value: int) -> dict[str, Tensor]:
         ("geometry", 1, 0, "chunk 2 has a start outside of its values"),
         ("geometry", 2, 4, r"streams is 4; allowed: 0 \(packed\), 1 \(pairs\), 2 \(sixes\), 3"),
         ("geometry", 2, 3, "slice_cols is 96; allowed: multiples of 72 up to 216"),
-        ("geometry", 2, 2, "sixes have no chunks of level 1; levels is 1"),
+        ("geometry", 2, 2, "levels is 1; allowed of sixes: 0"),
         ("geometry", 3, 64, "its largest chunk is 64 bytes, and has "),
         ("geometry", 4, 1, "nonfinite is 1, its values say 0"),
         ("first_chunk", 0, 1, r"first_chunk begins and ends with \[1, "),
@@ -93,7 +93,7 @@ def test_a_chunk_of_sixes_that_ends_too_early_is_found():
         (768, 0, "chunk 0 has a start outside of its values"),
         (768 + 7, 0, "chunk 0 has a size that its starts do not state"),
         (833, 0, r"chunk 0 stores a \+0"),
-        (1, 255, "chunk 0 has a group .*, or one that sends a weight to no place"),
+        (1, 255, "chunk 0 has a group .*, or one that sends a weight where"),
     ],
 )
 def test_damage_of_nested_chunks_is_named(at, value, message):
@@ -120,7 +120,7 @@ def test_weights_sent_to_no_place_are_found():
     dense[0, :3], dense[0, 6:9], dense[1, :9] = 1, 1, 1
     A = ZeroRow24.encode(dense, streams="nested", reach=-1)
     for chunk, order, code in ((0, 0, 1), (0, 16, 1), (1, 0, 1)):
-        with pytest.raises(ValueError, match=f"chunk {chunk} has .* sends a weight to no place"):
+        with pytest.raises(ValueError, match=f"chunk {chunk} has .* sends a weight where level 1"):
             ZeroRow24(A.shape, A.dtype, with_code(A, chunk, order, code))
 
 

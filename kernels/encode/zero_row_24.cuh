@@ -37,7 +37,7 @@ struct Block {
         : row(row_block * ROWS), col(slice * grid.slice_cols),
           cols(int(min(grid.slice_cols, grid.K - col))), width(grid.width()), regular(chunks_in(cols, width)),
           fixed(regular + (grid.levels ? (cols + 3 * COLS - 1) / (3 * COLS) : 0)) {}
-    // Column in the slice of column i of a chunk that is not extra.
+    // Column in the slice of column i, from left to right, of a chunk that is not extra.
     __device__ int column(int nth, int i) const {
         return nth < regular ? nth * width + i : 3 * ((nth - regular) * COLS + i) + 1;
     }

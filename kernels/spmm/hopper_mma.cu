@@ -1,7 +1,8 @@
 // SpMM on zero-row 2:4: any mask on the sparse tensor cores of sm_90.
 //
 //   a block has a slice of K, whose B stays in shared memory, and BLOCK_N columns of C; its warps have
-//   shares of equal costs of the slice and never wait for each other after the start
+//   shares of equal costs of the slice and never wait for each other after the start; drawn with 16 warps and
+//   pieces of 48 columns, of which nested chunks have 72
 //
 //          slice 0     slice 1
 //        +-----------+-----------+
@@ -107,8 +108,8 @@ cudaError_t launch(void (*kernel)(HopperProblem), const HopperProblem& p, cudaSt
     return launch_sums<T, BLOCK_N>(p, waits * int(grid.x), stream);
 }
 
-// Wide blocks wait for shared memory and the tensor core, not for copies, packed chunks are large, and those of sixes
-// have two pieces: one chunk each.
+// Wide blocks wait for shared memory and the tensor core, not for copies, packed and nested chunks are large, and those
+// of sixes have two pieces: one chunk each.
 template <class T, int BLOCK_N, Kind KIND>
 cudaError_t launch_copy(const HopperProblem& p, cudaStream_t stream) {
     if (p.copy == 1) return launch<T, BLOCK_N>(hopper_mma<T, BLOCK_N, KIND, 1>, p, stream);

@@ -108,9 +108,9 @@ def zero_row_24_bytes(
 ) -> float | np.ndarray:
     """Bytes of zero-row 2:4: 2·NNZ + 452·NC + 512·NE, chunks and extra chunks, and their rounding.
 
-    With `pairs` a chunk has 580 bytes, and zeros beside lone values come on top; with `sixes` 836,
-    but 452 one of 48 columns, and such zeros. All four are options of the format, None what
-    `encode` chooses; `lab_utils.analysis.zero_row_24_expected` derives NC and NE. Bytes that
+    Pairs have chunks of 580 bytes, and zeros beside lone values on top; nested ones 836 and 768;
+    sixes 836, but 452 one of 48 columns. All three are options of the format, None what `encode`
+    chooses; `lab_utils.analysis.zero_row_24_expected` derives NC and NE. Bytes that packed
     streams skip to avoid bank conflicts are not in it: 1 to 2 %.
     """
     s = _checked(M, K, sparsity)

@@ -21,7 +21,9 @@ class Streams(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> "Streams":
-        """That of an option `streams`; raises ValueError for any other name."""
+        """That of an option `streams`, by name; raises ValueError for any other."""
+        if isinstance(name, cls):
+            return name
         if name not in (names := [one.name.lower() for one in cls]):
             raise ValueError(f"streams={name!r}; allowed: None, {', '.join(map(repr, names))}")
         return cls[name.upper()]
@@ -43,8 +45,9 @@ TINY, TINY_ROWS, TINY_COLS = 1 << 24, 4096, 1536
 # at .6, where it saves 6 % with 16 columns, and not at .65, where it loses 3 % with 8; on an H100
 # that of words pays at .72, by 1 %, and not at .75.
 CHUNK_COST = 200
-# Sparsity from which streams of matrices up to so many weights are words of two values: where
-# loads, and what a product takes however few its bytes are, bind more than bytes do.
+# Sparsity from which streams of matrices up to so many weights are words of two values, if their
+# chunks are not nested: where loads, and what a product takes however few its bytes are, bind more
+# than bytes do.
 PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
 # Sparsity from which, and below which, chunks of such matrices have their level 1 inside: larger
 # chunks, of fewer bytes, whose time is longer than that of their bytes where these are few.

@@ -8,7 +8,9 @@ column: the same step, until nothing is left. A block has as many extra chunks a
 four queues has 48 columns, begun ones included. With levels = 1, middle ones stand in chunks of
 level 1 first, which have density d³, and queues are filled by their groups, with d⁹ instead of d³.
 A row of a six sends column i of 0 to 5 with probability d (1 − (1 − d)ⁱ) (1 − (1 − d)⁵⁻ⁱ): whatever
-stands between two others. (kernels/cpu/encode/zero_row_24.h: the layout.)
+stands between two others. Of three groups that are one of level 1 in a nested chunk, the second one
+sends there with probability d³ · d³, the third with d³ (1 − (1 − d³)²); lists have 72 columns.
+(kernels/cpu/encode/zero_row_24.h: the layout.)
 """
 
 import math
@@ -56,7 +58,7 @@ _normal = np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2, otypes=[f
 class Chunks(NamedTuple):
     """Chunks of each kind, the extra ones expected; zeros beside lone values of paired streams.
 
-    `pieces` of 48 columns are in regular chunks; all others are one.
+    `pieces`, of 48 columns or, nested, 72, are in regular chunks; all others are one.
     """
 
     regular: int

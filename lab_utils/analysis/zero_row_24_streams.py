@@ -1,6 +1,6 @@
 """The streams of a zero-row 2:4 encoding, read one by one: codes, addresses, and bank conflicts.
 
-kernels/cpu/encode/zero_row_24_tile.h has the layout.
+kernels/cpu/encode/zero_row_24_tile.h has the layout, zero_row_24_nested.h that of nested chunks.
 """
 
 import numpy as np
@@ -49,6 +49,8 @@ def codes_of(chunk: np.ndarray, streams: Streams | bool, pieces: int = 1) -> np.
     Bits 0 and 1 are the index of slot 0, bits 2 and 3 that of slot 1; 3: not in use. Groups are in
     the order (piece, step, half, row half, t). `chunk`: its bytes, uint8.
     """
+    if streams == Streams.NESTED:
+        raise ValueError("streams are nested; allowed: packed, pairs, sixes")
     of_pieces = [_codes_of(chunk[header_bytes(streams) * i :], streams) for i in range(pieces)]
     return np.concatenate(of_pieces, axis=-1)
 

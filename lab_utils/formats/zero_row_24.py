@@ -88,7 +88,7 @@ class ZeroRow24(ZeroRowChunks):
     }
     PROBLEMS: ClassVar = PROBLEMS | {
         3: "lists a column outside of its slice",
-        5: f"{PROBLEMS[5]}, or one that sends a weight to no place",
+        5: f"{PROBLEMS[5]}, or one that sends a weight where level 1 has no room",
     }
 
     class Geometry(NamedTuple):
@@ -115,11 +115,13 @@ class ZeroRow24(ZeroRowChunks):
         `slice_columns`. `streams`: "packed", values one after another; "pairs", words of 4 bytes,
         which a lane loads at once; "nested", such words in chunks that have their level 1 inside,
         in as many bytes as packed; "sixes", words of six columns instead of three, in fewer bytes
-        from about 83 % sparsity on, with half of the loads. None: nested from 55 to 77 % sparsity,
-        in matrices of up to 2²⁶ weights from 48 to 66 %, of up to 2²⁵ never; sixes from 86 % on, if
-        `levels` is None; else pairs from 65 % on, from 55 % in matrices of up to 2²⁶ weights, from
-        48 % in those of half as many; else packed. That is so on an H200; on an H100, whose memory
-        is slower, packed streams of large matrices are faster than pairs at 80 %. `reach`: how many
+        from about 83 % sparsity on, with half of the loads. None, by sparsity: packed below 55 %,
+        nested below 77, pairs below 86, then sixes; in matrices of up to 2²⁶ weights packed below
+        48, nested below 66; of up to 2²⁵ packed below 48, then pairs. Where `levels` are given, or
+        `slice_cols` that are no multiple of 72, pairs from 65 % on instead of nested, in those of
+        up to 2²⁶ weights from 55; with `levels` no sixes. That is so on an H200, for up to 16
+        columns; nested chunks lose with more, for which strips are. On an H100, whose memory is
+        slower, packed streams of large matrices are faster than pairs at 80 %. `reach`: how many
         bytes may be skipped to put a stream where it meets fewer bank conflicts, of words among
         those that pad its chunk anyway; -1: none, in plain order. `levels`, of packed streams and
         pairs: 1 or 0, see above; None: 1 where chunks then cost less, as those of random masks do
@@ -132,7 +134,7 @@ class ZeroRow24(ZeroRowChunks):
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  2.13  1.87  1.85  1.97  1.51  1.00
             reach 8      1.68  1.54  1.50  1.49  1.17  1.00    1.2 % more bytes if packed
-            nested       1.77  1.93  1.53
+            nested       1.84  2.02  1.59
             of sixes                             1.42  1.18    for half as many loads
         """
         dense = check_dense(dense)
@@ -162,7 +164,7 @@ class ZeroRow24(ZeroRowChunks):
 
     @property
     def pieces(self) -> Tensor:
-        """Pieces of 64 x 48 in each chunk, int64 [chunks]."""
+        """Pieces of 64 x 48, nested 64 x 72, in each chunk, int64 [chunks]."""
         first_chunk = self.arrays["first_chunk"]
         return pieces_of_chunks(first_chunk, self.shape[1], self.slice_cols, self.streams)
 
@@ -202,7 +204,7 @@ class ZeroRow24(ZeroRowChunks):
         self._check_slices(slice_cols, Streams(streams))
         self.require(
             not levels or has_levels(Streams(streams)),
-            f"{Streams(streams).name.lower()} have no chunks of level 1; levels is 1",
+            f"levels is 1; allowed of {Streams(streams).name.lower()}: 0",
         )
         self._check_offsets(slice_cols, levels, Streams(streams), largest)
         self._check_weights(geometry)

@@ -166,8 +166,10 @@ def checked_slice(slice_cols: int | None, M: int, K: int, streams: Streams) -> i
     piece = piece_cols(streams)
     whole = isinstance(slice_cols, int) and slice_cols % piece == 0
     if not whole or not 0 < slice_cols <= MOST_COLS:
+        others = "" if streams == Streams.NESTED else "; of 72 with streams='nested'"
         raise ValueError(
-            f"slice_cols={slice_cols!r}; allowed: None, multiples of {piece} up to {MOST_COLS}"
+            f"slice_cols={slice_cols!r}; allowed: None, "
+            f"multiples of {piece} up to {MOST_COLS}{others}"
         )
     return min(slice_cols, whole_pieces(K, streams))
 

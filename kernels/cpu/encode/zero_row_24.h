@@ -86,7 +86,8 @@ constexpr int phase_of(i64 nth) { return int(nth * GROUPS % 3); }
 // stands between the first and the last of a six, whose words are made whole with such of no column.
 //
 // A slice of s columns has s / 3 groups, and every third column in the queue can wait again: at
-// most s / 2 words for each tile, without level 1. Of sixes four of six columns can wait, and wait again:
+// most s / 2 words for each tile, without level 1; of nested chunks two of nine columns can wait at first, s / 3
+// words in all. Of sixes four of six columns can wait, and wait again:
 // 2 s words, those of no column included. (A six with n >= 2 columns sends n - 2 at most, so r words at the
 // end take at most 3 r, if r is even, 3 r + 3 if not, by induction; the first ones are at most 2 s / 3.)
 constexpr i64 queue_capacity(i64 slice_cols, Kind kind) {
