@@ -30,6 +30,12 @@ SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # more; on an H100, one of 80 takes .15 more, by a kernel and tiles that are expected to tie.
 MOST = {("h200", "tca_bme"): 1.1, ("h200", "lane_24_strips"): 1.1}
 MOST |= {("h100-80gb-hbm3", "lane_24_strips"): 1.16}
+# Widths and columns of which one product alone has rows, of 7168 x 7168, in pairs, at .7, and takes
+# longer than its costs say: by up to 38 %, where strips are the format.
+TOLD_SHORT = {
+    ("h200", "zero_row_24"): {(24, 24)},
+    ("h100-80gb-hbm3", "zero_row_24"): {(32, N) for N in (32, 64, 128, 256)},
+}
 
 
 def measured(kernels: list[str], format: str, gpu: str = "h200") -> pd.DataFrame:
@@ -115,9 +121,10 @@ def test_the_costs_of_kernels_follow_from_measured_rows(gpu: str, format: str) -
     told = [crossover.kernel_us(product, MEASURED[gpu]) for product in found]
     ratio = pd.Series(told, rows.index) / rows.time_us
     widths = pd.Series([product.block_n for product in found], rows.index)
-    of_widths = ratio.groupby([widths, rows.N]).agg(["median", "count"])
-    several = of_widths[of_widths["count"] >= 3]  # shapes: of one, it is no median
-    assert len(several) > 1 and several["median"].between(0.85, 1.15).all()
+    medians = ratio.groupby([widths, rows.N]).median()
+    off = medians[~medians.between(0.85, 1.15)]
+    assert set(off.index) <= TOLD_SHORT.get((gpu, format), set())
+    assert off.between(0.72, 0.85).all()
     assert ratio.between(0.75, 1.33).mean() > 0.95
 
 
