@@ -97,13 +97,26 @@ def nesting_pays(M: int, K: int, sparsity: float | np.ndarray) -> bool | np.ndar
     return (sparsity >= least) & (sparsity < most)
 
 
-def streams_of(M: int, K: int, sparsity: float) -> Streams:
-    """What A [M, K] is encoded as, if nothing else is asked for."""
-    if sparsity >= SIXES_FROM:
-        return Streams.SIXES
-    if nesting_pays(M, K, sparsity):
-        return Streams.NESTED
-    return Streams(int(pairs_pay(M, K, sparsity)))
+def chosen_streams(
+    M: int,
+    K: int,
+    sparsity: float | np.ndarray,
+    slice_cols: int | None = None,
+    levels: int | None = None,
+) -> np.ndarray:
+    """Numbers of the `Streams` of A [M, K], if none are asked for: of those that options allow."""
+    cut = slice_cols is None or slice_cols % NESTED_COLS == 0
+    nested = (levels is None and cut) & nesting_pays(M, K, sparsity)
+    sixes = (levels is None) & (sparsity >= SIXES_FROM)
+    words = np.where(pairs_pay(M, K, sparsity), int(Streams.PAIRS), int(Streams.PACKED))
+    return np.where(sixes, int(Streams.SIXES), np.where(nested, int(Streams.NESTED), words))
+
+
+def streams_of(
+    M: int, K: int, sparsity: float, slice_cols: int | None = None, levels: int | None = None
+) -> Streams:
+    """That of one sparsity."""
+    return Streams(int(chosen_streams(M, K, sparsity, slice_cols, levels)))
 
 
 def check_kind(streams: str | None, levels: int | None) -> Streams | None:

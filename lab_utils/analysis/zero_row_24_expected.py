@@ -31,16 +31,14 @@ from lab_utils.analysis.zero_row_24 import (
     ROUNDING_BYTES,
     ROWS,
     SIX,
-    SIXES_FROM,
     STARTS_BYTES,
     TAIL_BYTES,
     TILE_ROWS,
     Streams,
+    chosen_streams,
     has_levels,
     header_bytes,
     list_bytes,
-    nesting_pays,
-    pairs_pay,
     piece_cols,
     slice_columns,
     width_of,
@@ -92,7 +90,7 @@ def parts(
     """
     if streams is None:
         each = {one: parts(M, K, density, one, slice_cols, levels) for one in Streams}
-        chosen = _chosen(M, K, 1 - density, slice_cols, levels)
+        chosen = chosen_streams(M, K, 1 - density, slice_cols, levels)
         names = list(each[Streams.PACKED])
         return {part: np.choose(chosen, [each[one][part] for one in Streams]) for part in names}
     found = chunks(M, K, density, streams, slice_cols, levels)
@@ -104,17 +102,6 @@ def parts(
         "indices": METADATA_BYTES[streams] * found.all_pieces + list_bytes(streams) * found.extra,
         "offsets": STARTS_BYTES * found.count + tables,
     }
-
-
-def _chosen(
-    M: int, K: int, sparsity: np.ndarray, slice_cols: int | None, levels: int | None
-) -> np.ndarray:
-    """The streams that `ZeroRow24.encode` chooses: numbers of `Streams`."""
-    cut = levels is None and (slice_cols is None or slice_cols % NESTED_COLS == 0)
-    nested = cut & nesting_pays(M, K, sparsity)
-    sixes = (levels is None) & (sparsity >= SIXES_FROM)
-    words = np.where(pairs_pay(M, K, sparsity), int(Streams.PAIRS), int(Streams.PACKED))
-    return np.where(sixes, int(Streams.SIXES), np.where(nested, int(Streams.NESTED), words))
 
 
 def cost(

@@ -10,7 +10,6 @@ from lab_utils.analysis.zero_row_24 import (
     ROWS,
     Streams,
     has_levels,
-    pairs_pay,
     piece_cols,
     slice_columns,
     streams_of,
@@ -74,12 +73,13 @@ def choose(
 ) -> Choice:
     """Streams, levels and columns of a slice, as far as they are not given."""
     M, K = dense.shape
-    free = streams is None
-    streams = Streams.PACKED if free else streams
+    given, streams = streams, Streams.PACKED if streams is None else streams
     cols = checked_slice(slice_cols, M, K, streams)
     queues = Queues.of(dense, cols, levels or 0, streams)
-    if free and (better := _streams_for(dense, slice_cols, levels, queues)) != streams:
-        streams, cols = better, checked_slice(slice_cols, M, K, better)
+    if given is None:
+        sparsity = 1 - int(queues.nnz.sum()) / dense.numel()
+        streams = streams_of(M, K, sparsity, slice_cols, levels)
+        cols = checked_slice(slice_cols, M, K, streams)
         if not has_levels(streams):  # what goes to extra chunks is of its kind
             queues = Queues.of(dense, cols, 0, streams)
     if not has_levels(streams):
@@ -87,19 +87,6 @@ def choose(
     if levels is None:
         levels, queues = cheaper(dense, cols, streams, queues)
     return Choice(cols, streams, levels, queues)
-
-
-def _streams_for(
-    dense: Tensor, slice_cols: int | None, levels: int | None, queues: Queues
-) -> Streams:
-    """What suits the zeros of A, among those that `slice_cols` and `levels` allow."""
-    M, K = dense.shape
-    sparsity = 1 - int(queues.nnz.sum()) / dense.numel()
-    best = streams_of(M, K, sparsity)
-    cut = slice_cols is None or slice_cols % piece_cols(best) == 0
-    if has_levels(best) or (levels is None and cut):
-        return best
-    return Streams(int(pairs_pay(M, K, sparsity)))
 
 
 def cheaper(
