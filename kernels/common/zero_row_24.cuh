@@ -9,7 +9,8 @@
 
 namespace lscd {
 
-constexpr int TILES = 4;  // of a piece, 16 x 48 each
+constexpr int TILES = 4;         // of a piece, 16 x 48 each
+constexpr int NESTED_COLS = 72;  // of a nested chunk, whose level 1 stands inside
 // Of streams: values one behind the other, words of two of them, such words of six columns; words in chunks that have
 // their level 1 inside (zero_row_24_nested.cuh). Encodings state these numbers (Streams of analysis/zero_row_24.py).
 enum Kind { PACKED, PAIRS, SIXES, NESTED };

@@ -5,7 +5,6 @@
 
 namespace lscd::zero_row_24 {
 
-constexpr int NESTED_COLS = 72;                      // of a tile
 constexpr int NESTED_ORDERS = 48, LEVEL_ORDERS = 16;  // of a stream: groups of three steps, and of level 1
 
 // Of a tile, and of a stream.

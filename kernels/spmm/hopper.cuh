@@ -22,7 +22,6 @@ constexpr int PIECE_ROWS = 64, PIECE_COLS = 48;  // of a chunk, or half of one: 
 constexpr int PAIR_QUADS = PIECE_ROWS / 2;
 __host__ __device__ constexpr int quads_in(int columns) { return columns / 2 * PAIR_QUADS; }
 constexpr int LEVEL_STRIDE = 3, LEVEL_COLS = LEVEL_STRIDE * PIECE_COLS;  // of a chunk of level 1
-constexpr int NESTED_COLS = 72;  // of a nested chunk, whose level 1 stands inside
 // The row of zeros of B, 64 columns wide; for nested chunks, whose steps have their own banks, more of them.
 constexpr int ZERO_LINE = 128, ZERO_BYTES = 3 * ZERO_LINE;
 

@@ -44,6 +44,9 @@ constexpr u32 FULL = 6;  // the code of a group with three weights
 
 // Groups of a stream whose middle columns are a group of level 1, that of `order` among them.
 constexpr u64 of_one_level(int order) { return u64(0x100010001) << order % LEVEL_ORDERS; }
+// Groups of level 1 that have a weight, and which group sends it.
+constexpr u32 level_of(u64 sends) { return u32(sends | sends >> 16 | sends >> 32) & 0xffff; }
+inline int first_sender(u64 sends, int order) { return __builtin_ctzll(sends & of_one_level(order)); }
 
 // Whether a group may send a weight to such a level: if no other one of the three does.
 struct Inside {
@@ -71,8 +74,7 @@ struct NestedTile {
         }
         Stream stream = writer.finish();
         stream.sends = sends;
-        for (int order = 0; order < LEVEL_ORDERS; order++)
-            if (u64 some = sends & of_one_level(order)) stream.push(group(g, __builtin_ctzll(some))[1]);
+        for_each_bit(level_of(sends), [&](i64 order) { stream.push(group(g, first_sender(sends, int(order)))[1]); });
         if (stream.count % 2) stream.push(0);
         return stream;
     }

@@ -45,7 +45,7 @@ struct Reads {
         }
         for (int order = 0; kind == NESTED && order < LEVEL_ORDERS; order++) {
             for (int odd = 0; odd < 2; odd++) add(odd, (NESTED_ORDERS + order) / 4, at + 2 * odd, true);
-            at += (stream.sends & of_one_level(order)) ? 2 : 0;
+            at += 2 * (level_of(stream.sends) >> order & 1);
         }
     }
 

@@ -70,7 +70,9 @@ struct Streams {
     template <class Visit>
     i64 for_each_of_stream(i64 m, int g, Visit visit) const {
         i64 at = start(m, g);
+        u64 sends = 0;
         for (int order = 0; order < orders(); order++) {
+            if (kind == NESTED) sends |= u64(is_sending(code(m, g, order))) << order;
             bool slot0 = false, slot1 = false;
             for (int step = 0; step < steps(); step++) {
                 int code = nibble(m, g, order, step), first = code & 3, second = code >> 2;
@@ -81,13 +83,11 @@ struct Streams {
             }
             at += kind == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
         }
-        u64 sends = this->sends(m, g);
-        for (int order = 0; order < LEVEL_ORDERS; order++)
-            if (u64 some = sends & of_one_level(order)) {
-                int first = __builtin_ctzll(some);
-                visit(row_of(g, first), group_of(first), 1, at);
-                at += 2;
-            }
+        for_each_bit(level_of(sends), [&](i64 order) {
+            int first = first_sender(sends, int(order));
+            visit(row_of(g, first), group_of(first), 1, at);
+            at += 2;
+        });
         return at;
     }
     bool starts_within(i64 first) const {
@@ -113,12 +113,14 @@ struct Streams {
         });
         return found;
     }
-    // nnz of the streams: slots in use.
+    // nnz of the streams: slots in use, and values of level 1.
     i64 count() const {
         i64 found = 0;
         for (i64 m = 0; m < TILES; m++)
-            for (int g = 0; g < TILE_STREAMS; g++)
-                for_each_of_stream(m, g, [&](int, int, int, i64) { found++; });
+            for (int g = 0; g < TILE_STREAMS; g++) {
+                for_each_nibble(m, g, [&](int first, int second) { found += (first != 3) + (second != 3); });
+                found += __builtin_popcount(level_of(sends(m, g)));
+            }
         return found;
     }
 
