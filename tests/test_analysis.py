@@ -62,9 +62,10 @@ def test_more_zeros_never_take_more_bytes(format: str, shape, low: float, high: 
     # Pairs have more bytes, and levels are those that cost less time.
     options = {"streams": "packed", "levels": 1} if format == "zero_row_24" else {}
     fewer, more = (c.format_bytes(format, *shape, s, **options) for s in (high, low))
-    # The first one's rounding up is an expectation, the second one a simulation.
+    # The first one's rounding up is an expectation, the second one a simulation, of whole lines.
     slack = {"zero_row_24_strips": 1e-3, "lane_24_strips": 2e-3}.get(format, 1e-12)
-    assert 0 < fewer <= more * (1 + slack)
+    line = 128 if format == "lane_24_strips" else 0
+    assert 0 < fewer <= more * (1 + slack) + line
 
 
 @formats

@@ -218,15 +218,15 @@ def test_damage_of_nested_chunks_is_found_as_on_the_cpu(on_gpu, sparsity):
     extra = 16 * int(A.arrays["chunk_start"][2])
     generator, said = torch.Generator().manual_seed(0), set()
     for first, size in [(0, 768), (extra, 768), (768, 64), (extra + 832, 768), (832, 64)]:
-        for _ in range(6):
+        for _ in range(8):
             bit = 8 * first + int(torch.randint(8 * size, (), generator=generator))
             said.add(same_outcome(on_gpu, A, "data", flipped(A.arrays["data"], bit)))
-    assert len(said) > 6
+    assert len(said) > 5
 
 
 def test_codes_that_change_places_are_found_as_on_the_cpu(on_gpu):
-    """Some are sound, others send a weight where another group does, or where no level 1 is."""
-    A, said = small_without_level(random_sparse(70, 120, 0.6), "nested"), set()
+    """Some are sound, others send a weight where two groups do, or where no level 1 is."""
+    A, said = small_without_level(random_sparse(70, 120, 0.3), "nested"), set()
     generator = torch.Generator().manual_seed(0)
     for code in (0, 1, 2, 5, 6, 8, 10, 12, 15) * 2:
         chunk, lane, n = (int(torch.randint(most, (), generator=generator)) for most in (3, 48, 7))

@@ -19,7 +19,7 @@ TRIAL, PEERS = (catalog.published(name) for name in ("h200_zero_row_24_trial", "
 
 
 # Of a piece: loads of values, and bmma; steps.
-LOADS = {Streams.PACKED: 64, Streams.PAIRS: 32, Streams.SIXES: 16, Streams.NESTED: 64}
+LOADS = {Streams.PACKED: 64, Streams.PAIRS: 32, Streams.SIXES: 16, Streams.NESTED: 80}
 BMMA = {Streams.PACKED: 8, Streams.PAIRS: 8, Streams.SIXES: 4, Streams.NESTED: 18}
 STEPS = dict.fromkeys(Streams, 2) | {Streams.NESTED: 4}
 

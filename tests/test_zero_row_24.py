@@ -89,15 +89,13 @@ def test_bytes_of_nested_chunks_are_expected(sparsity, slice_cols):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_level_1_of_a_nested_chunk_has_a_weight_for_each_three_groups(seed):
-    """Of full groups the middle weight of the first one; what the others have is in lists."""
-    dense = random_sparse(64, 72, 0.5, seed=seed)
+def test_level_1_of_a_nested_chunk_has_two_weights_for_each_three_groups(seed):
+    """Of three full groups the middle weight of the second one is in lists, and nothing else."""
+    dense = random_sparse(64, 72, 0.3, seed=seed)
     A = ZeroRow24.encode(dense, streams="nested")
     groups = dense.ne(0).view(64, 4, 3, 2, 3)  # row, two groups j each, step, of these, column
-    full = groups.all(4)
-    behind = full & (full.cumsum(2) > 1)
     middle = torch.zeros_like(groups)
-    middle[..., 1] = behind
+    middle[:, :, 1, :, 1] = groups.all(4).all(2)
     assert np.array_equal(SlowReading(A).of_chunk > 0, middle.view(64, 72).numpy())
 
 
@@ -205,7 +203,7 @@ def test_placement_of_sixes(sparsity, plain, placed):
 
 
 @pytest.mark.parametrize(
-    ("sparsity", "plain", "placed"), [(0.5, 2.06, 1.77), (0.6, 2.5, 1.93), (0.7, 1.83, 1.53)]
+    ("sparsity", "plain", "placed"), [(0.5, 2.06, 1.77), (0.6, 2.5, 1.93), (0.7, 1.93, 1.53)]
 )
 def test_placement_of_nested_chunks(sparsity, plain, placed):
     dense = random_sparse(128, 1584, sparsity)

@@ -43,7 +43,7 @@ class SlowReading:
         cols = min(self.cols, self.A.shape[1] - of_slice * self.cols)
         halves, words = data.view(np.uint16), data.view(np.uint32)
         extra, starts, lists = nth >= -(-cols // 72), halves[384:], halves[416:]
-        assert 32 * sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4)) == data.size
+        assert 32 * (28 + sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4))) == data.size
         sending = {0: 14, 1: 15, 2: 12, 5: 11, 6: 8, 10: 3}  # codes, and their nibbles of metadata
         for tile, g in np.ndindex(4, 8):
             at, found, sent = int(starts[4 * g + tile]) & 0x3FFF, [], {}
@@ -53,13 +53,13 @@ class SlowReading:
                 code = sum((int(planes[i]) >> 4 * (4 * row + t) + tile & 1) << i for i in range(4))
                 group = row, step, 4 * half + t
                 if code in sending:
-                    sent.setdefault((half, row, t), group)
+                    sent.setdefault((half, row, t), []).append(group)
                     code = sending[code]
                 slots = enumerate((code & 3, code >> 2))
                 found += [(*group, index, at + 2 * slot) for slot, index in slots if index < 3]
                 at += 4 * (code >> 2 != 3)
-            level = sorted(sent)
-            found += [(*sent[key], 1, at + 2 * nth) for nth, key in enumerate(level)]
+            level = [group for _, all_of in sorted(sent.items()) for group in ends(all_of)]
+            found += [(*group, 1, at + 2 * i) for i, group in enumerate(level)]
             for row, step, j, index, begin in found:
                 column = 72 * nth + 18 * (j // 2) + 6 * step + 3 * (j % 2) + index
                 if extra:
@@ -114,3 +114,8 @@ class SlowReading:
                     self.dense[place], self.of_chunk[place] = value, nth
                 used = (code & 3 != 3) + (code >> 2 != 3)
                 at += 4 * (code >> 2 != 3) if self.A.pairs else 2 * used
+
+
+def ends(groups: list) -> list:
+    """The first and the last one, of one that one."""
+    return groups[:1] + groups[1:][-1:]

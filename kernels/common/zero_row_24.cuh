@@ -28,6 +28,9 @@ __host__ __device__ constexpr int starts_at(Kind kind) {
 }
 __host__ __device__ constexpr int header_bytes(Kind kind) { return starts_at(kind) + 64; }
 constexpr int STEPS_AT = 256;  // of sixes, behind their indices
+// A chunk states in 8 bits by how many times 32 bytes it is longer than these; of nested ones, whose longest have 9056
+// bytes, all are.
+__host__ __device__ constexpr int least_units(Kind kind) { return kind == NESTED ? 28 : 0; }
 // Pieces of 64 x 48 side by side in a chunk, at most; of the second one metadata stand behind starts.
 __host__ __device__ constexpr int pieces_of(Kind kind) { return kind == SIXES ? 2 : 1; }
 constexpr int SECOND_PIECE_AT = header_bytes(SIXES), SECOND_PIECE_BYTES = starts_at(SIXES);
@@ -65,11 +68,10 @@ __device__ inline uint32_t swapped(uint32_t mask) {
     return (mask & 0x0f0f0f0fu) << 4 | (mask >> 4 & 0x0f0f0f0fu);
 }
 
-// The values of a group; of LEVEL 1 in a nested chunk it has one.
+// The values of a group; those of LEVEL 1 in a nested chunk are packed.
 template <Kind KIND, bool LEVEL = false>
 __device__ inline uint32_t gather(Address at) {
-    if (LEVEL) return ld_shared_u16(at);
-    return KIND == PACKED ? ld_shared_halves(at) : ld_shared(at);
+    return KIND == PACKED || LEVEL ? ld_shared_halves(at) : ld_shared(at);
 }
 
 namespace {

@@ -7,9 +7,9 @@ namespace lscd {
 namespace {
 
 // What a chunk states beside its 32 starts: a byte, two bits of it in each of the first four. They are
-// the highest ones of a start's bytes, which a dot product puts together: 64 times what is stated.
-__device__ __forceinline__ uint32_t stated_64_times(uint2 starts) {
-    return __dp4a(prmt(starts.x, starts.y, 0x7531) & 0xc0c0c0c0u, 0x40100401u, 0u);
+// the highest ones of a start's bytes, which a dot product puts together: 64 times what is stated, and `more`.
+__device__ __forceinline__ uint32_t stated_64_times(uint2 starts, uint32_t more = 0) {
+    return __dp4a(prmt(starts.x, starts.y, 0x7531) & 0xc0c0c0c0u, 0x40100401u, more);
 }
 __device__ __forceinline__ uint32_t stated(uint2 starts) { return stated_64_times(starts) >> 6; }
 
@@ -88,7 +88,7 @@ __device__ Header header(Address at, const Decoder<KIND>& decoder) {
     Header h;
     uint2 starts = ld_shared_v2(at + decoder.starts_at);
     read_metadata(h, at, decoder);
-    h.bytes = stated_64_times(starts) >> 1;  // stated in 32 bytes
+    h.bytes = stated_64_times(starts, 64 * least_units(KIND)) >> 1;  // stated in 32 bytes
     h.origin = counts_from_chunk(KIND) ? at : 0;
     begin_streams(h.bases, starts, at - h.origin);
     return h;

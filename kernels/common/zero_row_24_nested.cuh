@@ -18,16 +18,15 @@ struct Decoder<NESTED> {
     uint32_t masks[4];  // rank_mask of each half of each step
     uint32_t first_at, second_at, starts_at;
     uint32_t level;  // all ones in lanes whose metadata are those of level 1, in the second half
-    uint32_t bytes;  // of a group's presence there: two of a value, or four of a word
     __device__ explicit Decoder(int lane)
         : first_at(keep(lane * 16)), second_at(keep(SECOND_HALF_AT + (lane / 4 * 2 + lane % 2) * 16)),
-          starts_at(keep(lscd::starts_at(NESTED) + lane / 4 * 8)), level(keep(lane & 2 ? ~0u : 0)),
-          bytes(keep(lane & 2 ? 3 : 15)) {
+          starts_at(keep(lscd::starts_at(NESTED) + lane / 4 * 8)), level(keep(lane & 2 ? ~0u : 0)) {
         for (int q = 0; q < 4; q++) masks[q] = keep(rank_mask(q, lane));
     }
 };
 
-// Of four tiles: bits of metadata, which groups have slot 1 in use, and which send their middle weight to level 1.
+// Of four tiles: bits of metadata, which groups have slot 1 in use, and which send their middle weight to level 1. (Of
+// streams of words slot 1 says that there is a word.)
 struct Planes {
     uint32_t bit[4], present, sends;
 
@@ -51,8 +50,14 @@ struct Planes {
         metadata[0] = select_bits(LOW, even[0], even[1] << 2), metadata[2] = select_bits(LOW, even[0] >> 2, even[1]);
         metadata[1] = select_bits(LOW, odd[0], odd[1] << 2), metadata[3] = select_bits(LOW, odd[0] >> 2, odd[1]);
     }
-    __device__ __forceinline__ uint32_t presence(int tile, uint32_t bytes) const {
-        return (present >> tile & 0x11111111u) * bytes;
+    // Of each tile two bytes for a group of `first` and two for one of `second`.
+    __device__ __forceinline__ static void presence(uint32_t (&of)[TILES], uint32_t first, uint32_t second) {
+        constexpr uint32_t LOW = 0x33333333u, EVEN = 0x55555555u;
+#pragma unroll
+        for (int pair = 0; pair < TILES / 2; pair++) {
+            uint32_t two = pair ? select_bits(LOW, first >> 2, second) : select_bits(LOW, first, second << 2);
+            of[2 * pair] = (two & EVEN) * 3, of[2 * pair + 1] = (two >> 1 & EVEN) * 3;
+        }
     }
 };
 
@@ -62,7 +67,7 @@ __device__ __forceinline__ void read_metadata(Header& h, Address at, const Decod
     planes.transpose(h.metadata);
     h.sends = planes.sends;
 #pragma unroll
-    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = planes.presence(tile, 15);
+    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = (planes.present >> tile & 0x11111111u) * 15;
 }
 
 // Where streams are behind the first half: all its groups are counted.
@@ -75,21 +80,20 @@ __device__ __forceinline__ void advance_streams(Header& h) {
     }
 }
 
-// The second half. Of level 1 a group has the weight of the first one that sends, in slot 0.
+// The second half. Of level 1 a group has the weight of the first one that sends in slot 0, and in slot 1 that of the
+// last one, if two do.
 __device__ __forceinline__ void read_piece(Header& h, Address at, const Decoder<NESTED>& decoder, int /*half*/) {
     advance_streams(h);
     Planes planes(ld_shared_v4(at + decoder.second_at));
     uint32_t first = __shfl_xor_sync(~0u, h.sends, 2), second = h.sends, third = planes.sends;
-    uint32_t index[2] = {~first & (second | ~third), ~(first | second)}, level = decoder.level;
+    uint32_t index[4] = {~first & (second | ~third), ~(first | second),
+                         ~(third & (first | second)), ~(first & second & ~third)};
+    uint32_t any = first | second | third, two = first & second | first & third | second & third;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        planes.bit[i] = select_bits(level, index[i], planes.bit[i]);
-        planes.bit[2 + i] |= level;
-    }
-    planes.present = select_bits(level, first | second | third, planes.present);
+    for (int i = 0; i < 4; i++) planes.bit[i] = select_bits(decoder.level, index[i], planes.bit[i]);
     planes.transpose(h.metadata);
-#pragma unroll
-    for (int tile = 0; tile < TILES; tile++) h.presence[tile] = planes.presence(tile, decoder.bytes);
+    planes.presence(h.presence, select_bits(decoder.level, any, planes.present),
+                    select_bits(decoder.level, two, planes.present));
 }
 
 }  // namespace

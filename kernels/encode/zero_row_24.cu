@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(LANES)
     write<KIND>(metadata, [&](uint32_t) { halves++; }, tiles, plan, here);
     int first = values_at(KIND, here.extra, here.pieces);
     Placement<KIND> placement(metadata, shared.piles, 2 * halves, first, here.pieces);
-    placement.place(reach, KIND == PACKED ? MOST_BYTES : chunk_bytes(KIND, placement.least_end()));
+    placement.place(reach, KIND == PACKED ? most_bytes(KIND) : chunk_bytes(KIND, placement.least_end()));
     st_global(starts + int64_t(blockIdx.x) * LANES + lane_id(), uint16_t(placement.start));
     if (lane_id() == 0) st_global(sizes + blockIdx.x, chunk_bytes(KIND, placement.end) / START_BYTES);
 }
@@ -124,9 +124,9 @@ __global__ void __launch_bounds__(LANES)
     write<KIND>(metadata, [&](uint32_t value) { halves.store(at++, uint16_t(value)); }, tiles, plan, here);
     put_metadata<KIND>(chunk.as<uint32_t>(), metadata, here.pieces);
     int m = lane_id() / TILE_STREAMS, g = lane_id() % TILE_STREAMS;
-    int size = vectors * START_BYTES / UNIT;
+    int size = stated_size(KIND, vectors * START_BYTES, m);
     int stated = starts_at(KIND) / 2 + TILES * g + m, lists = header_bytes(KIND) / 2;
-    halves.store(stated, uint16_t(start | (size >> 2 * m & 3) << 14));
+    halves.store(stated, uint16_t(start | size << 14));
     constexpr int LISTED = 4 * groups_of(KIND);  // of a tile
     for (int i = lane_id(); here.extra && i < TILES * LISTED; i += LANES) {
         Queue queue = plan.queue(here.z, i / LISTED);

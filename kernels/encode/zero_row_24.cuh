@@ -6,15 +6,20 @@ namespace lscd::zero_row_24 {
 
 constexpr int ROWS = 64, COLS = TILE_COLS;
 __host__ __device__ constexpr int list_bytes(Kind kind) { return TILES * groups_of(kind) * 4 * 2; }
-constexpr int UNIT = 32, MOST_BYTES = 255 * UNIT, NOTHING = 0xffff;
+constexpr int UNIT = 32, NOTHING = 0xffff;
+__host__ __device__ constexpr int most_bytes(Kind kind) { return (255 + least_units(kind)) * UNIT; }  // of a chunk
 
 __device__ constexpr int values_at(Kind kind, bool extra, int pieces) {
     return header_bytes(kind) + (pieces - 1) * SECOND_PIECE_BYTES + extra * list_bytes(kind);
 }
 // Of a chunk whose streams end at `end`.
 __device__ inline int chunk_bytes(Kind kind, int end) {
-    int least = kind == SIXES ? SECOND_PIECE_AT + STEPS_AT : 0;
+    int least = kind == SIXES ? SECOND_PIECE_AT + STEPS_AT : least_units(kind) * UNIT;
     return (max(end + TAIL, least) + UNIT - 1) / UNIT * UNIT;
+}
+// What a chunk of so many bytes states of its size beside the starts of tile m.
+__device__ constexpr int stated_size(Kind kind, int bytes, int m) {
+    return (bytes / UNIT - least_units(kind)) >> 2 * m & 3;
 }
 
 struct Grid {

@@ -41,8 +41,8 @@ class Groups {
         : decoder_(decoder), at_(chunk.address(0)), pieces_(pieces), header_(header<KIND>(at_, decoder)) {}
 
     // Calls visit(tile, row half, q, values, nibble) for each group of the lane: number
-    // 4 q + lane % 4 of row lane / 4 + 8 * row half; from LEVEL_Q on for those of level 1, with one value, by number
-    // less LEVEL_Q: its index is the step of the group that sends it.
+    // 4 q + lane % 4 of row lane / 4 + 8 * row half; from LEVEL_Q on for those of level 1, by number less LEVEL_Q:
+    // their indices are the steps of the groups that send values.
     template <class Visit>
     __device__ void for_each(Visit visit) {
 #pragma unroll
@@ -131,7 +131,7 @@ class DenseTile {
         uint32_t table = choices(lane_id() % 16), word_at = 8 * odd, half_at = 16 - 16 * odd;
         groups.for_each([&](int m, int row_half, int q, uint32_t values, uint32_t nibble) {
             int at = m * TILE + row_half * 8 * ROW + first_column(KIND, 4 * (q % LEVEL_Q<KIND>));
-            if (q >= LEVEL_Q<KIND>) return put_sent(first + at, values, nibble & 3);
+            if (q >= LEVEL_Q<KIND>) return put_sent(first + at, values, nibble);
             uint32_t chosen = __shfl_sync(ALL_LANES, table, nibble);
             words.store(at / 2, prmt(values, 0, chosen >> word_at));
             halves.store(at, uint16_t(prmt(values, 0, chosen >> half_at)));
@@ -165,8 +165,12 @@ class DenseTile {
 
   private:
     // Of nested level 1, where the groups that send there have their zeros.
-    __device__ void put_sent(int first, uint32_t weight, int step) const {
-        if (step != 3) weights_.store(first + 6 * step + 1, uint16_t(weight));
+    __device__ void put_sent(int first, uint32_t values, uint32_t nibble) const {
+#pragma unroll
+        for (int slot = 0; slot < 2; slot++) {
+            int step = nibble >> 2 * slot & 3;
+            if (step != 3) weights_.store(first + 6 * step + 1, uint16_t(values >> 16 * slot));
+        }
     }
     // Selectors of PRMT for the columns of a group, a byte each: of its values' halves, or zeros.
     static __device__ uint32_t choices(int nibble) {

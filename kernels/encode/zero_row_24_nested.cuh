@@ -6,6 +6,7 @@
 namespace lscd::zero_row_24 {
 
 constexpr int NESTED_ORDERS = 48, LEVEL_ORDERS = 16;  // of a stream: groups of three steps, and of level 1
+constexpr int LEVEL_SLOTS = 2;                        // of such a group
 
 // Of a tile, and of a stream.
 __host__ __device__ constexpr int piece_cols(Kind kind) { return kind == NESTED ? NESTED_COLS : TILE_COLS; }
@@ -38,11 +39,20 @@ __device__ constexpr uint32_t nibble_of_code(uint32_t code) {
 __device__ constexpr int planes_at(int g, int n) { return 16 * (n < 4 ? 4 * g + n : 4 * TILE_STREAMS + 2 * g + n - 4); }
 
 // Of the groups of a stream, in its order, a bit for each that sends a weight. Those whose middle columns are a group
-// of level 1, that of `order` among them; groups of level 1 that have a weight, and which one that is.
+// of level 1, that of `order` among them; how many of these send; values that it has.
 __device__ constexpr uint64_t of_one_level(int order) { return uint64_t(0x100010001) << order % LEVEL_ORDERS; }
-__device__ constexpr uint32_t level_of(uint64_t sends) { return uint32_t(sends | sends >> 16 | sends >> 32) & 0xffff; }
-__device__ constexpr int first_sender(uint64_t sends, int order) {
-    return sends >> order & 1 ? order : sends >> (order + 16) & 1 ? order + 16 : order + 32;
+__device__ inline int senders(uint64_t sends, int order) { return __popcll(sends & of_one_level(order)); }
+__device__ inline int values_of_level(uint64_t sends, int order) { return min(senders(sends, order), LEVEL_SLOTS); }
+// Calls visit(the group that sends it) for each value of level 1, in their order: of three groups the first and the
+// last one.
+template <class Visit>
+__device__ void for_each_of_level(uint64_t sends, Visit visit) {
+    for (int order = 0; sends && order < LEVEL_ORDERS; order++)
+        for (int step = 0; step < 3; step++) {
+            int at = LEVEL_ORDERS * step + order;
+            bool no_slot = step == 1 && senders(sends, order) > LEVEL_SLOTS;
+            if (sends >> at & 1 && !no_slot) visit(at);
+        }
 }
 
 }  // namespace lscd::zero_row_24

@@ -29,7 +29,8 @@ struct Reads {
     uint32_t run[LOADS<KIND>];
 
     __device__ explicit Reads(Shared<uint32_t> metadata) {
-        uint32_t at = 0, level = 0;
+        uint32_t at = 0;
+        uint64_t sends = 0;
 #pragma unroll
         for (int order = 0; order < orders_of(KIND); order++) {
             int nth = KIND == SIXES ? nibble_of_six(order, 0) : order;
@@ -38,7 +39,7 @@ struct Reads {
             if (KIND == SIXES) code &= metadata.load(word + 2 * TILES);  // of step 1
             code = code >> 4 * (order % 8) & 15;
             if (KIND == NESTED) {
-                level |= uint32_t(is_sending(code)) << order % LEVEL_ORDERS;
+                sends |= uint64_t(is_sending(code)) << order;
                 code = nibble_of_code(code);
             }
 #pragma unroll
@@ -50,7 +51,7 @@ struct Reads {
 #pragma unroll
         for (int order = 0; KIND == NESTED && order < LEVEL_ORDERS; order++) {
             reads(WORD_LOADS<KIND> + order / 4, order, at);
-            at += 2 * (level >> order & 1);
+            at += 2 * values_of_level(sends, order);
         }
     }
 

@@ -138,12 +138,9 @@ __global__ void __launch_bounds__(TILES * LANES)
             auto column = [&](int step) {
                 return c + lane_id() / 8 * NESTED_COLS + first_column(NESTED, 8 * step + lane_id() % 8);
             };
-            uint32_t rows[3], before = 0;
-            for (int step = 0; step < 3; step++) {
-                uint32_t full = found.full(row, block.col + column(step), end);
-                rows[step] = full & before, before |= full;
-            }
-            filling.append_all(rows, [&](int step) { return column(step) + 1; });
+            uint32_t rows = ~0u;
+            for (int step = 0; step < 3; step++) rows &= found.full(row, block.col + column(step), end);
+            filling.append(column(1) + 1, rows);
         } else {
             int col = c + width * lane_id();
             uint32_t rows = ~0u;

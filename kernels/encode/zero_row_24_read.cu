@@ -8,7 +8,7 @@ namespace {
 
 using namespace zero_row_24;
 
-constexpr int UNUSED_BYTES = MOST_BYTES / 2 * sizeof(int);
+constexpr int UNUSED_BYTES = most_bytes(NESTED) / 2 * sizeof(int);
 constexpr int EXTRA_WARPS = 4;
 template <Kind KIND>
 using Tile = DenseTile<ROWS, pieces_of(KIND) * piece_cols(KIND)>;
@@ -19,7 +19,7 @@ struct Encoding {
     const int *chunk_start, *first_chunk;
 
     __device__ Extent extent(int64_t chunk) const {
-        return Extent(data, chunk_start, MOST_BYTES, chunk);
+        return Extent(data, chunk_start, most_bytes(grid.kind), chunk);
     }
 };
 
@@ -56,8 +56,8 @@ struct Chunk : Streams<KIND> {
     }
     __device__ int header_problem() const {
         int size = this->size;
-        if (size % UNIT || size > MOST_BYTES || size < chunk_bytes(KIND, first())) return SIZE;
-        bool sized = this->above_start() == (size / UNIT >> 2 * this->m & 3);
+        if (size % UNIT || size > most_bytes(KIND) || size < chunk_bytes(KIND, first())) return SIZE;
+        bool sized = this->above_start() == stated_size(KIND, size, this->m);
         bool in_slice = true;
         for (int i = lane_id(); place.extra && i < list_bytes(KIND) / 2; i += LANES)
             in_slice &= listed(i) == NOTHING || (i % 4 < 3 && listed(i) < place.block.cols);
@@ -164,7 +164,7 @@ int unpack(const Encoding& A, int64_t largest, int64_t first, const Target& dens
     unsigned slices = unsigned(A.grid.slices());
     Rows rows{first, slices, unsigned(thirds)}, extra{first, slices, EXTRA_WARPS};
     int64_t blocks = ceil_div(dense.M, ROWS) * slices;
-    int error = launch_decoder<Tile<KIND>, MOST_BYTES>(unpack_fixed<KIND>, blocks * thirds,
+    int error = launch_decoder<Tile<KIND>, most_bytes(KIND)>(unpack_fixed<KIND>, blocks * thirds,
                                                        A.grid.levels, largest, stream, A,
                                                        int(largest), rows, dense);
     if (error) return error;

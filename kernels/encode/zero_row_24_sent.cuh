@@ -22,13 +22,13 @@ struct Beside {
         return __popc(sent >> (bit - group + first) & 7) < 2;
     }
 };
-// Groups of three steps are one of level 1, which has one weight; bits as the stream has groups.
+// Groups of three steps are one of level 1, which has two slots, too; bits as the stream has groups.
 struct Inside {
     using Mask = uint64_t;
     static constexpr Kind KIND = NESTED;
 
     __device__ static int bit(int order) { return order; }
-    __device__ bool has_slot(Mask sent, int bit) const { return !(level_of(sent) >> bit % LEVEL_ORDERS & 1); }
+    __device__ bool has_slot(Mask sent, int bit) const { return senders(sent, bit) < LEVEL_SLOTS; }
 };
 
 // The lane's stream, group by group, in its order.

@@ -73,13 +73,13 @@ struct Streams {
         return first <= start() && start() <= size - TAIL && start() % (KIND == PACKED ? 2 : 4) == 0;
     }
     // Two values of a group without ascending indices, which alone PTX promises to select. Nested: groups with less
-    // than three weights that send one where another does, or that have no level 1.
+    // than three weights that send one where two others do, and any that send where there is no level 1.
     __device__ bool misplaces(bool has_level = true) const {
         bool found = false;
         uint64_t sends = this->sends();
         for (int order = 0; sends && order < orders(); order++) {
-            bool alone = !(sends & of_one_level(order) & ~(uint64_t(1) << order));
-            found |= (sends >> order & 1) && (!has_level || (!alone && nested_code(order) != FULL));
+            bool crowded = senders(sends, order) > LEVEL_SLOTS;
+            found |= (sends >> order & 1) && (!has_level || (crowded && nested_code(order) != FULL));
         }
         for_each_nibble([&](int first, int second) { found |= first != 3 && second != 3 && first >= second; });
         return found;
@@ -106,18 +106,16 @@ struct Streams {
             }
             at += KIND == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
         }
-        uint64_t sends = this->sends();
-        for (int order = 0; sends && order < LEVEL_ORDERS; order++) {
-            if (!(level_of(sends) >> order & 1)) continue;
-            int sender = first_sender(sends, order);
-            visit(row_of(g, sender), group_of(sender), 1, at);
+        for_each_of_level(sends(), [&](int order) {
+            visit(row_of(g, order), group_of(order), 1, at);
             at += 2;
-        }
+        });
         return at;
     }
     // Slots in use in the lane's stream; all lanes' together are nnz of the streams.
     __device__ int count() const {
-        int used = __popc(level_of(sends()));
+        int used = 0;
+        for_each_of_level(sends(), [&](int) { used++; });
         for_each_nibble([&](int first, int second) { used += (first != 3) + (second != 3); });
         return used;
     }

@@ -115,14 +115,13 @@ class Writer {
 template <class Put>
 __device__ void write_nested(Shared<uint32_t> metadata, Put put, const TilesOf<NESTED>& tiles, uint64_t sends) {
     Writer<NESTED, Put, Sends>(metadata, put, Sends{sends}).write(tiles);
-    uint32_t level = level_of(sends);
-    for (int order = 0; order < LEVEL_ORDERS; order++) {
-        if (!(level >> order & 1)) continue;
-        int from = first_sender(sends, order);
-        int row = lane_id() / TILE_STREAMS * TILE_ROWS + row_of(lane_id() % TILE_STREAMS, from);
-        put(tiles.at(row, first_column(NESTED, group_of(from)) + 1));
-    }
-    if (__popc(level) % 2) put(0);
+    int values = 0;
+    for_each_of_level(sends, [&](int order) {
+        int row = lane_id() / TILE_STREAMS * TILE_ROWS + row_of(lane_id() % TILE_STREAMS, order);
+        put(tiles.at(row, first_column(NESTED, group_of(order)) + 1));
+        values++;
+    });
+    if (values % 2) put(0);
     __syncwarp();
 }
 

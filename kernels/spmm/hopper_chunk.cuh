@@ -9,7 +9,7 @@ namespace lscd {
 namespace {
 
 // extract: the A fragments of a step; of sixes those of a piece, which both steps multiply; of LEVEL 1 in a nested
-// chunk, whose groups have one value. A bmma gives the addresses of two tiles' values.
+// chunk. A bmma gives the addresses of two tiles' values.
 template <Kind KIND, bool LEVEL = false>
 __device__ void extract(uint32_t (&a)[TILES][4], const Header& h, const Decoder<KIND>& decoder,
                         int step) {

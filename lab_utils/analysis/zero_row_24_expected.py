@@ -8,8 +8,7 @@ column: the same step, until nothing is left. A block has as many extra chunks a
 four queues has 48 columns, begun ones included. With levels = 1, middle ones stand in chunks of
 level 1 first, which have density d³, and queues are filled by their groups, with d⁹ instead of d³.
 A row of a six sends column i of 0 to 5 with probability d (1 − (1 − d)ⁱ) (1 − (1 − d)⁵⁻ⁱ): whatever
-stands between two others. Of three groups that are one of level 1 in a nested chunk, the second one
-sends there with probability d³ · d³, the third with d³ (1 − (1 − d³)²); lists have 72 columns.
+stands between two others. Nested chunks have level 1 inside, and lists of 72 columns.
 (kernels/cpu/encode/zero_row_24.h: the layout.)
 """
 
@@ -204,34 +203,22 @@ def _queues(
     if streams == Streams.SIXES:
         both = cols // COLS * (COLS // SIX) + max(0, cols % COLS - COLS // 2) // 3  # of either step
         return [_queue_of_sixes(height, both, density) for height in heights]
-    if streams == Streams.NESTED:
-        return [_queue_of_nested(height, cols / 9, density) for height in heights]
-    groups, sent = (cols // 9, density**3) if levels else (cols // 3, density)
+    level = levels or streams == Streams.NESTED
+    groups, sent = (cols // 9, density**3) if level else (cols // 3, density)
     return [_queue(height, groups, sent) for height in heights]
 
 
-def _queue(rows: int, groups: int, density: np.ndarray) -> tuple[np.ndarray, ...]:
+def _queue(rows: int, groups: float, density: np.ndarray) -> tuple[np.ndarray, ...]:
     """Columns in the queue of a tile: mean, deviation, how often none; density of the first."""
-    return _queue_from(rows, groups, [density**3])
-
-
-def _queue_of_nested(rows: int, groups: float, density: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The same of nested chunks with so many groups of level 1: full groups behind a full one."""
-    full = density**3
-    return _queue_from(rows, groups, [full**2, full * (1 - (1 - full) ** 2)])
-
-
-def _queue_from(rows: int, groups: float, full: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Of groups that send a column for each of `full`, what a row sends there; then of threes."""
-    mean, variance, empty, first = 0 * full[0], 1e-9, None, None
+    mean, variance, empty, first = 0 * density, 1e-9, None, None
     while first is None or np.max(groups) > 0.003:
-        sends = [1 - (1 - each) ** rows for each in full]
-        variance = variance + groups * sum(each * (1 - each) for each in sends)
-        empty = math.prod(1 - each for each in sends) ** groups if empty is None else empty
-        sent = sum(sends)
-        density = np.divide(sum(full), sent, out=np.zeros_like(sent), where=sent > 0)
+        full = density**3
+        sends = 1 - (1 - full) ** rows
+        variance = variance + groups * sends * (1 - sends)
+        empty = (1 - sends) ** groups if empty is None else empty
+        density = np.divide(full, sends, out=np.zeros_like(sends), where=sends > 0)
         first = density if first is None else first
-        mean, groups, full = mean + groups * sent, groups * sent / 3, [density**3]
+        mean, groups = mean + groups * sends, groups * sends / 3
     return mean, np.sqrt(variance), empty, first
 
 

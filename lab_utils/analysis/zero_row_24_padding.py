@@ -73,11 +73,12 @@ def padding_of_nested(density: np.ndarray, filled: float = 1) -> np.ndarray:
     (kernels/cpu/encode/zero_row_24_nested.h).
     """
     groups, zeros, sent = round(filled * NESTED_ORDERS), 0 * density, 0 * density
-    for _ in range(6):  # a group may send where neither of the two others does
+    for _ in range(4):  # a group may send unless both others do
         sends = density**3 + sent / max(groups, 1)
-        zeros, sent = _sending(density, groups, (1 - sends) ** 2)
-    some = 1 - (1 - density**3 - sent / max(groups, 1)) ** 3
-    return zeros + (1 - (1 - 2 * some) ** round(filled * LEVEL_ORDERS)) / 2
+        zeros, sent = _sending(density, groups, 1 - sends**2)
+    sends = density**3 + sent / max(groups, 1)
+    odd = 3 * sends * (1 - sends) ** 2  # of three groups one sends
+    return zeros + (1 - (1 - 2 * odd) ** round(filled * LEVEL_ORDERS)) / 2
 
 
 def density_of_level(density: np.ndarray) -> np.ndarray:

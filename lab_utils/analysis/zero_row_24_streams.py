@@ -17,6 +17,7 @@ NIBBLES = np.array([0, 4, 8, 9, 12, 13, 14, 15])  # that codes of packed streams
 STEPS_AT = 256  # of sixes, behind their indices
 # Of nested chunks: codes that say that a group sends a weight to level 1, and their nibbles.
 SENDING = {0: 14, 1: 15, 2: 12, 5: 11, 6: 8, 10: 3}
+LEVEL_SLOTS = 2  # of a group of that level
 SIXES = ORDERS // 2  # of a stream in a piece, 48 columns
 
 
@@ -30,8 +31,8 @@ def wavefronts(
 
     `data` uint8 and `chunk_start` int32 are its arrays; `pieces` int [chunks]: those of 48 columns
     in each chunk (`ZeroRow24.pieces`), None: one. A load of 32 lanes takes as many wavefronts as
-    one of the 32 banks has different words of it; a kernel loads packed streams twice a gather,
-    words of sixes once for both steps, and of level 1 in nested chunks 16 bits.
+    one of the 32 banks has different words of it; a kernel loads packed streams, and level 1 of
+    nested chunks, twice a gather, words of sixes once for both steps.
     """
     starts = START_BYTES * chunk_start[:-1].astype(np.int64)
     pieces = np.ones_like(starts) if pieces is None else pieces
@@ -103,7 +104,9 @@ def addresses_of(codes: np.ndarray, starts: np.ndarray, streams: Streams | bool)
 def _words_of_loads(chunk: np.ndarray, streams: Streams | bool, pieces: int) -> np.ndarray:
     """The word that each lane reads in each load of a chunk, int [loads, 32]."""
     if streams == Streams.NESTED:
-        return np.concatenate([_by_gathers(at[None]) for at in nested_addresses(chunk)]) // 4
+        words, level = nested_addresses(chunk)
+        loads = [_by_gathers(words[None]), _by_gathers(np.stack([level, level + 2]))]
+        return np.concatenate(loads) // 4
     at = addresses_of(codes_of(chunk, streams, pieces), starts_of(chunk, streams), streams)
     if streams == Streams.SIXES:
         at = at.reshape(4, 8, pieces, 2, SIXES)[..., 0, :].reshape(4, 8, -1)
@@ -117,7 +120,7 @@ def _by_gathers(addresses: np.ndarray) -> np.ndarray:
 
 
 def nested_addresses(chunk: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of a nested chunk bytes from its start to each group's word, and to each of level 1's values.
+    """Of a nested chunk bytes from its start to each group's word, and to its values in level 1.
 
     int [tile, g, 48] and [tile, g, 16], groups in the order (step, half, row half, t).
     """
@@ -130,6 +133,6 @@ def nested_addresses(chunk: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     nibbles = np.array([SENDING.get(code, code) for code in range(16)])[codes]
     moves = 4 * (nibbles // 4 != 3)
     begin = starts_of(chunk, Streams.NESTED)[..., None]
-    some = np.isin(codes, list(SENDING)).reshape(4, 8, 3, -1).any(2)
-    of_level = begin + moves.sum(-1, keepdims=True) + 2 * (some.cumsum(-1) - some)
+    values = np.isin(codes, list(SENDING)).reshape(4, 8, 3, -1).sum(2).clip(max=LEVEL_SLOTS)
+    of_level = begin + moves.sum(-1, keepdims=True) + 2 * (values.cumsum(-1) - values)
     return begin + moves.cumsum(-1) - moves, of_level

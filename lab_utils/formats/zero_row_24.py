@@ -50,16 +50,16 @@ class ZeroRow24(ZeroRowChunks):
                   three there sends the middle one to an extra chunk; else all b's go there; of
                   pairs other middle weights as well, where that spares a zero beside a lone one
         nested    three steps of 24 columns, and a fourth one, the middle columns of their groups,
-                  three a group, which has one weight of a row; its metadata are not stored, since
+                  three a group, which has two weights of a row; its metadata are not stored, since
                   a group's four bits say whether it sends its middle weight: where it has three;
-                  or where that spares a zero, and no other one of the three sends
+                  or where that spares a zero, and one other of the three sends at most
         extra     columns are listed, for each 16 rows: those that have such a weight
         six       two groups, one of either step of mma.sp, which have two values together: both
                   steps multiply the same words; what stands between a row's first and last
                   value of a six goes to an extra chunk, and there is no level 1
 
         piece  four tiles 16x48, one below the other
-        chunk  a multiple of 32 bytes, at most 8160
+        chunk  a multiple of 32 bytes, at most 8160, nested 9056
                +----------------+--------------+------------------+---------------------+---+
                | metadata       | starts 64 B  | extra chunks:    | 32 streams          | 0 |
                | nested 768 B,  | of streams,  | columns, 512 B,  | of tile, rows g and | 4 |
@@ -79,7 +79,7 @@ class ZeroRow24(ZeroRowChunks):
     """
 
     name = "zero_row_24"
-    version = 3
+    version = 4
     ARRAYS: ClassVar = {
         "data": torch.uint8,
         "chunk_start": torch.int32,

@@ -18,7 +18,7 @@
 //
 //   packed, sixes
 //           pairs
-//   384     512    start u16 [g][tile]  bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32
+//   384     512    start u16 [g][tile]  bits 14-15: bits 2 tile, 2 tile + 1 of chunk bytes / 32, less `least_units`
 //   448     576    extra chunks only: column u16 [tile][step][lane], in the slice: the row of B for
 //                  lane 8 m + j of ldmatrix, groups 2 m and 2 m + 1 of the step; 0xffff: zeros
 //   448            a second piece of sixes: its metadata
@@ -35,7 +35,9 @@ constexpr i64 ROWS = 64, COLS = TILE_COLS;
 constexpr i64 piece_cols(Kind kind) { return kind == NESTED ? NESTED_COLS : COLS; }
 constexpr i64 groups_of(Kind kind) { return piece_cols(kind) / 3; }  // of a row
 constexpr i64 list_bytes(Kind kind) { return TILES * groups_of(kind) * 4 * 2; }
-constexpr i64 UNIT = 32, MOST_BYTES = 255 * UNIT;
+constexpr i64 UNIT = 32;
+constexpr i64 most_bytes(Kind kind) { return (255 + least_units(kind)) * UNIT; }  // of a chunk
+constexpr i64 MOST_BYTES = most_bytes(NESTED);                                    // of any
 constexpr u16 NOTHING = 0xffff;
 
 // Where the values begin.
@@ -45,7 +47,7 @@ constexpr i64 values_at(Kind kind, bool extra, i64 pieces) {
 
 // Of a chunk whose streams end at `end`.
 inline i64 chunk_bytes(Kind kind, i64 end) {
-    i64 least = kind == SIXES ? piece_at(1) + STEPS_AT : 0;
+    i64 least = kind == SIXES ? piece_at(1) + STEPS_AT : least_units(kind) * UNIT;
     return ceil_div(std::max(end + TAIL, least), UNIT) * UNIT;
 }
 
@@ -86,7 +88,7 @@ constexpr int phase_of(i64 nth) { return int(nth * GROUPS % 3); }
 // stands between the first and the last of a six, whose words are made whole with such of no column.
 //
 // A slice of s columns has s / 3 groups, and every third column in the queue can wait again: at
-// most s / 2 words for each tile, without level 1; of nested chunks two of nine columns can wait at first, s / 3
+// most s / 2 words for each tile, without level 1; of nested chunks one of nine columns can wait at first, s / 6
 // words in all. Of sixes four of six columns can wait, and wait again:
 // 2 s words, those of no column included. (A six with n >= 2 columns sends n - 2 at most, so r words at the
 // end take at most 3 r, if r is even, 3 r + 3 if not, by induction; the first ones are at most 2 s / 3.)
@@ -117,6 +119,9 @@ struct Queue {
         return nth * piece_cols(kind) + (kind == SIXES ? six : i);
     }
 };
+
+// What a chunk of so many bytes states of its size beside the starts of tile m.
+constexpr i64 stated(Kind kind, i64 bytes, i64 m) { return (bytes / UNIT - least_units(kind)) >> 2 * m & 3; }
 
 // What encoding has found out about A when chunks are placed and written.
 struct Plan {

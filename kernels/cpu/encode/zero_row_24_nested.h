@@ -4,14 +4,14 @@
 //   tile 16x72        three k-steps of mma.sp, and a fourth one, level 1: the middle columns of their groups
 //   group (step, j)   columns 18 (j / 2) + 6 step + 3 (j % 2) and two more, j = half * 4 + t: neither a step's
 //                     rows of B nor those of level 1 meet in a bank
-//   level 1           group j has the middle columns of groups j of the three steps, and one weight for each row:
-//                     that of the first group which sends one
+//   level 1           group j has the middle columns of groups j of the three steps, and two weights for each row:
+//                     those of the first and the last group that send one
 //   sends             where a group has three weights, the middle one. Others where that spares a zero beside a
-//                     lone value (zero_row_24_sent.h), and no other group of the three sends
-//   extra chunks      the middle weights of groups with three of which another one sends before; 72 columns of
+//                     lone value (zero_row_24_sent.h), and no more than one of the three sends beside it
+//   extra chunks      where all three have three weights, the middle one of the second group; 72 columns of
 //                     a tile are listed, three a group, in the order (step, j)
 //   stream (tile, g)  words of pairs, groups in the order (step, half, row half, t), and values of level 1 behind
-//                     them, one after another, its groups in the order (half, row half, t)
+//                     them, one after another as in packed streams, its groups in the order (half, row half, t)
 //
 //   byte 0    plane u32 [32][4]   lane (g, 2 step + half) of steps 0 and 1: bit m of nibble n of plane i is bit i of
 //                                 the code of tile m; n = row half * 4 + t
@@ -24,12 +24,15 @@
 //   nibble    3   8  11  12  14  15
 //   code     10   6   5   2   0   1
 #pragma once
+#include <algorithm>
+
 #include "zero_row_24_sent.h"
 
 namespace lscd::zero_row_24 {
 
 constexpr i64 NESTED_COLS = 72, NESTED_GROUPS = 24;  // of a tile
 constexpr int NESTED_ORDERS = 48, LEVEL_ORDERS = 16;  // of a stream: groups of three steps, and of level 1
+constexpr int LEVEL_SLOTS = 2;                        // of such a group
 
 // Of a group, its first column; of column i, counted group by group.
 constexpr i64 nested_column(i64 i) {
@@ -44,14 +47,25 @@ constexpr u32 FULL = 6;  // the code of a group with three weights
 
 // Groups of a stream whose middle columns are a group of level 1, that of `order` among them.
 constexpr u64 of_one_level(int order) { return u64(0x100010001) << order % LEVEL_ORDERS; }
-// Groups of level 1 that have a weight, and which group sends it.
-constexpr u32 level_of(u64 sends) { return u32(sends | sends >> 16 | sends >> 32) & 0xffff; }
-inline int first_sender(u64 sends, int order) { return __builtin_ctzll(sends & of_one_level(order)); }
+inline int senders(u64 sends, int order) { return __builtin_popcountll(sends & of_one_level(order)); }
+// Values of a group of level 1.
+inline int values_of_level(u64 sends, int order) { return std::min(senders(sends, order), LEVEL_SLOTS); }
+// Calls visit(the group that sends it) for each value of level 1, in their order: of three groups the first and the
+// last one.
+template <class Visit>
+void for_each_of_level(u64 sends, Visit visit) {
+    for (int order = 0; sends && order < LEVEL_ORDERS; order++)
+        for (int step = 0; step < 3; step++) {
+            int at = LEVEL_ORDERS * step + order;
+            bool no_slot = step == 1 && senders(sends, order) > LEVEL_SLOTS;
+            if (sends >> at & 1 && !no_slot) visit(at);
+        }
+}
 
-// Whether a group may send a weight to such a level: if no other one of the three does.
+// Whether a group may send a weight to such a level.
 struct Inside {
     using Mask = u64;
-    bool has_slot(Mask sends, int order) const { return !(sends & of_one_level(order)); }
+    bool has_slot(Mask sends, int order) const { return senders(sends, order) < LEVEL_SLOTS; }
 };
 
 // Its weights, group by group.
@@ -74,7 +88,7 @@ struct NestedTile {
         }
         Stream stream = writer.finish();
         stream.sends = sends;
-        for_each_bit(level_of(sends), [&](i64 order) { stream.push(group(g, first_sender(sends, int(order)))[1]); });
+        for_each_of_level(sends, [&](int order) { stream.push(group(g, order)[1]); });
         if (stream.count % 2) stream.push(0);
         return stream;
     }

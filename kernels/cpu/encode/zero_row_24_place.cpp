@@ -37,7 +37,7 @@ LSCD_EXPORT void lscd_zero_row_24_place(const u16* dense, i64 M, i64 K, i64 slic
             Placement placement(streams, Kind(kind), first);
             // Words skip padding alone, since bytes bind; two loads a group are more than bytes take on an H200.
             i64 padded = chunk_bytes(Kind(kind), placement.least_end());
-            placement.place(reach, kind == PACKED ? MOST_BYTES : padded);
+            placement.place(reach, kind == PACKED ? most_bytes(PACKED) : padded);
             memcpy(starts + chunk * STREAMS, placement.start, sizeof placement.start);
             sizes[chunk] = i32(chunk_bytes(Kind(kind), placement.end) / START_BYTES);
         }

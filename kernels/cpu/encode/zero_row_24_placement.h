@@ -22,7 +22,7 @@
 
 namespace lscd::zero_row_24 {
 
-constexpr int LOADS = 16;  // of a tile, at most
+constexpr int LOADS = 16;  // of a tile, at most; of level 1 of nested chunks those of slot 0
 constexpr int loads_of(Kind kind) { return kind == PACKED || kind == NESTED ? LOADS : ORDERS / 4; }
 constexpr i64 FREE_BYTES = 120;            // of a tile's streams: with what is read after, 32 banks
 constexpr int WAVEFRONT_COST = 20, SKIP_COST = 5, TURNS_COST = 40;
@@ -45,7 +45,7 @@ struct Reads {
         }
         for (int order = 0; kind == NESTED && order < LEVEL_ORDERS; order++) {
             for (int odd = 0; odd < 2; odd++) add(odd, (NESTED_ORDERS + order) / 4, at + 2 * odd, true);
-            at += 2 * (level_of(stream.sends) >> order & 1);
+            at += 2 * values_of_level(stream.sends, order);
         }
     }
 

@@ -23,16 +23,13 @@ struct Found {
                              [&](i64 bit) { rows[c + bit] |= 1u << r; });
             }
     }
-    // Of nested chunks the middle columns of full groups of which another one comes before in a group of level 1.
+    // Of nested chunks the middle column of three full groups that are one of level 1, which has two slots.
     void fill_nested(Queue& queue) const {
         for (i64 c = 0; c < i64(rows.size()); c += NESTED_COLS)
             for (i64 j = 0; j < NESTED_GROUPS / 3; j++) {
-                u32 before = 0;
-                for (i64 step = 0; step < 3; step++) {
-                    i64 column = c + nested_column(3 * (8 * step + j));
-                    if (u32 mask = rows[column] & before) queue.push(u32(column + 1), mask);
-                    before |= rows[column];
-                }
+                auto column = [&](i64 step) { return c + nested_column(3 * (8 * step + j)); };
+                u32 mask = rows[column(0)] & rows[column(1)] & rows[column(2)];
+                if (mask) queue.push(u32(column(1) + 1), mask);
             }
         fill_thirds(queue);
     }

@@ -9,19 +9,17 @@ using namespace lscd::zero_row_24;
 namespace {
 
 int header_problem(const Chunk& chunk) {
-    i64 first = chunk.first(), stated = 0;
-    if (chunk.size % UNIT || chunk.size > MOST_BYTES || chunk.size < chunk_bytes(chunk.kind, first)) return SIZE;
-    bool same = true, listed = true;
+    i64 first = chunk.first();
+    if (chunk.size % UNIT || chunk.size > most_bytes(chunk.kind) || chunk.size < chunk_bytes(chunk.kind, first)) return SIZE;
+    bool sized = true, listed = true;
     for (i64 m = 0; m < TILES; m++) {
-        stated |= i64(chunk.above_start(m, 0)) << 2 * m;
-        for (i64 g = 0; g < TILE_STREAMS; g++)
-            same &= chunk.above_start(m, g) == chunk.above_start(m, 0);
+        for (i64 g = 0; g < TILE_STREAMS; g++) sized &= chunk.above_start(m, g) == stated(chunk.kind, chunk.size, m);
         for (i64 i = 0; chunk.extra && i < 4 * groups_of(chunk.kind); i++) {
             u16 column = chunk.listed(m, i / 4, i % 4);
             listed &= column == NOTHING || (i % 4 < 3 && column < chunk.block.cols);
         }
     }
-    if (!same || stated * UNIT != chunk.size) return SIZE;
+    if (!sized) return SIZE;
     return !chunk.starts_within(first) ? START : !listed ? OWN : 0;
 }
 

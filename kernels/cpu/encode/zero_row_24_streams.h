@@ -83,9 +83,8 @@ struct Streams {
             }
             at += kind == PACKED ? 2 * slot0 + 2 * slot1 : 4 * slot1;
         }
-        for_each_bit(level_of(sends), [&](i64 order) {
-            int first = first_sender(sends, int(order));
-            visit(row_of(g, first), group_of(first), 1, at);
+        for_each_of_level(sends, [&](int order) {
+            visit(row_of(g, order), group_of(order), 1, at);
             at += 2;
         });
         return at;
@@ -100,13 +99,13 @@ struct Streams {
         return sound;
     }
     // Two values of a group without ascending indices, which alone PTX promises to select. Nested: groups with less
-    // than three weights that send one where another does, or that have no level 1.
+    // than three weights that send one where two others do, and any that send where there is no level 1.
     bool misplaces(i64 m, int g, bool has_level = true) const {
         bool found = false;
         u64 sends = this->sends(m, g);
         for (int order = 0; sends && order < NESTED_ORDERS; order++) {
-            bool alone = !(sends & of_one_level(order) & ~(u64(1) << order));
-            found |= (sends >> order & 1) && (!has_level || (!alone && code(m, g, order) != FULL));
+            bool crowded = senders(sends, order) > LEVEL_SLOTS;
+            found |= (sends >> order & 1) && (!has_level || (crowded && code(m, g, order) != FULL));
         }
         for_each_nibble(m, g, [&](int first, int second) {
             found |= first != 3 && second != 3 && first >= second;
@@ -119,7 +118,7 @@ struct Streams {
         for (i64 m = 0; m < TILES; m++)
             for (int g = 0; g < TILE_STREAMS; g++) {
                 for_each_nibble(m, g, [&](int first, int second) { found += (first != 3) + (second != 3); });
-                found += __builtin_popcount(level_of(sends(m, g)));
+                for_each_of_level(sends(m, g), [&](int) { found++; });
             }
         return found;
     }

@@ -53,12 +53,13 @@ constexpr i64 TILE_ROWS = 16, TILE_COLS = 48, TILES = 4, GROUPS = 16, TILE_STREA
 constexpr i64 STREAMS = 32, ORDERS = 32;  // streams of a chunk, groups of a stream
 constexpr i64 PIECES = 2;                 // tiles side by side in a chunk, at most
 constexpr int SIXES_OF_PIECE = 16;        // of a stream
-constexpr int MOST_HALVES = 112;          // nested: a word for each of 48 groups, and a value for 16
+constexpr int MOST_HALVES = 128;          // nested: a word for each of 48 groups, and two values for each of 16
 // Of streams. Encodings state these numbers (Streams of analysis/zero_row_24.py).
 enum Kind { PACKED, PAIRS, SIXES, NESTED };  // the last: zero_row_24_nested.h
 constexpr i64 pieces_of(Kind kind) { return kind == SIXES ? PIECES : 1; }
 constexpr i64 starts_at(Kind kind) { return kind == NESTED ? 768 : kind == PAIRS ? 512 : 384; }
 constexpr i64 header_bytes(Kind kind) { return starts_at(kind) + 64; }
+constexpr i64 least_units(Kind kind) { return kind == NESTED ? 28 : 0; }  // of a chunk: see zero_row_24.h
 constexpr i64 STEPS_AT = 256;  // of sixes, behind their indices
 // Where the metadata of a piece of sixes stand, and what those of a second one take behind starts.
 constexpr i64 piece_at(i64 piece) { return piece * header_bytes(SIXES); }
