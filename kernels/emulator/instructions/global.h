@@ -13,6 +13,7 @@ T ld_global(const T* from, simt::Site site = simt::here(), bool movable = false)
 }
 template <class T>
 void st_global(T* to, T value, simt::Site site = simt::here()) {
+    static_assert(sizeof(T) <= 16, "the largest store");
     check_global("store", to, sizeof(T), sizeof(T), true, site);
     note_store(to, &value, sizeof(T), site);
     simt::note({simt::Op::global_store, site, {}, {int64_t(to), sizeof(T)}});

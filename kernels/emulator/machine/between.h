@@ -3,6 +3,7 @@
 // of their numbers, so that one may wait for those before it. Here the blocks of a cluster are one.
 #pragma once
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -29,6 +30,7 @@ class Between {
     struct Word {
         int writer = -1, reader = -1;  // blocks
         uint64_t flag = 0;             // that tells of what the writer stored
+        unsigned char value[16] = {};  // what that is: memory may get it later, from another worker
     };
     std::mutex busy;
     std::unordered_map<uint64_t, Word> words;
@@ -46,14 +48,15 @@ class Between {
 
     void end(int block) { ended[size_t(block)] = true; }
 
-    // What is wrong with a block's access, or nothing. Several may store the `same`, which is there already.
-    std::string store(int block, uint64_t address, bool same) {
+    // What is wrong with a block's access, or nothing. Several may store the same.
+    std::string store(int block, uint64_t address, const void* value, size_t bytes) {
         std::lock_guard<std::mutex> guard(busy);
         Word& word = words[address];
         if (word.reader >= 0 && word.reader != block) return of("read", word.reader) + "no wait between";
         if (word.writer >= 0 && word.writer != block)
-            return same ? std::string() : of("stored", word.writer) + "no wait between";
+            return memcmp(word.value, value, bytes) ? of("stored", word.writer) + "no wait between" : std::string();
         word.writer = block, word.flag = 0;
+        memcpy(word.value, value, bytes);
         return {};
     }
     std::string load(int block, uint64_t address, const Acquired& seen) {

@@ -131,8 +131,7 @@ inline void note_store(const void* to, const void* value, int bytes, Site site) 
     Touch by;
     by.add(Block::lane->now(), site);
     block.states.of<Unreleased>().all.push_back({uint64_t(to), by});
-    bool same = !memcmp(to, value, size_t(bytes));
-    std::string wrong = machine.between->store(block.counter.block, uint64_t(to), same);
+    std::string wrong = machine.between->store(block.counter.block, uint64_t(to), value, size_t(bytes));
     if (!wrong.empty()) block.fail(site, sized("store", bytes) + ": " + wrong);
 }
 
