@@ -48,10 +48,13 @@ CHUNK_COST = 200
 # Sparsity from which streams of matrices up to so many weights are words of two values, if their
 # chunks are not nested: where loads, and what a product takes however few its bytes are, bind more
 # than bytes do.
-PAIRS_FROM = {SMALL // 2: 0.48, SMALL: 0.55, math.inf: 0.65}
+PAIRS_FROM = {SMALL // 2: 0.29, SMALL: 0.55, math.inf: 0.65}
 # Sparsity from which, and below which, chunks of such matrices have their level 1 inside: larger
 # chunks, of fewer bytes, whose time is longer than that of their bytes where these are few.
-NESTED = {SMALL // 2: (1.0, 0.0), SMALL: (0.48, 0.66), math.inf: (0.55, 0.77)}
+NESTED = {SMALL // 2: (1.0, 0.0), SMALL: (0.48, 0.66), math.inf: (0.49, 0.77)}
+# And the density up to which two chunks for each warp fit beside 16 columns of B: else blocks have
+# 8, and A is read twice.
+MOST_DENSE = 0.53
 # And from which on words are of sixes: one load and one address for both steps, and three quarters
 # of the metadata, where few sixes have more than two values.
 SIXES_FROM = 0.86
@@ -103,20 +106,29 @@ def chosen_streams(
     sparsity: float | np.ndarray,
     slice_cols: int | None = None,
     levels: int | None = None,
+    densest: float = 0,
 ) -> np.ndarray:
-    """Numbers of the `Streams` of A [M, K], if none are asked for: of those that options allow."""
-    cut = slice_cols is None or slice_cols % NESTED_COLS == 0
-    nested = (levels is None and cut) & nesting_pays(M, K, sparsity)
+    """Numbers of the `Streams` of A [M, K], if none are asked for: of those that options allow.
+
+    `densest`: density of the densest block, 64 rows of a slice, where blocks differ.
+    """
+    allowed = levels is None and (slice_cols is None or slice_cols % NESTED_COLS == 0)
+    nested = (allowed and densest <= MOST_DENSE) & nesting_pays(M, K, sparsity)
     sixes = (levels is None) & (sparsity >= SIXES_FROM)
     words = np.where(pairs_pay(M, K, sparsity), int(Streams.PAIRS), int(Streams.PACKED))
     return np.where(sixes, int(Streams.SIXES), np.where(nested, int(Streams.NESTED), words))
 
 
 def streams_of(
-    M: int, K: int, sparsity: float, slice_cols: int | None = None, levels: int | None = None
+    M: int,
+    K: int,
+    sparsity: float,
+    slice_cols: int | None = None,
+    levels: int | None = None,
+    densest: float = 0,
 ) -> Streams:
     """That of one sparsity."""
-    return Streams(int(chosen_streams(M, K, sparsity, slice_cols, levels)))
+    return Streams(int(chosen_streams(M, K, sparsity, slice_cols, levels, densest)))
 
 
 def check_kind(streams: str | None, levels: int | None) -> Streams | None:

@@ -115,9 +115,10 @@ class ZeroRow24(ZeroRowChunks):
         `slice_columns`. `streams`: "packed", values one after another; "pairs", words of 4 bytes,
         which a lane loads at once; "nested", such words in chunks that have their level 1 inside,
         in as many bytes as packed; "sixes", words of six columns instead of three, in fewer bytes
-        from about 83 % sparsity on, with half of the loads. None, by sparsity: packed below 55 %,
+        from about 83 % sparsity on, with half of the loads. None, by sparsity: packed below 49 %,
         nested below 77, pairs below 86, then sixes; in matrices of up to 2²⁶ weights packed below
-        48, nested below 66; of up to 2²⁵ packed below 48, then pairs. Where `levels` are given, or
+        48, nested below 66; of up to 2²⁵ packed below 29, then pairs. Where `levels` are given,
+        64 rows of a slice are denser than 53 % (longer chunks do not fit in shared memory), or
         `slice_cols` that are no multiple of 72, pairs from 65 % on instead of nested, in those of
         up to 2²⁶ weights from 55; with `levels` no sixes. That is so on an H200, for up to 16
         columns; nested chunks lose with more, for which strips are. On an H100, whose memory is
@@ -134,7 +135,7 @@ class ZeroRow24(ZeroRowChunks):
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  2.13  1.87  1.85  1.97  1.51  1.00
             reach 8      1.68  1.54  1.50  1.49  1.17  1.00    1.2 % more bytes if packed
-            nested       1.84  2.02  1.59
+            nested       1.83  1.98  1.61
             of sixes                             1.42  1.18    for half as many loads
         """
         dense = check_dense(dense)

@@ -58,6 +58,12 @@ class Queues(NamedTuple):
         native.call("lscd_zero_row_24_queue", *cut, EXPONENT[dense.dtype], *queues)
         return queues
 
+    def densest_block(self, K: int, slice_cols: int) -> float:
+        """The density of 64 rows of a slice that have most weights for their columns."""
+        most = self.nnz.view(-(-K // slice_cols), -1, TILES).sum(2).amax(1).tolist()
+        cols = (min(slice_cols, K - first) for first in range(0, K, slice_cols))
+        return max(nnz / (ROWS * n) for nnz, n in zip(most, cols, strict=True))
+
 
 class Choice(NamedTuple):
     """What an encoding is made of, and the queues of that."""
@@ -78,7 +84,8 @@ def choose(
     queues = Queues.of(dense, cols, levels or 0, streams)
     if given is None:
         sparsity = 1 - int(queues.nnz.sum()) / dense.numel()
-        streams = streams_of(M, K, sparsity, slice_cols, levels)
+        densest = queues.densest_block(K, cols)
+        streams = streams_of(M, K, sparsity, slice_cols, levels, densest)
         cols = checked_slice(slice_cols, M, K, streams)
         if not has_levels(streams):  # what goes to extra chunks is of its kind
             queues = Queues.of(dense, cols, 0, streams)
