@@ -135,7 +135,7 @@ class ZeroRow24(ZeroRowChunks):
             sparsity      50%   60%   70%   80%   90%   95%
             plain order  2.13  1.87  1.85  1.97  1.51  1.00
             reach 8      1.68  1.54  1.50  1.49  1.17  1.00    1.2 % more bytes if packed
-            nested       1.83  1.98  1.61
+            nested       1.88  1.97  1.56
             of sixes                             1.42  1.18    for half as many loads
         """
         dense = check_dense(dense)
