@@ -43,7 +43,8 @@ class SlowReading:
         cols = min(self.cols, self.A.shape[1] - of_slice * self.cols)
         halves, words = data.view(np.uint16), data.view(np.uint32)
         extra, starts, lists = nth >= -(-cols // 72), halves[384:], halves[416:]
-        assert 32 * (28 + sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4))) == data.size
+        size = sum(int(starts[tile]) >> 14 << 2 * tile for tile in range(4))
+        assert 32 * (28 + size) == data.size
         sending = {0: 14, 1: 15, 2: 12, 5: 11, 6: 8, 10: 3}  # codes, and their nibbles of metadata
         for tile, g in np.ndindex(4, 8):
             at, found, sent = int(starts[4 * g + tile]) & 0x3FFF, [], {}
