@@ -48,10 +48,12 @@ CHUNK_COST = 200
 # Sparsity from which streams of matrices up to so many weights are words of two values, if their
 # chunks are not nested: where loads, and what a product takes however few its bytes are, bind more
 # than bytes do.
-PAIRS_FROM = {SMALL // 2: 0.29, SMALL: 0.55, math.inf: 0.65}
+PAIRS_FROM = {SMALL // 2: 0.19, SMALL: 0.55, math.inf: 0.65}
 # Sparsity from which, and below which, chunks of such matrices have their level 1 inside: larger
 # chunks, of fewer bytes, whose time is longer than that of their bytes where these are few.
-NESTED = {SMALL // 2: (1.0, 0.0), SMALL: (0.48, 0.66), math.inf: (0.49, 0.77)}
+NESTED = {
+    SMALL // 2: (1.0, 0.0), SMALL: (0.48, 0.66), 2 * SMALL: (0.49, 0.72), math.inf: (0.49, 0.77)
+}  # fmt: skip
 # And the density up to which two chunks for each warp fit beside 16 columns of B: else blocks have
 # 8, and A is read twice.
 MOST_DENSE = 0.53

@@ -117,14 +117,15 @@ class ZeroRow24(ZeroRowChunks):
         in as many bytes as packed; "sixes", words of six columns instead of three, in fewer bytes
         from about 83 % sparsity on, with half of the loads. None, by sparsity: packed below 49 %,
         nested below 77, pairs below 86, then sixes; in matrices of up to 2²⁶ weights packed below
-        48, nested below 66; of up to 2²⁵ packed below 29, then pairs. Where `levels` are given,
-        64 rows of a slice are denser than 53 % (longer chunks do not fit in shared memory), or
-        `slice_cols` that are no multiple of 72, pairs from 65 % on instead of nested, in those of
-        up to 2²⁶ weights from 55; with `levels` no sixes. That is so on an H200, for up to 16
-        columns; nested chunks lose with more, for which strips are. On an H100, whose memory is
-        slower, packed streams of large matrices are faster than pairs at 80 %. `reach`: how many
-        bytes may be skipped to put a stream where it meets fewer bank conflicts, of words among
-        those that pad its chunk anyway; -1: none, in plain order. `levels`, of packed streams and
+        48, nested below 66; of up to 2²⁷ nested below 72; of up to 2²⁵ packed below 19, then pairs.
+        Where `levels` are given, or `slice_cols` that are no multiple of 72, or 64 rows of a slice
+        are denser than 53 % (longer chunks do not fit in shared memory), pairs from 65 % on instead
+        of nested, in those of up to 2²⁶ weights from 55; with `levels` no sixes. That is so on an
+        H200, for up to 16 columns; nested chunks lose with more, for which strips are. On an H100,
+        whose memory is slower, packed streams of large matrices are faster than pairs at 80 %.
+        `reach`: how many bytes may be skipped to put a stream where it meets fewer bank conflicts,
+        of words among those that pad its chunk anyway; -1: none, in plain order. `levels`, of
+        packed streams and
         pairs: 1 or 0, see above; None: 1 where chunks then cost less, as those of random masks do
         up to about 62 % sparsity, packed, or 73, pairs
         (`lab_utils.analysis.zero_row_24_expected.cost`).
