@@ -121,7 +121,7 @@ struct Queue {
 };
 
 // What a chunk of so many bytes states of its size beside the starts of tile m.
-constexpr i64 stated(Kind kind, i64 bytes, i64 m) { return (bytes / UNIT - least_units(kind)) >> 2 * m & 3; }
+constexpr i64 stated_size(Kind kind, i64 bytes, i64 m) { return (bytes / UNIT - least_units(kind)) >> 2 * m & 3; }
 
 // What encoding has found out about A when chunks are placed and written.
 struct Plan {

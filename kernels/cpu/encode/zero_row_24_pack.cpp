@@ -34,7 +34,7 @@ LSCD_EXPORT void lscd_zero_row_24_pack(const u16* dense, i64 M, i64 K, i64 slice
             streams_of(plan, z, nth, streams);
             for (i64 m = 0; m < TILES; m++) {
                 for (i64 g = 0; g < TILE_STREAMS; g++) {
-                    i64 s = TILE_STREAMS * m + g, size = stated(plan.grid.kind, bytes, m);
+                    i64 s = TILE_STREAMS * m + g, size = stated_size(plan.grid.kind, bytes, m);
                     put_stream(chunk, streams[s], plan.grid.kind, m, g, starts[c * STREAMS + s], size);
                     if (kind == NESTED) put_planes(chunk, streams[s], m, g);
                 }

@@ -9,11 +9,12 @@ using namespace lscd::zero_row_24;
 namespace {
 
 int header_problem(const Chunk& chunk) {
-    i64 first = chunk.first();
-    if (chunk.size % UNIT || chunk.size > most_bytes(chunk.kind) || chunk.size < chunk_bytes(chunk.kind, first)) return SIZE;
+    i64 first = chunk.first(), least = chunk_bytes(chunk.kind, first);
+    if (chunk.size % UNIT || chunk.size > most_bytes(chunk.kind) || chunk.size < least) return SIZE;
     bool sized = true, listed = true;
     for (i64 m = 0; m < TILES; m++) {
-        for (i64 g = 0; g < TILE_STREAMS; g++) sized &= chunk.above_start(m, g) == stated(chunk.kind, chunk.size, m);
+        i64 size = stated_size(chunk.kind, chunk.size, m);
+        for (i64 g = 0; g < TILE_STREAMS; g++) sized &= chunk.above_start(m, g) == size;
         for (i64 i = 0; chunk.extra && i < 4 * groups_of(chunk.kind); i++) {
             u16 column = chunk.listed(m, i / 4, i % 4);
             listed &= column == NOTHING || (i % 4 < 3 && column < chunk.block.cols);
