@@ -9,11 +9,12 @@ from matrices import same_bits
 from zero_row_24_slow import SlowReading
 
 from lab_utils import accuracy, spmm
+from lab_utils.analysis import zero_row_24
 from lab_utils.analysis import zero_row_24_expected as analysis
 from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.analysis.zero_row_24_streams import wavefronts as wavefronts_of_loads
+from lab_utils.backends import hopper
 from lab_utils.formats import ZeroRow24
-from lab_utils.formats.zero_row_24_encode import Queues
 from lab_utils.patterns import PATTERNS, random_sparse
 
 kinds_with_levels = pytest.mark.parametrize("streams", ["packed", "pairs"])
@@ -89,11 +90,25 @@ def test_bytes_of_nested_chunks_are_expected(sparsity, slice_cols):
     assert chunks == pytest.approx(analysis.chunks(M, K, *options).count, rel=0.015)
 
 
-def test_the_densest_block_decides_whether_chunks_are_nested():
-    dense = torch.zeros(150, 200, dtype=torch.float16)
-    dense[70:80], dense[:64, 144:160], dense[:3] = 1, 1, 1
-    queues = Queues.of(dense, 144, 0, Streams.PACKED)
-    assert queues.densest_block(200, 144) == (61 * 16 + 3 * 56) / (64 * 56)
+def test_pairs_are_chosen_where_a_nested_chunk_is_too_long(monkeypatch):
+    """One of a matrix is enough, and what is asked for is done."""
+    monkeypatch.setattr(zero_row_24, "nesting_pays", lambda M, K, sparsity: sparsity < 0.77)
+    dense = random_sparse(128, 2304, 0.6)
+    assert ZeroRow24.encode(dense).streams == Streams.NESTED
+    dense[:64, 72:144] = 1
+    A, asked = ZeroRow24.encode(dense), ZeroRow24.encode(dense, streams="nested")
+    assert (A.streams, asked.streams) == (Streams.PAIRS, Streams.NESTED)
+    assert A.variant == A.name and asked.largest_chunk == 9056
+    assert same_bits(A.decode(), dense) and same_bits(asked.decode(), dense)
+
+
+@pytest.mark.parametrize("slice_cols", [72, 1728, 2088, 2304, 2448])
+def test_two_of_the_longest_nested_chunks_fit_for_each_warp(slice_cols):
+    longest, rows = zero_row_24.longest_nested(slice_cols), -(-slice_cols // 32) * 32
+    stages = [hopper.stage_bytes(hopper.LINE - hopper.CHUNK_ALIGN + longest + n) for n in (0, 32)]
+    beside = hopper.waiting_beside(16, Streams.NESTED)
+    layouts = [hopper.Layout(16, Streams.NESTED, rows, 1, stage, beside) for stage in stages]
+    assert layouts[0].stages > layouts[1].stages == 1
 
 
 @pytest.mark.parametrize("seed", range(3))

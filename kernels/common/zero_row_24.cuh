@@ -28,8 +28,8 @@ __host__ __device__ constexpr int starts_at(Kind kind) {
 }
 __host__ __device__ constexpr int header_bytes(Kind kind) { return starts_at(kind) + 64; }
 constexpr int STEPS_AT = 256;  // of sixes, behind their indices
-// A chunk states in 8 bits by how many times 32 bytes it is longer than these; of nested ones, whose longest have 9056
-// bytes, all are.
+// A chunk states its size in 8 bits, in units of 32 bytes beyond these: a nested one has 28 units at least and 283,
+// 9056 bytes, at most.
 __host__ __device__ constexpr int least_units(Kind kind) { return kind == NESTED ? 28 : 0; }
 // Pieces of 64 x 48 side by side in a chunk, at most; of the second one metadata stand behind starts.
 __host__ __device__ constexpr int pieces_of(Kind kind) { return kind == SIXES ? 2 : 1; }

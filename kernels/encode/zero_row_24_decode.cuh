@@ -41,7 +41,7 @@ class Groups {
         : decoder_(decoder), at_(chunk.address(0)), pieces_(pieces), header_(header<KIND>(at_, decoder)) {}
 
     // Calls visit(tile, row half, q, values, nibble) for each group of the lane: number
-    // 4 q + lane % 4 of row lane / 4 + 8 * row half; from LEVEL_Q on for those of level 1, by number less LEVEL_Q:
+    // 4 q + lane % 4 of row lane / 4 + 8 * row half; for those of level 1, whose q counts from LEVEL_Q,
     // their indices are the steps of the groups that send values.
     template <class Visit>
     __device__ void for_each(Visit visit) {

@@ -164,9 +164,8 @@ int unpack(const Encoding& A, int64_t largest, int64_t first, const Target& dens
     unsigned slices = unsigned(A.grid.slices());
     Rows rows{first, slices, unsigned(thirds)}, extra{first, slices, EXTRA_WARPS};
     int64_t blocks = ceil_div(dense.M, ROWS) * slices;
-    int error = launch_decoder<Tile<KIND>, most_bytes(KIND)>(unpack_fixed<KIND>, blocks * thirds,
-                                                       A.grid.levels, largest, stream, A,
-                                                       int(largest), rows, dense);
+    int error = launch_decoder<Tile<KIND>, most_bytes(KIND)>(
+        unpack_fixed<KIND>, blocks * thirds, A.grid.levels, largest, stream, A, int(largest), rows, dense);
     if (error) return error;
     return launch_with(int(largest), unpack_extra<KIND>, blocks * EXTRA_WARPS, LANES, stream, A,
                        extra, dense);

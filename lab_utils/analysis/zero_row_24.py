@@ -52,11 +52,12 @@ PAIRS_FROM = {SMALL // 2: 0.19, SMALL: 0.55, math.inf: 0.65}
 # Sparsity from which, and below which, chunks of such matrices have their level 1 inside: larger
 # chunks, of fewer bytes, whose time is longer than that of their bytes where these are few.
 NESTED = {
-    SMALL // 2: (1.0, 0.0), SMALL: (0.48, 0.66), 2 * SMALL: (0.49, 0.72), math.inf: (0.49, 0.77)
+    SMALL // 2: (1.0, 0.0), SMALL: (0.49, 0.66), 2 * SMALL: (0.49, 0.72), math.inf: (0.49, 0.77)
 }  # fmt: skip
-# And the density up to which two chunks for each warp fit beside 16 columns of B: else blocks have
-# 8, and A is read twice.
-MOST_DENSE = 0.53
+# Where two chunks for each of 12 warps do not fit beside a slice of 16 columns of B, blocks have 8
+# of them, and A is read twice: bytes of shared memory for both; of a stage, which holds a chunk and
+# what a line of memory has before it; of zeros beside B.
+BESIDE_16, STAGE_LINE, BEFORE_CHUNK, ZEROS, RINGS = 223 * 1024, 128, 96, 384, 2 * 12
 # And from which on words are of sixes: one load and one address for both steps, and three quarters
 # of the metadata, where few sixes have more than two values.
 SIXES_FROM = 0.86
@@ -108,29 +109,26 @@ def chosen_streams(
     sparsity: float | np.ndarray,
     slice_cols: int | None = None,
     levels: int | None = None,
-    densest: float = 0,
 ) -> np.ndarray:
-    """Numbers of the `Streams` of A [M, K], if none are asked for: of those that options allow.
-
-    `densest`: density of the densest block, 64 rows of a slice, where blocks differ.
-    """
-    allowed = levels is None and (slice_cols is None or slice_cols % NESTED_COLS == 0)
-    nested = (allowed and densest <= MOST_DENSE) & nesting_pays(M, K, sparsity)
+    """Numbers of the `Streams` of A [M, K], if none are asked for: of those that options allow."""
+    cut = slice_cols is None or slice_cols % NESTED_COLS == 0
+    nested = (levels is None and cut) & nesting_pays(M, K, sparsity)
     sixes = (levels is None) & (sparsity >= SIXES_FROM)
     words = np.where(pairs_pay(M, K, sparsity), int(Streams.PAIRS), int(Streams.PACKED))
     return np.where(sixes, int(Streams.SIXES), np.where(nested, int(Streams.NESTED), words))
 
 
 def streams_of(
-    M: int,
-    K: int,
-    sparsity: float,
-    slice_cols: int | None = None,
-    levels: int | None = None,
-    densest: float = 0,
+    M: int, K: int, sparsity: float, slice_cols: int | None = None, levels: int | None = None
 ) -> Streams:
     """That of one sparsity."""
-    return Streams(int(chosen_streams(M, K, sparsity, slice_cols, levels, densest)))
+    return Streams(int(chosen_streams(M, K, sparsity, slice_cols, levels)))
+
+
+def longest_nested(slice_cols: int) -> int:
+    """Bytes of the longest nested chunk of which two for each warp fit beside 16 columns of B."""
+    B = -(-slice_cols // 32) * 32 * 16 * 2 + ZEROS
+    return (BESIDE_16 - B) // RINGS // STAGE_LINE * STAGE_LINE - BEFORE_CHUNK
 
 
 def check_kind(streams: str | None, levels: int | None) -> Streams | None:

@@ -20,8 +20,7 @@ from lab_utils.formats.zero_row_24_encode import (
     REACH,
     check_levels,
     check_reach,
-    choose,
-    pack,
+    encoded,
 )
 from lab_utils.formats.zero_row_24_slices import (
     MOST_COLS,
@@ -116,19 +115,18 @@ class ZeroRow24(ZeroRowChunks):
         which a lane loads at once; "nested", such words in chunks that have their level 1 inside,
         in as many bytes as packed; "sixes", words of six columns instead of three, in fewer bytes
         from about 83 % sparsity on, with half of the loads. None, by sparsity: packed below 49 %,
-        nested below 77, pairs below 86, then sixes; in matrices of up to 2²⁶ weights packed below
-        48, nested below 66; of up to 2²⁷ nested below 72; of up to 2²⁵ packed below 19, then pairs.
-        Where `levels` are given, or `slice_cols` that are no multiple of 72, or 64 rows of a slice
-        are denser than 53 % (longer chunks do not fit in shared memory), pairs from 65 % on instead
-        of nested, in those of up to 2²⁶ weights from 55; with `levels` no sixes. That is so on an
-        H200, for up to 16 columns; nested chunks lose with more, for which strips are. On an H100,
-        whose memory is slower, packed streams of large matrices are faster than pairs at 80 %.
-        `reach`: how many bytes may be skipped to put a stream where it meets fewer bank conflicts,
-        of words among those that pad its chunk anyway; -1: none, in plain order. `levels`, of
-        packed streams and
-        pairs: 1 or 0, see above; None: 1 where chunks then cost less, as those of random masks do
-        up to about 62 % sparsity, packed, or 73, pairs
-        (`lab_utils.analysis.zero_row_24_expected.cost`).
+        nested below 77, pairs below 86, then sixes; in matrices of up to 2²⁵ weights packed below
+        19, then pairs; of up to 2²⁶ nested below 66; of up to 2²⁷ below 72. Pairs instead of nested
+        where a chunk is so long that two for each warp do not fit beside 16 columns of B
+        (`longest_nested`). Where `levels` are given, or `slice_cols` that are no multiple of 72,
+        pairs from 65 % on instead of nested, in matrices of up to 2²⁶ weights from 55; with
+        `levels` no sixes. That is so on an H200, for up to 16 columns; nested chunks lose with
+        more, for which strips are. On an H100, whose memory is slower, packed streams of large
+        matrices are faster than pairs at 80 %. `reach`: how many bytes may be skipped to put a
+        stream where it meets fewer bank conflicts, of words among those that pad its chunk anyway;
+        -1: none, in plain order. `levels`, of packed streams and pairs: 1 or 0, see above; None: 1
+        where chunks then cost less, as those of random masks do up to about 62 % sparsity, packed,
+        or 73, pairs (`lab_utils.analysis.zero_row_24_expected.cost`).
 
         Shared-memory wavefronts of a warp's load from the streams, packed up to 60 % and pairs from
         70 % on, on average::
@@ -142,8 +140,8 @@ class ZeroRow24(ZeroRowChunks):
         dense = check_dense(dense)
         check_levels(levels)
         check_reach(reach)
-        choice = choose(dense, slice_cols, check_kind(streams, levels), levels)
-        arrays, largest = pack(dense, choice, reach)
+        kind = check_kind(streams, levels)
+        choice, arrays, largest = encoded(dense, slice_cols, kind, levels, reach)
         nonfinite = int(choice.queues.nonfinite)
         constants = (choice.slice_cols, choice.levels, int(choice.streams), largest, nonfinite)
         arrays["geometry"] = torch.tensor(constants, dtype=torch.int32, device=dense.device)

@@ -10,6 +10,7 @@ from lab_utils.analysis.zero_row_24 import (
     ROWS,
     Streams,
     has_levels,
+    longest_nested,
     piece_cols,
     slice_columns,
     streams_of,
@@ -58,12 +59,6 @@ class Queues(NamedTuple):
         native.call("lscd_zero_row_24_queue", *cut, EXPONENT[dense.dtype], *queues)
         return queues
 
-    def densest_block(self, K: int, slice_cols: int) -> float:
-        """The density of 64 rows of a slice that have most weights for their columns."""
-        most = self.nnz.view(-(-K // slice_cols), -1, TILES).sum(2).amax(1).tolist()
-        cols = (min(slice_cols, K - first) for first in range(0, K, slice_cols))
-        return max(nnz / (ROWS * n) for nnz, n in zip(most, cols, strict=True))
-
 
 class Choice(NamedTuple):
     """What an encoding is made of, and the queues of that."""
@@ -84,8 +79,7 @@ def choose(
     queues = Queues.of(dense, cols, levels or 0, streams)
     if given is None:
         sparsity = 1 - int(queues.nnz.sum()) / dense.numel()
-        densest = queues.densest_block(K, cols)
-        streams = streams_of(M, K, sparsity, slice_cols, levels, densest)
+        streams = streams_of(M, K, sparsity, slice_cols, levels)
         cols = checked_slice(slice_cols, M, K, streams)
         if not has_levels(streams):  # what goes to extra chunks is of its kind
             queues = Queues.of(dense, cols, 0, streams)
@@ -119,6 +113,21 @@ def cheaper(
     queues = Queues.of(dense, slice_cols, 1, streams)
     level = costs(1, int(extra_chunks(queues.lengths, streams).sum()))
     return (1, queues) if level < lists else (0, without)
+
+
+def encoded(
+    dense: Tensor, slice_cols: int | None, streams: Streams | None, levels: int | None, reach: int
+) -> tuple[Choice, dict[str, Tensor], int]:
+    """A choice, and what `pack` makes of it: pairs where nested chunks are too long, unless given.
+
+    So they are where weights stand close to each other, whatever the sparsity of A.
+    """
+    choice = choose(dense, slice_cols, streams, levels)
+    arrays, largest = pack(dense, choice, reach)
+    nested = streams is None and choice.streams == Streams.NESTED
+    if nested and largest > longest_nested(choice.slice_cols):
+        return encoded(dense, slice_cols, Streams.PAIRS, levels, reach)
+    return choice, arrays, largest
 
 
 def pack(dense: Tensor, choice: Choice, reach: int) -> tuple[dict[str, Tensor], int]:

@@ -51,6 +51,9 @@ inline i64 chunk_bytes(Kind kind, i64 end) {
     return ceil_div(std::max(end + TAIL, least), UNIT) * UNIT;
 }
 
+// What a chunk of so many bytes states of its size beside the starts of tile m.
+constexpr i64 stated_size(Kind kind, i64 bytes, i64 m) { return (bytes / UNIT - least_units(kind)) >> 2 * m & 3; }
+
 struct Grid {
     i64 M, K, slice_cols, levels;
     Kind kind;
@@ -88,10 +91,10 @@ constexpr int phase_of(i64 nth) { return int(nth * GROUPS % 3); }
 // stands between the first and the last of a six, whose words are made whole with such of no column.
 //
 // A slice of s columns has s / 3 groups, and every third column in the queue can wait again: at
-// most s / 2 words for each tile, without level 1; of nested chunks one of nine columns can wait at first, s / 6
-// words in all. Of sixes four of six columns can wait, and wait again:
-// 2 s words, those of no column included. (A six with n >= 2 columns sends n - 2 at most, so r words at the
-// end take at most 3 r, if r is even, 3 r + 3 if not, by induction; the first ones are at most 2 s / 3.)
+// most s / 2 words for each tile, without level 1; of nested chunks one of nine columns can wait at
+// first, s / 6 words in all. Of sixes four of six columns can wait, and wait again: 2 s words, those of
+// no column included. (A six with n >= 2 columns sends n - 2 at most, so r words at the end take at most
+// 3 r, if r is even, 3 r + 3 if not, by induction; the first ones are at most 2 s / 3.)
 constexpr i64 queue_capacity(i64 slice_cols, Kind kind) {
     return kind == SIXES ? 2 * slice_cols : slice_cols / 2;
 }
@@ -119,9 +122,6 @@ struct Queue {
         return nth * piece_cols(kind) + (kind == SIXES ? six : i);
     }
 };
-
-// What a chunk of so many bytes states of its size beside the starts of tile m.
-constexpr i64 stated_size(Kind kind, i64 bytes, i64 m) { return (bytes / UNIT - least_units(kind)) >> 2 * m & 3; }
 
 // What encoding has found out about A when chunks are placed and written.
 struct Plan {

@@ -31,6 +31,7 @@ class Between {
         int writer = -1, reader = -1;  // blocks
         uint64_t flag = 0;             // that tells of what the writer stored
         unsigned char value[16] = {};  // what that is: memory may get it later, from another worker
+        size_t bytes = 0;
     };
     std::mutex busy;
     std::unordered_map<uint64_t, Word> words;
@@ -54,9 +55,11 @@ class Between {
         Word& word = words[address];
         if (word.reader >= 0 && word.reader != block) return of("read", word.reader) + "no wait between";
         if (word.writer >= 0 && word.writer != block)
-            return memcmp(word.value, value, bytes) ? of("stored", word.writer) + "no wait between" : std::string();
+            return word.bytes == bytes && !memcmp(word.value, value, bytes)
+                       ? std::string()
+                       : of("stored", word.writer) + "no wait between";
         word.writer = block, word.flag = 0;
-        memcpy(word.value, value, bytes);
+        memcpy(word.value, value, word.bytes = bytes);
         return {};
     }
     std::string load(int block, uint64_t address, const Acquired& seen) {
