@@ -243,12 +243,12 @@ def test_variants_are_encoded_as_a_format_would_not_choose():
     pairs, packed = (encode_variant(dense, f"zero_row_24{end}") for end in ("", "_packed"))
     assert pairs.pairs and not packed.pairs
     assert [pairs.variant, packed.variant] == ["zero_row_24", "zero_row_24_packed"]
-    assert encode(random_sparse(64, 96, 0.3), "zero_row_24").variant == "zero_row_24"  # packed, too
+    assert encode(random_sparse(64, 96, 0.1), "zero_row_24").variant == "zero_row_24"  # packed, too
     assert encode_variant(dense, "csr").variant == "csr"
     for name in variants.VARIANTS:
         A = encode_variant(dense, name)
         assert A.variant == name and is_variant(A, name) and not is_variant(A, A.name)
-    dense = random_sparse(64, 96, 0.3)
+    dense = random_sparse(64, 96, 0.1)
     chosen = encode(dense, "zero_row_24")  # packed, too
     assert is_variant(chosen, "zero_row_24") and is_variant(chosen, "zero_row_24_packed")
     assert not is_variant(pairs, "zero_row_24_packed") and is_variant(packed, packed.variant)
