@@ -84,8 +84,8 @@ def parts(
     """Expected bytes of the encoding, by purpose; packed ones before streams move for their banks.
 
     "values": weights, the zeros beside them and at the end of chunks; "indices": metadata and lists
-    of columns; "offsets": starts of streams, and tables. Nested chunks of next to no
-    weights have 896 bytes, some 50 more than here. `streams`, `slice_cols` and `levels` None: what
+    of columns; "offsets": starts of streams, and tables. Nested chunks of next to no weights have
+    896 bytes, some 50 more than here. `streams`, `slice_cols` and `levels` None: what
     `ZeroRow24.encode` chooses; where `levels` are given, among streams that have them.
     """
     if streams is None:
