@@ -35,7 +35,11 @@ STRIPS = tuple((130, 450, N) for N in hopper_wgmma.NARROW_WIDTHS)  # which has i
 SPLITS = (1, 2)
 # Rings of GroupTiles do not come around: to racecheck a warp that meets before one of its lanes
 # arrives at an mbarrier is no order of what other lanes have read. The emulator looks after that.
-TILED = {"lane_24_strips": ((230, 450), (90, 700)), "tca_bme": ((230, 330), (90, 380))}
+TILED = {
+    "lane_24_strips": ((230, 450), (90, 700)),
+    "bitmap_strips": ((230, 450), (90, 700)),
+    "tca_bme": ((230, 330), (90, 380)),
+}
 NESTED = {"streams": "nested"}  # of larger matrices
 ADDED = 3  # thread blocks for a row block of strips that has no owner: add_slots adds their sums
 OWN_BASELINES = ("gemv", "csr_simt")  # kernels of kernels/baselines; the others are libraries'

@@ -89,6 +89,7 @@ def test_offsets_are_those_of_rows_and_tiles(format: str) -> None:
         "zero_row_24": chunks * (16 + 1) + 1 + 16 + 1 + 5,
         "zero_row_24_strips": 64 * (3 + 1) * (16 + 1) + 1 + 3,
         "lane_24_strips": 64 * 2 * (10 + 1) + 1 + 1,
+        "bitmap_strips": 64 * 2 + 1 + 1,
     }
     assert per_weight * 1024 * 512 == pytest.approx(4 * entries.get(format, 0), abs=1e-6)
 
@@ -144,6 +145,32 @@ def test_extra_bytes_explain_real_encodings(format: str, sparsity: float) -> Non
     tiles = M * K / {"tiled_csl": 128 * 64, "tca_bme": 64 * 64}[format]
     # Paddings of 0 to 12, or 0 to 14 bytes deviate by 4.6 at most: a mean off by one byte shows.
     assert beyond == pytest.approx(c.stored_extra_bytes(format, M, K), abs=4 * 4.6 * tiles**0.5)
+
+
+@pytest.mark.parametrize("shape", [(1024, 2048), (1016, 1930), (40, 70)])
+@pytest.mark.parametrize("sparsity", [0.0, 0.3, 0.5, 0.8, 0.9, 0.97, 1.0])
+def test_bytes_of_bitmap_strips_are_those_of_encodings(shape: tuple, sparsity: float) -> None:
+    masks = 1 if shape[0] > 1000 else 32
+    encoded = [
+        encode(random_sparse(*shape, sparsity, seed=i), "bitmap_strips") for i in range(masks)
+    ]
+    stored = sum(A.nbytes for A in encoded) / masks
+    assert c.bitmap_strips_bytes(*shape, sparsity) == pytest.approx(stored, rel=0.01)
+
+
+def test_bytes_of_bitmap_strips_without_and_with_all_weights() -> None:
+    chunks = 64 * 2
+    tables = 4 * (chunks + 1) + 4
+    assert c.bitmap_strips_bytes(1024, 512, 1.0) == chunks * 640 + tables
+    assert c.bitmap_strips_bytes(1024, 512, 0.0) == chunks * (640 + 128 * 64) + tables
+    # Of one weight: a line in one of four strips.
+    assert c.bitmap_strips_bytes(1, 1, 0.0) == 4 * 640 + 128 + 4 * 5 + 4
+
+
+@pytest.mark.parametrize("shape", [(1024, 512), (1000, 300), (3, 5)])
+def test_bytes_of_bitmap_strips_never_rise(shape: tuple[int, int]) -> None:
+    nbytes = c.bitmap_strips_bytes(*shape, np.linspace(0, 1, 201))
+    assert (np.diff(nbytes) <= 0).all()
 
 
 @pytest.mark.parametrize(

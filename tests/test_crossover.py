@@ -71,9 +71,16 @@ def test_packed_streams_have_costs_of_their_own() -> None:
     packed, pairs, nested = (
         encode(dense, "zero_row_24", streams=name) for name in ("packed", "pairs", "nested")
     )
-    others = [encode(dense, format) for format in ("tca_bme", "lane_24_strips")]
+    others = [encode(dense, format) for format in ("tca_bme", "lane_24_strips", "bitmap_strips")]
     found = [crossover.costs_of(A) for A in (packed, pairs, nested, *others)]
-    assert found == [PACKED, "zero_row_24", crossover.NESTED, "tca_bme", "lane_24_strips"]
+    assert found == [
+        PACKED,
+        "zero_row_24",
+        crossover.NESTED,
+        "tca_bme",
+        "lane_24_strips",
+        "bitmap_strips",
+    ]
     assert set(COSTS) == {*cuda.formats, PACKED, crossover.NESTED}
 
 

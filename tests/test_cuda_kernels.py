@@ -104,7 +104,7 @@ ENCODED = [
     pytest.param(format.values[0], options, marks=format.marks, id=f"{format.values[0]} {options}")
     for format in STRIPS
     for options in (
-        [{}] if format.values[0] == hopper_wgmma.LANES else [{"levels": 0}, {"levels": 1}]
+        [{"levels": 0}, {"levels": 1}] if format.values[0] == hopper_wgmma.FORMAT else [{}]
     )
 ]
 

@@ -419,6 +419,13 @@ __device__ inline uint32_t prmt(uint32_t low, uint32_t high, uint32_t selector) 
     return bytes;
 }
 
+// Four of these eight bytes in a row, from number `first` on, of which the two lowest bits count.
+__device__ inline uint32_t bytes_from(uint32_t low, uint32_t high, uint32_t first) {
+    uint32_t bytes;
+    asm("prmt.b32.f4e %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(first));
+    return bytes;
+}
+
 // Bits of `ones` where the mask has ones, of `zeros` where it has zeros: one instruction, where the
 // compiler makes two if it knows the mask.
 __device__ inline uint32_t select_bits(uint32_t mask, uint32_t ones, uint32_t zeros) {

@@ -137,6 +137,30 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, u
 #undef LSCD_WGMMA
 }
 
+// d[64 x N] += a[64x16] * b[16 x N]; a in registers, as of mma, and b n_major.
+template <class T, int N>
+__device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b) {
+#define LSCD_WGMMA(TYPE, COLS, A, B)                                                                   \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #COLS "k16.f32." TYPE "." TYPE " {" LSCD_R##COLS  \
+                 "}, {" A "}, " B ", 1, 1, 1, 1;"                                                      \
+                 : LSCD_D##COLS                                                                        \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define LSCD_TYPES(COLS, A, B)                                                                         \
+    if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B);               \
+    if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B)
+    static_assert(N % 8 == 0 && 24 <= N && N <= 64 || N == 96 || N == 128);
+    LSCD_TYPES(24, "%12, %13, %14, %15", "%16");
+    LSCD_TYPES(32, "%16, %17, %18, %19", "%20");
+    LSCD_TYPES(40, "%20, %21, %22, %23", "%24");
+    LSCD_TYPES(48, "%24, %25, %26, %27", "%28");
+    LSCD_TYPES(56, "%28, %29, %30, %31", "%32");
+    LSCD_TYPES(64, "%32, %33, %34, %35", "%36");
+    LSCD_TYPES(96, "%48, %49, %50, %51", "%52");
+    LSCD_TYPES(128, "%64, %65, %66, %67", "%68");
+#undef LSCD_TYPES
+#undef LSCD_WGMMA
+}
+
 // d[64 x N] (+)= a[64x32, two of each four columns] * b[32 x N], without the sum where `adds` is 0; a
 // in registers, as of mma_sp, and b n_major. Of each four lanes, 2 * STEP and the next one give the
 // metadata: which columns.

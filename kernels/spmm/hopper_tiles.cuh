@@ -1,5 +1,4 @@
-// SpMM for more columns than a pass of hopper_wgmma has: A, 2:4 with a stream of words for each lane or
-// TCA-BME, becomes dense tiles in shared memory, which a pair of thread blocks (a cluster) decodes once for
+// SpMM for more columns than a pass of hopper_wgmma has: A, strips of lanes' words or values or TCA-BME, becomes dense tiles in shared memory, which a pair of thread blocks (a cluster) decodes once for
 // all its columns.
 //
 //   a row block of 128 rows, 64 columns of it a step -->
@@ -38,8 +37,9 @@ constexpr int MOST_CHUNKS = 8, CHUNK_IS_FREE = CHUNK_IS_THERE + 8 * MOST_CHUNKS;
 constexpr int A_TILES = 1024;
 static_assert(CHUNK_IS_FREE + 8 * MOST_CHUNKS <= A_TILES);
 
-// What depends on the columns of a thread block, and on how many SETS of warps decode, in turns.
-template <int BLOCK_N, int SETS>
+// What depends on the columns of a thread block, on how many SETS of warps decode, in turns, and on tiles of B that
+// rings of the format leave room for.
+template <int BLOCK_N, int SETS, int MOST_B_PLACES>
 struct Tiles {
     static constexpr int TURNS = SETS, DECODING_WARPS = SETS * OWN_STRIPS;
     static constexpr int THREADS = 32 * (MULTIPLYING_WARPS + DECODING_WARPS);
@@ -49,7 +49,7 @@ struct Tiles {
     static constexpr bool WIDE = BLOCK_N > 256;
     // Steps that shared memory has at once, of A and of B: of wide ones as many as fit beside chunks of 4 KB.
     static constexpr int A_PLACES = SETS == 2 ? 4 : BLOCK_N > 320 ? 3 : BLOCK_N == 288 ? 5 : 4;
-    static constexpr int B_PLACES = WIDE ? 3 : 4;
+    static constexpr int B_PLACES = WIDE ? 3 : BLOCK_N <= 192 ? 4 : MOST_B_PLACES;
     static_assert(A_PLACES <= MOST_PLACES && B_PLACES <= MOST_PLACES);
     // A warp that waits for a place must have waited for it the last time: it knows a phase by its parity.
     static_assert(A_PLACES % SETS == 0);
@@ -69,6 +69,9 @@ struct Tiles {
     static constexpr bool FEW_TO_DECODE = DECODING < 64;
     static_assert(COLUMNS % 8 == 0 && DECODING % 8 == 0);
 };
+
+template <class FORMAT, int BLOCK_N>
+using TilesOf = Tiles<BLOCK_N, FORMAT::SETS, FORMAT::B_PLACES>;
 
 // Of C, where a product of a thread block begins.
 template <class Has>

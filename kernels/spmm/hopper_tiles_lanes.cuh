@@ -1,21 +1,15 @@
-// A warp that decodes a strip of lane_24_strips: a chunk of 16 x 256 becomes four parts of dense tiles, 16 x 64
-// each, zeros included, here and in the other thread block of the pair.
+// A warp that decodes a strip of lane_24_strips.
 //
-//   ld_sparse   a ring of chunks, refilled by bulk copies
 //   extract     groups of four columns of a quarter: a lane has eight, four of either step of wgmma.sp
 //               a word, and which weights stand where -> two registers, by a table of selectors
 //   entries     of the quarter: each lane has two of the near ones in registers, others are read again
 #pragma once
 #include "../common/lane_24.cuh"
 #include "../common/stages.cuh"
-#include "hopper_tiles_strip.cuh"
+#include "hopper_tiles_chunks.cuh"
 
 namespace lscd {
 namespace {
-
-constexpr int CHUNKS_UNDER_WAY = 2;  // of a decoding warp
-constexpr int STEPS_OF_ROUND = 4;    // quarters of a chunk
-static_assert(CHUNKS_UNDER_WAY * OWN_STRIPS <= MOST_CHUNKS);
 
 // A weight that is in no group, where its part of a round has it, and which part that is: one register.
 struct LoneWeight {
@@ -54,23 +48,19 @@ struct Nibbles {
 };
 
 template <class Has>
-struct LaneDecoder : StripWarp<Has>, LaneChunk {
-    using Base = StripWarp<Has>;
-    using Base::p, Base::memory, Base::warp, Base::lane;
+struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
+    using Base = ChunkWarp<Has, LaneDecoder<Has>>;
+    using Base::Base, Base::p, Base::memory, Base::lane, Base::ring;
 
     static constexpr int PLACES = 8, NEAR_OF_LANE = 2;  // entries of a step; near ones that a lane has
-    static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32 && CHUNKS_UNDER_WAY == 2);
+    static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32);
     static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
 
-    Address ring;
     uint32_t selectors = group_selectors(uint32_t(lane % 16));
     // Steps of wgmma.sp, whose groups a lane stores one after the other: every second row begins with the
     // second one, so that what half a warp stores at once lies in different banks.
     int swapped = lane / 4 % 2;
     Address place = place_of(lane);
-
-    __device__ LaneDecoder(const WgmmaProblem& p, Address memory)
-        : Base(p, memory), ring(memory + Has::CHUNKS + warp * CHUNKS_UNDER_WAY * p.stage_bytes) {}
 
     // Of a lane's first group in a quarter's strip; others, two bits of a swizzle apart.
     __device__ static Address place_of(uint32_t lane) {
@@ -79,28 +69,6 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
     }
 
     __device__ int first_of_four() const { return lane & ~3 ^ 2 * swapped; }
-    __device__ Address is_there(uint32_t place) const {
-        return memory + CHUNK_IS_THERE + (warp * CHUNKS_UNDER_WAY + place) * 8;
-    }
-    __device__ void prepare() const {
-        if (lane == 0)
-            for (int i = 0; i < CHUNKS_UNDER_WAY; i++) mbarrier_init(is_there(i), 1);
-    }
-
-    // --- ld_sparse ---
-
-    // The next round's chunk, if there is one, to this place of the ring, all but far steps. The last row block
-    // may be without this strip: then another one's, whose rows nobody stores.
-    __device__ bool fetch(Rounds& next, uint32_t place) const {
-        if (!next.more()) return false;
-        int strip = min(next.row_block * PAIR_STRIPS + this->strip(), p.strips - 1);
-        const int32_t* start = p.chunk_start() + int64_t(strip) * p.rounds + next.round;
-        int first = __ldg(start), bytes = min((__ldg(start + 1) - first) * 16, p.stage_bytes);
-        warp_bulk_copy(ring + place * p.stage_bytes, p.data() + int64_t(first) * 16, bytes,
-                       is_there(place), evict_first());
-        next.next();
-        return true;
-    }
 
     // --- a chunk ---
 
@@ -184,7 +152,7 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
 
     // A quarter, in this block's tile and in the other's, once both have a place for it.
     template <int QUARTER>
-    __device__ __forceinline__ void decode(const Chunk& c, int ring_place, uint32_t round) const {
+    __device__ __forceinline__ void decode_quarter(const Chunk& c, int ring_place, uint32_t round) const {
         constexpr int STEPS = 2;  // of wgmma.sp
         constexpr bool AHEAD = Has::DECODES_AHEAD, DECODES = !left_out(Stage::extract);
         auto target = this->target(round * STEPS_OF_ROUND + QUARTER);
@@ -204,28 +172,17 @@ struct LaneDecoder : StripWarp<Has>, LaneChunk {
         this->send(target);
     }
 
-    __device__ void run() const {
-        Rounds next(p);
-        bool now = fetch(next, 0), later = fetch(next, 1);
-        uint32_t place = 0, parity = 0;
-#pragma unroll 1
-        for (uint32_t round = 0; now; round++) {
-            mbarrier_wait(is_there(place), parity >> place & 1);
-            Chunk c = open(ring + place * p.stage_bytes);
-            parity ^= 1 << place;
-            decode<0>(c, place, round), decode<1>(c, place, round);
-            decode<2>(c, place, round), decode<3>(c, place, round);
-            now = later;
-            later = fetch(next, place);  // behind the last quarter's meetings all have read the chunk
-            place ^= 1;
-        }
+    __device__ __forceinline__ void decode(uint32_t place, uint32_t round) const {
+        Chunk c = open(ring + place * p.stage_bytes);
+        decode_quarter<0>(c, place, round), decode_quarter<1>(c, place, round);
+        decode_quarter<2>(c, place, round), decode_quarter<3>(c, place, round);
     }
 };
 
 struct Lanes {
     template <class Has>
     using Decoder = LaneDecoder<Has>;
-    static constexpr int SETS = 1, STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = OWN_STRIPS;
+    static constexpr int SETS = 1, STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = OWN_STRIPS, B_PLACES = 4;
 
     static bool fits(const WgmmaProblem& p) { return p.stages == CHUNKS_UNDER_WAY; }
 };

@@ -5,6 +5,7 @@
 //                  hopper_tiles.py)
 #pragma once
 #include "../common/grid.cuh"
+#include "../common/stages.cuh"
 #include "hopper_tiles_sums.cuh"
 
 namespace lscd {
@@ -134,10 +135,10 @@ struct TilesKernel {
 };
 
 template <class FORMAT, class T, int BLOCK_N>
-__global__ void __launch_bounds__(Tiles<BLOCK_N, FORMAT::SETS>::THREADS, 1)
+__global__ void __launch_bounds__(TilesOf<FORMAT, BLOCK_N>::THREADS, 1)
     hopper_tiles(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
-    using Has = Tiles<BLOCK_N, FORMAT::SETS>;
+    using Has = TilesOf<FORMAT, BLOCK_N>;
     using Decoder = typename FORMAT::template Decoder<Has>;
     using Multiplier = TilesKernel<T, Has, FORMAT::STEPS_OF_ROUND>;
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(Tiles<BLOCK_N, FORMAT::SETS>::THREADS, 1)
 
 template <class FORMAT, class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
-    using Has = Tiles<BLOCK_N, FORMAT::SETS>;
+    using Has = TilesOf<FORMAT, BLOCK_N>;
     auto kernel = hopper_tiles<FORMAT, T, BLOCK_N>;
     auto add = add_parts<FORMAT, T, BLOCK_N>;
     int bytes = Has::CHUNKS + FORMAT::RINGS * p.stages * p.stage_bytes;

@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(PartialSums<BLOCK_N, PAIR_ROWS>::THREADS)
     add_parts(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();
-    AddParts<T, Tiles<BLOCK_N, FORMAT::SETS>>{p}.run();
+    AddParts<T, TilesOf<FORMAT, BLOCK_N>>{p}.run();
 #else
     __trap();
 #endif

@@ -1,29 +1,23 @@
-// A chunk of a strip times its tile of B', for the wgmma kernel: what is in flight at the same time, and
-// when registers may be used again.
+// A chunk of 2:4 times its tile of B', for the wgmma kernel: what is in flight at the same time, and when registers
+// may be used again.
 #pragma once
-#include "../common/stages.cuh"
-#include "hopper_wgmma_copies.cuh"
+#include "hopper_wgmma_warp.cuh"
 
 namespace lscd {
 namespace {
 
-// What a warp of the product has, its rings and the sums of its strip, and what it does with a chunk.
+// Groups have two slots; FORMAT says how a chunk becomes their values, and what are entries.
 template <class FORMAT, class T, int BLOCK_N>
-struct WgmmaWarp {
-    using Tile = DenseTile<BLOCK_N>;
-    using Sums = float[BLOCK_N / 8][4];
+struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N> {
+    using Base = WgmmaWarp<FORMAT, T, BLOCK_N>;
+    using Base::p, Base::lane, Base::dense, Base::sum;
+    using Tile = typename Base::Tile;
     using Entries = typename FORMAT::template Entries<T, BLOCK_N>;
-    static constexpr int WARPS = wgmma_warps(BLOCK_N);
 
-    const WgmmaProblem& p;
-    int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
-    DenseRing<BLOCK_N> dense;
-    SparseRing<FORMAT, WARPS> sparse;
     typename FORMAT::Values values;
-    Sums sum;
+    uint32_t x[2][4] = {};  // metadata, by turns
 
-    __device__ WgmmaWarp(const WgmmaProblem& p, Address memory)
-        : p(p), dense(p, memory, strip, lane), sparse(p, memory, Tile::BYTES, strip, lane), values(lane) {}
+    __device__ SlotsWarp(const WgmmaProblem& p, Address memory) : Base(p, memory), values(lane) {}
 
     // smem2tc: a step of all tiles.
     __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], Address rows, int step) {
@@ -38,12 +32,13 @@ struct WgmmaWarp {
         wgmma_commit();
     }
 
-    // A chunk, whose metadata goes to `x`, in two steps: what can be prepared of a step, and entries, comes
+    // A chunk, whose metadata goes to x[turn], in two steps: what can be prepared of a step, and entries, comes
     // while the tensor core works on the step before, the rest when it has read its registers. If the chunk
-    // `follows` another, products of that one may still read `before`, its metadata, and its tile of B',
-    // which is left when they no longer do.
-    __device__ __forceinline__ void chunk(Address at, uint32_t (&x)[4], uint32_t (&before)[4],
-                                          bool follows) {
+    // `follows` another, products of that one may still read its metadata, and its tile of B', which is left when
+    // they no longer do.
+    template <class Turn>
+    __device__ __forceinline__ void chunk(Address at, Turn, bool follows) {
+        uint32_t(&x)[4] = this->x[Turn::value], (&before)[4] = this->x[1 - Turn::value];
         Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
         uint4 metadata = ld_shared_v4(at + lane * 16);  // which all chunks begin with
         x[0] = metadata.x, x[1] = metadata.y, x[2] = metadata.z, x[3] = metadata.w;
@@ -90,12 +85,7 @@ struct WgmmaWarp {
             entries.add_to(sum);
         }
     }
-
-    // In a build without `decode`: the copies alone.
-    __device__ void only_copies(bool follows) {
-        dense.wait();
-        if (follows) dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
-    }
+    __device__ void ended() const { wgmma_used(x[0]), wgmma_used(x[1]), values.used(1); }
 };
 
 }  // namespace

@@ -9,24 +9,16 @@
 // rows of zeros, and weights may be infinite.
 #pragma once
 #include "../common/lane_24.cuh"
-#include "../common/stages.cuh"
+#include "hopper_wgmma_chunk.cuh"
 #include "hopper_wgmma_entries.cuh"
 
 namespace lscd {
 namespace {
 
-struct LaneStrips : LaneChunk {
-    static constexpr int ROUND_COLS = 256;
+struct LaneStrips : LaneChunk, DenseRounds {
     static constexpr bool WHOLE_LINES = true, FAR = true;
-
-    // --- B' ---
-
-    __device__ static bool of_level(const WgmmaProblem&, int) { return false; }
-    __device__ static int first_row(const WgmmaProblem&, int round) { return round * ROUND_COLS; }
-    __host__ __device__ static constexpr int source(int k) { return k; }
-    __device__ static bool is_zeros(int) { return false; }
-
-    // --- a chunk ---
+    template <class T, int BLOCK_N>
+    using Warp = SlotsWarp<LaneStrips, T, BLOCK_N>;
 
     __device__ static uint32_t far_steps(uint32_t steps) { return max(int(steps) - NEAR_STEPS, 0); }
 

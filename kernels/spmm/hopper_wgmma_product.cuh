@@ -17,43 +17,42 @@
 //   tensor   A registers --- wgmma.sp <------(---------------+
 //              metadata selects rows of B'   +-- mma.sync ---+   weights that found no slot
 //
-// FORMAT says how a chunk becomes A registers: ZeroRowStrips (hopper_wgmma_zero_row.cuh) or LaneStrips
-// (hopper_wgmma_lanes.cuh).
+// FORMAT says how a chunk becomes A registers: ZeroRowStrips (hopper_wgmma_zero_row.cuh), LaneStrips
+// (hopper_wgmma_lanes.cuh) or BitmapStrips (hopper_wgmma_bitmap.cuh), whose products are dense, without metadata.
 #pragma once
-#include "../common/stages.cuh"
-#include "hopper_wgmma_chunk.cuh"
 #include "hopper_wgmma_slots.cuh"
+#include "hopper_wgmma_warp.cuh"
 
 namespace lscd {
 namespace {
 
 template <class FORMAT, class T, int BLOCK_N>
-struct WgmmaKernel : WgmmaWarp<FORMAT, T, BLOCK_N> {
-    using Warp = WgmmaWarp<FORMAT, T, BLOCK_N>;
+struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N> {
+    using Warp = typename FORMAT::template Warp<T, BLOCK_N>;
     using Warp::Warp, Warp::WARPS;
-    using Warp::p, Warp::strip, Warp::lane, Warp::dense, Warp::sparse, Warp::values, Warp::sum;
-    using Warp::chunk, Warp::only_copies;
+    using Warp::p, Warp::strip, Warp::lane, Warp::dense, Warp::sparse, Warp::sum;
+    using Warp::chunk, Warp::only_copies, Warp::ended;
     static constexpr int ROWS = row_block(BLOCK_N);
 
     // --- a segment ---
 
     __device__ void multiply(int rounds) {
-        uint32_t x[2][4] = {};
         bool follows = false;
         begin_sums();
-        auto next = [&](uint32_t (&x)[4], uint32_t (&before)[4]) {
+        auto next = [&](auto turn) {
             sparse.wait();
             if (left_out(Stage::decode)) only_copies(follows);
-            else chunk(sparse.chunk(), x, before, follows);
+            else chunk(sparse.chunk(), turn, follows);
             follows = true;
             dense.advance();
             sparse.refill();
             return --rounds == 0;
         };
+        // Two copies of the loop: the compiler does not keep registers that products of the chunk before still read.
 #pragma unroll 1
-        while (!next(x[0], x[1]) && !next(x[1], x[0])) {}
+        while (!next(std::integral_constant<int, 0>()) && !next(std::integral_constant<int, 1>())) {}
         wgmma_wait<0>();
-        wgmma_used(x[0]), wgmma_used(x[1]), values.used(1);
+        ended();
         dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
     }
 

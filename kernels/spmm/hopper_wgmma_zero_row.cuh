@@ -2,6 +2,7 @@
 // in shared memory, to A registers of wgmma.sp.
 #pragma once
 #include "hopper_chunk.cuh"
+#include "hopper_wgmma_chunk.cuh"
 #include "hopper_wgmma_entries.cuh"
 
 namespace lscd {
@@ -11,6 +12,8 @@ struct ZeroRowStrips {
     static constexpr int ROUND_COLS = 192;                   // four tiles of 16 x 48, side by side
     static constexpr int ENTRIES = 576, STEP_BYTES = 32;     // of a chunk before its entries; of eight entries
     static constexpr bool WHOLE_LINES = false, FAR = false;  // whether chunks are whole lines; have far steps
+    template <class T, int BLOCK_N>
+    using Warp = SlotsWarp<ZeroRowStrips, T, BLOCK_N>;
 
     // --- B' ---
 

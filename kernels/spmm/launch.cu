@@ -78,6 +78,14 @@ LSCD_EXPORT int lscd_cuda_wgmma_lanes(const WgmmaProblem* p, cudaStream_t stream
     return told(launch_wgmma_lanes(*p, stream));
 }
 
+LSCD_EXPORT int lscd_cuda_wgmma_bitmap(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_wgmma_bitmap(*p, stream));
+}
+
+LSCD_EXPORT int lscd_cuda_tiles_streams(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_tiles_streams(*p, stream));
+}
+
 LSCD_EXPORT int lscd_cuda_tiles_lanes(const WgmmaProblem* p, cudaStream_t stream) {
     return told(launch_tiles_lanes(*p, stream));
 }

@@ -20,6 +20,7 @@ STAGES = {
     "zero_row_24": ("extract", "smem2tc", "decode"),  # the last: all that follows the copies
     "zero_row_24_strips": ("extract", "smem2tc", "decode"),
     "lane_24_strips": ("extract", "smem2tc", "decode"),
+    "bitmap_strips": ("extract", "smem2tc", "decode"),
 }
 NOTHING = "nothing"  # the column `left_out` of a whole kernel
 

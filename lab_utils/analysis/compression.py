@@ -1,7 +1,7 @@
 """Bytes of every format as a function of (M, K, sparsity), and what follows from them.
 
-The formulas are the papers' own (those of zero-row and lane 2:4 are ours), for 2-byte values (fp16,
-bf16) and zeros placed at random.
+The formulas are the papers' own (those of zero-row and lane 2:4 and of bitmap strips are ours), for
+2-byte values (fp16, bf16) and zeros placed at random.
 They are the single source: ``expected_nbytes`` of the formats and every figure read them here.
 `stored_extra_bytes` says what the layouts hold beyond the published formulas.
 """
@@ -11,7 +11,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lab_utils.analysis import lane_24_strips, zero_row_24_expected, zero_row_24_strips
+from lab_utils.analysis import (
+    bitmap_strips,
+    lane_24_strips,
+    zero_row_24_expected,
+    zero_row_24_strips,
+)
 from lab_utils.analysis.zero_row_24 import check_kind
 
 VALUE_BYTES = 2  # fp16 and bf16
@@ -141,6 +146,16 @@ def lane_24_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndar
     return plain(sum(lane_24_strips.parts(M, K, 1 - s).values()))
 
 
+def bitmap_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
+    """Bytes of bitmaps and streams of values in strips: 644·NC + 128·NL, and 8.
+
+    NC chunks with their offsets, NL lines: the mean of a simulation
+    (`lab_utils.analysis.bitmap_strips`), some milliseconds for each sparsity.
+    """
+    s = _checked(M, K, sparsity)
+    return plain(sum(bitmap_strips.parts(M, K, 1 - s).values()))
+
+
 FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
     "dense": dense_bytes,
     "csr": csr_bytes,
@@ -151,12 +166,14 @@ FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
     "zero_row_24": zero_row_24_bytes,
     "zero_row_24_strips": zero_row_24_strips_bytes,
     "lane_24_strips": lane_24_strips_bytes,
+    "bitmap_strips": bitmap_strips_bytes,
 }
 # By purpose, of those that are not a paper's.
 OURS: dict[str, Callable[..., dict[str, np.ndarray]]] = {
     "zero_row_24": zero_row_24_expected.parts,
     "zero_row_24_strips": zero_row_24_strips.parts,
     "lane_24_strips": lane_24_strips.parts,
+    "bitmap_strips": bitmap_strips.parts,
 }
 
 
@@ -204,8 +221,8 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
     """What `format` spends on one weight of the dense matrix, in bytes, by purpose.
 
     "values" are non-zeros (for SparTA and 2:4 also the slots that hold zeros, for zero-row 2:4 the
-    zeros that end chunks, for lane 2:4 those of its lines), "indices" say where they are, "offsets"
-    where rows or tiles begin. The three sum to `format_bytes` / (M·K).
+    zeros that end chunks, for lane 2:4 and bitmap strips those of their lines), "indices" say where
+    they are, "offsets" where rows or tiles begin. The three sum to `format_bytes` / (M·K).
     """
     if format in OURS:
         parts = OURS[format](M, K, np.float64(1 - _checked(M, K, sparsity)))

@@ -6,7 +6,7 @@ kernel, or one of the workers, adds them up. A launch looks at the mask as well
 rows.
 """
 
-from lab_utils.analysis import lane_24_strips, zero_row_24_strips
+from lab_utils.analysis import bitmap_strips, lane_24_strips, zero_row_24_strips
 from lab_utils.analysis.zero_row_24 import MULTIPROCESSORS, ROWS, slice_columns
 
 # Of kernels/spmm/tiled_csl.cu and tca_bme.cu, by the widest block of so few columns: its rows, and
@@ -19,6 +19,7 @@ TILE_K = 64  # columns of A that a worker of theirs has at least
 WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
 TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
+TILED_STRIPS = ("lane_24_strips", "bitmap_strips")  # formats of strips with a kernel by tiles
 PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles_product.cuh
 # Its columns, at most, by N: more than half of N where chunks leave no room for that.
 PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 288, 512: 352}, 384
@@ -37,8 +38,9 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
     rounds = {
         "zero_row_24_strips": zero_row_24_strips.rounds(K, 1),
         "lane_24_strips": lane_24_strips.rounds(K),
+        "bitmap_strips": bitmap_strips.rounds(K),
     }.get(format)
-    if format == "lane_24_strips" and STRIP_WIDTHS[-1] < N:
+    if format in TILED_STRIPS and STRIP_WIDTHS[-1] < N:
         return 4 * max(_of_strips(rounds, N), _of_pairs(N))
     return 4 * _of_strips(rounds, N) if rounds else 0
 

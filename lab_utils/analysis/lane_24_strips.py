@@ -85,7 +85,7 @@ def parts(M: int, K: int, density: np.ndarray) -> dict[str, np.ndarray]:
     """
     densities = np.ravel(density)
     sums = np.zeros((2, densities.size))
-    for rows, cols, count in _chunks(M, K):
+    for rows, cols, count in chunks(M, K):
         for i, d in enumerate(densities):
             sums[:, i] += count * np.array(_mean_bytes(rows, cols, float(d) if rows else 0.0))
     values, total = sums
@@ -111,7 +111,7 @@ def _whole_lines(nbytes: np.ndarray) -> np.ndarray:
     return -(-nbytes // LINE_BYTES) * LINE_BYTES
 
 
-def _chunks(M: int, K: int) -> Iterator[tuple[int, int, int]]:
+def chunks(M: int, K: int) -> Iterator[tuple[int, int, int]]:
     """Rows, columns and number of chunks."""
     below = strips(M) - -(-M // TILE_ROWS)  # strips that have no rows of A
     for rows, across in (*cut(M, TILE_ROWS), (0, below)):

@@ -26,7 +26,7 @@ ONE_PASS, PIECE_BYTES = 64, 256 << 20
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = 0.012  # of the bytes of packed streams of zero-row 2:4, to avoid bank conflicts
 # Formats whose products add fc1's bias, and take the maximum.
-ADDS_BIAS = ("zero_row_24", "zero_row_24_strips", "lane_24_strips")
+ADDS_BIAS = ("zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips")
 
 
 def no_matrix(name: str) -> bool:

@@ -73,6 +73,7 @@ COSTS = {
         0.305, 0.16, 0.022, 9.7, side_by_side=True, entries=0.853, decoding=0.95, far=8.7,
         near=0.422, beyond=0.157,
     ),
+    "bitmap_strips": Cost(0.35, 0.534, 0.186, 8.0, side_by_side=True),
 }  # fmt: skip
 
 
@@ -87,6 +88,7 @@ class TilesCost(NamedTuple):
 TILES_COSTS = {
     "tca_bme": TilesCost(0.67),
     "lane_24_strips": TilesCost(0.75, far=16.2, near=0.422),
+    "bitmap_strips": TilesCost(0.73),
 }
 
 

@@ -1,4 +1,4 @@
-"""Launches of kernels/spmm/hopper_tiles*.cu: two formats by many columns, on sm_90.
+"""Launches of kernels/spmm/hopper_tiles*.cu: three formats by many columns, on sm_90.
 
 Pairs of thread blocks (clusters) decode a row block of A, once for all their columns, into dense
 tiles of shared memory. All rounds take the same time, whatever A has but far steps of
@@ -27,11 +27,15 @@ from lab_utils.backends.launch import Launch, Place, unmoved
 from lab_utils.backends.problem import product
 from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import Shares, row_blocks_of
-from lab_utils.formats import Lane24Strips, TcaBme
+from lab_utils.formats import BitmapStrips, Lane24Strips, TcaBme
 
-LANES, BITMAPS = Lane24Strips.name, TcaBme.name
+LANES, BITMAPS, STREAMS = Lane24Strips.name, TcaBme.name, BitmapStrips.name
 # And who multiplies them.
-FORMATS = {LANES: "lscd_cuda_tiles_lanes", BITMAPS: "lscd_cuda_tiles_bitmap"}
+FORMATS = {
+    LANES: "lscd_cuda_tiles_lanes",
+    BITMAPS: "lscd_cuda_tiles_bitmap",
+    STREAMS: "lscd_cuda_tiles_streams",
+}
 INSTRUCTION = "tiles"
 
 PAIR = 2  # thread blocks of a cluster, each with its own columns
@@ -39,19 +43,29 @@ WARPS = 8  # that multiply, a strip of 16 rows each; others decode
 ROW_BLOCK = 16 * WARPS
 STEP_BYTES = 128  # 64 columns of A: of a row of a tile
 OWN_STRIPS = 4  # of a thread block: another warp decodes each
-DECODING_WARPS = {LANES: OWN_STRIPS, BITMAPS: 2 * OWN_STRIPS}  # in turns, where there are two sets
+DECODING_WARPS = {  # in turns, where there are two sets
+    LANES: OWN_STRIPS,
+    BITMAPS: 2 * OWN_STRIPS,
+    STREAMS: OWN_STRIPS,
+}
 
 # Bytes of a GroupTile in shared memory beside its values: bitmaps, and where strips begin; and what
 # loads of whole words reach behind.
 GROUP_HEAD, BEHIND = 512 + 16, 16
 
-Tiled = Lane24Strips | TcaBme
+Tiled = Lane24Strips | TcaBme | BitmapStrips
+CHUNKS_UNDER_WAY = "chunks under way in each decoding warp"
 ON_THEIR_WAY = {
-    LANES: "chunks under way in each decoding warp",
+    LANES: CHUNKS_UNDER_WAY,
     BITMAPS: "GroupTiles under way",
+    STREAMS: CHUNKS_UNDER_WAY,
 }
-WHO_DECODES = {LANES: "four warps", BITMAPS: "two sets of four warps"}
-READ = {LANES: hopper_wgmma.READ, BITMAPS: ("bitmap", "values", "gt_offset", "strip_offset")}
+WHO_DECODES = {LANES: "four warps", BITMAPS: "two sets of four warps", STREAMS: "four warps"}
+READ = {
+    LANES: hopper_wgmma.READ,
+    BITMAPS: ("bitmap", "values", "gt_offset", "strip_offset"),
+    STREAMS: hopper_wgmma.READ,
+}
 
 
 class Width(NamedTuple):
@@ -85,11 +99,21 @@ WIDTHS = {
         320: Width(4, 3, 114),
         352: Width(4, 3, 119),
     },
+    STREAMS: {
+        160: Width(4, 4, 76),
+        192: Width(4, 4, 83),
+        224: Width(4, 3, 92),
+        256: Width(4, 3, 100),
+        288: Width(5, 3, 116),
+        320: Width(4, 3, 122),
+        352: Width(3, 3, 138),
+        384: Width(3, 3, 154),
+    },
 }
 
 
 class Rings(NamedTuple):
-    """Of chunks of lane_24_strips, one for each decoding warp; of GroupTiles, for all."""
+    """Of chunks of strips, one for each decoding warp; of GroupTiles, for all."""
 
     format: str
     count: int
@@ -98,15 +122,15 @@ class Rings(NamedTuple):
     @property
     def stages(self) -> tuple[int, int]:
         """The least and the most: two chunks; six or eight GroupTiles, half for either set."""
-        return (2, 2) if self.format == LANES else (6, 8)
+        return (6, 8) if self.format == BITMAPS else (2, 2)
 
 
 def rings_of(A: Tiled) -> Rings:
-    """What decoders of kernels/spmm/hopper_tiles_lanes.cuh and hopper_tiles_groups.cuh have."""
+    """What decoders of kernels/spmm/hopper_tiles_chunks.cuh and hopper_tiles_groups.cuh have."""
     if isinstance(A, TcaBme):
         (values,) = A.constants
         return Rings(BITMAPS, 1, GROUP_HEAD + VALUE_BYTES * values + BEHIND)
-    return Rings(LANES, OWN_STRIPS, hopper.stage_bytes(A.largest_copy))
+    return Rings(A.name, OWN_STRIPS, hopper.stage_bytes(A.largest_copy))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Launches of kernels/spmm/hopper_wgmma*.cu, which multiply two formats of strips on sm_90.
+"""Launches of kernels/spmm/hopper_wgmma*.cu, which multiply three formats of strips on sm_90.
 
 A thread block has a strip of 16 rows for each of its warps. In shared memory are a ring of chunks
 of A for each warp, and one of tiles of B' for all: B as wgmma reads it, for zero_row_24_strips with
@@ -17,11 +17,15 @@ from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
 from lab_utils.backends.row_blocks import SharePlan, Strips, row_blocks_of, share_out
 from lab_utils.backends.warp_starts import STRIP_STAGES, starts_of
-from lab_utils.formats import Lane24Strips, ZeroRow24Strips
+from lab_utils.formats import BitmapStrips, Lane24Strips, ZeroRow24Strips
 from lab_utils.formats.chunks import START_BYTES
 
-FORMAT, LANES = ZeroRow24Strips.name, Lane24Strips.name
-FORMATS = {FORMAT: "lscd_cuda_wgmma", LANES: "lscd_cuda_wgmma_lanes"}  # and who multiplies them
+FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.name
+FORMATS = {  # and who multiplies them
+    FORMAT: "lscd_cuda_wgmma",
+    LANES: "lscd_cuda_wgmma_lanes",
+    STREAMS: "lscd_cuda_wgmma_bitmap",
+}
 INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
 EPILOGUE = ("bias", "relu")  # fields of a problem
@@ -227,8 +231,6 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
     if N <= NARROW:
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
     of_passes = f"{layout.passes} x " * (layout.passes > 1)
-    levels = "chunks of their own, every fourth" if levels_of(A) else "entries of their chunks"
-    groups = "of three weights" if A.name == FORMAT else "of four columns"
     return {
         "blocks": f"{of_passes}{layout.blocks} of {32 * layout.warps} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory, "
@@ -238,5 +240,14 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
         f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal costs",
         "sums": _sums(A, layout),
         "ring": f"{layout.stages} chunks under way in each warp",
-        "values": f"groups {groups} have two slots; what is left over: {levels}{far_text(A)}",
+        "values": _values(A),
     }
+
+
+def _values(A: Strips) -> str:
+    """What `explain` says of where the weights of a launch stand."""
+    if A.name == STREAMS:
+        return "a bitmap, and a stream of values for each lane, in a bank of its own"
+    levels = "chunks of their own, every fourth" if levels_of(A) else "entries of their chunks"
+    groups = "of three weights" if A.name == FORMAT else "of four columns"
+    return f"groups {groups} have two slots; what is left over: {levels}{far_text(A)}"

@@ -10,6 +10,7 @@ from torch import Tensor
 from lab_utils.analysis.variants import VARIANTS, variant_of, with_variants
 from lab_utils.formats import storage
 from lab_utils.formats.base import SparseMatrix
+from lab_utils.formats.bitmap_strips import BitmapStrips
 from lab_utils.formats.csr import Csr
 from lab_utils.formats.dense import Dense
 from lab_utils.formats.lane_24_strips import Lane24Strips
@@ -32,11 +33,13 @@ FORMATS: dict[str, type[SparseMatrix]] = {
         ZeroRow24,
         ZeroRow24Strips,
         Lane24Strips,
+        BitmapStrips,
     )
 }
 
 __all__ = [
     "FORMATS",
+    "BitmapStrips",
     "Csr",
     "Dense",
     "Lane24Strips",

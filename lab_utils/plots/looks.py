@@ -30,6 +30,7 @@ FORMATS = {
     "zero_row_24_packed": Look("zero-row packed", "#d9536f", "cross-open"),
     "zero_row_24_strips": Look("zero-row strips", "#7d1d5e", "triangle-down"),
     "lane_24_strips": Look("lane 2:4 strips", "#5c7a0a", "pentagon"),
+    "bitmap_strips": Look("bitmap strips", "#3629cc", "hexagon"),
     "optimal": Look("no indices", "#111827", "star"),
 }
 TRANSFORMERS = "transformers"
@@ -41,6 +42,7 @@ KERNELS = {
     "zero_row_24_packed_mma": FORMATS["zero_row_24_packed"],
     "zero_row_24_strips_wgmma": FORMATS["zero_row_24_strips"],
     "lane_24_strips_wgmma": FORMATS["lane_24_strips"],
+    "bitmap_strips_wgmma": FORMATS["bitmap_strips"],
     "sparta": FORMATS["sparta"],
     "two_four": FORMATS["2:4"],
     "csr_simt": replace(FORMATS["csr"], label="CSR, SIMT", simt=True),

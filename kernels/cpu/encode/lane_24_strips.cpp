@@ -8,20 +8,10 @@ using namespace lscd::lane_24;
 
 namespace {
 
-// The weights of a chunk; zeros outside of A.
-struct Weights {
-    u16 weight[ROWS][COLS];
-    u64 nonzero[ROWS][COLS / 64];
+// The weights of a chunk, by groups.
+struct Weights : ChunkWeights {
+    using ChunkWeights::ChunkWeights;
 
-    Weights(const u16* dense, const Grid& A, i64 chunk) {
-        i64 row = A.row(chunk), col = A.column(chunk), cols = min(COLS, A.K - col);
-        for (i64 r = 0; r < ROWS; r++) {
-            i64 n = row + r < A.M ? cols : 0;
-            if (n) memcpy(weight[r], dense + (row + r) * A.K + col, 2 * n);
-            memset(weight[r] + n, 0, 2 * (COLS - n));
-            for (i64 i = 0; i < COLS; i += 64) nonzero[r][i / 64] = nonzero_mask(weight[r] + i, 64);
-        }
-    }
     const u16* group(i64 lane, i64 order) const {
         return weight[row_of(lane, order)] + column_of(lane, order);
     }

@@ -55,13 +55,13 @@
 //
 // So a chunk is a multiple of 128 bytes, and begins at one.
 #pragma once
-#include "scan.h"
+#include "chunk_16x256.h"
 
 namespace lscd::lane_24 {
 
-constexpr i64 ROWS = 16, COLS = 256, STRIPS = 4;  // the last: of 64 rows
-constexpr i64 LANES = 32, STEPS = 2, ORDERS = 32, ORDERS_OF_STEP = 16, GROUP = 4, PLACES = 8;
-constexpr i64 UNIT = 16, LINE = 128;
+using namespace chunk_16x256;
+
+constexpr i64 STEPS = 2, ORDERS = 32, ORDERS_OF_STEP = 16, GROUP = 4, PLACES = 8;
 constexpr i64 HALVES = 512, LINES_AT = 768, FAR_AT = 772, BANKS = 776, NEAR = 808;  // offsets
 constexpr i64 STEP_BYTES = 40, NEAR_STEPS = 7, FEWER_LINES = 13;
 // What the kernel does for a step, and for a far one beside that, in bytes loaded in the same time.
@@ -101,15 +101,6 @@ inline u32 nibble_of(u32 columns, u32 halves) {
     if (halves == 1) return first == 3 ? 3 | 0 << 2 : first | first << 2;
     return first == 3 ? 3 | 3 << 2 : (first + 1) | first << 2;
 }
-
-// A [M, K], cut into chunks.
-struct Grid {
-    i64 M, K;
-    i64 rounds() const { return ceil_div(K, COLS); }
-    i64 chunks() const { return ceil_div(M, STRIPS * ROWS) * STRIPS * rounds(); }
-    i64 row(i64 chunk) const { return chunk / rounds() * ROWS; }
-    i64 column(i64 chunk) const { return chunk % rounds() * COLS; }
-};
 
 // Where the parts of a chunk stand.
 struct Layout {

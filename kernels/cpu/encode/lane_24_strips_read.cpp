@@ -11,25 +11,15 @@ namespace {
 constexpr int SIZE = 1, BANK = 2, HALF = 3, WORDS = 4, ENTRY = 5, INDEX = 6;
 constexpr int OUTSIDE = 7, ZERO = 8, GARBAGE = 9;
 
-// The bytes of a chunk, wherever it stands in A. All but `size` and what is stated in its header is
-// only for those whose size is sound.
-struct Bytes {
-    const u8* bytes;
-    i64 begin, size;  // begin: from the start of data
-    Layout layout;
+// The bytes of a chunk, read. All but `size` and what is stated in its header is only for those whose
+// size is sound.
+struct Bytes : ChunkBytes {
+    Layout layout{0, 0};
 
-    Bytes(const u8* data, const i32* chunk_start, i64 chunk)
-        : bytes(data + UNIT * chunk_start[chunk]), begin(UNIT * chunk_start[chunk]),
-          size(UNIT * (i64(chunk_start[chunk + 1]) - chunk_start[chunk])), layout{0, 0} {
+    Bytes(const u8* data, const i32* chunk_start, i64 chunk) : ChunkBytes(data, chunk_start, chunk) {
         if (size <= NEAR) return;
         layout.steps = load<u32>(LINES_AT) >> 16;
         layout.lines = (size - layout.bytes()) / LINE;
-    }
-    template <class Word>
-    Word load(i64 at) const {
-        Word word;
-        memcpy(&word, bytes + at, sizeof word);
-        return word;
     }
     u32 halves(i64 lane, i64 step) const { return load<u32>(HALVES + 4 * (LANES * step + lane)); }
     // Bit 0: whether the group has the first half of a word; bit 1: the second one.
@@ -85,13 +75,6 @@ bool size_is_sound(const Bytes& chunk) {
     i64 far_at = layout.far() ? (chunk.begin + layout.lines_end()) / UNIT : 0;
     return layout.bytes() == chunk.size && chunk.load<u16>(LINES_AT) == layout.lines_at() &&
            chunk.load<u32>(FAR_AT) == far_at;
-}
-
-bool banks_are_sound(const Bytes& chunk) {
-    u32 found = 0;
-    for (i64 lane = 0; lane < LANES; lane++)
-        if (chunk.bank(lane, 1) < LANES) found |= 1u << chunk.bank(lane, 1);
-    return found == ~0u;
 }
 
 // A second half belongs to a word that its group has begun, or the one before of those that have any.
@@ -175,7 +158,7 @@ bool any_garbage(const Bytes& chunk) {
 // The first of them, 0 if there is none. rows, cols: of A, from the chunk's first on.
 int problem(const Bytes& chunk, i64 rows, i64 cols) {
     if (!size_is_sound(chunk)) return SIZE;
-    if (!banks_are_sound(chunk)) return BANK;
+    if (!is_permutation(chunk.bytes + BANKS)) return BANK;
     if (!halves_are_sound(chunk)) return HALF;
     if (!words_fit(chunk)) return WORDS;
     if (!entries_are_sound(chunk)) return ENTRY;

@@ -11,5 +11,6 @@ using UnpackRows = void(const void* const* arrays, i64 M, i64 K, i64 row_block, 
 UnpackRows unpack_zero_row_24;         // chunk_start, first_chunk, geometry, data
 UnpackRows unpack_zero_row_24_strips;  // chunk_start, geometry, data
 UnpackRows unpack_lane_24_strips;      // chunk_start, data
+UnpackRows unpack_bitmap_strips;       // chunk_start, data
 
 }  // namespace lscd

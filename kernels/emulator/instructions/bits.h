@@ -15,6 +15,10 @@ inline uint32_t prmt(uint32_t low, uint32_t high, uint32_t selector) {
     return chosen;
 }
 
+inline uint32_t bytes_from(uint32_t low, uint32_t high, uint32_t first) {
+    return uint32_t((uint64_t(high) << 32 | low) >> 8 * (first & 3));
+}
+
 inline uint32_t select_bits(uint32_t mask, uint32_t ones, uint32_t zeros) {
     return (mask & ones) | (~mask & zeros);
 }

@@ -19,8 +19,10 @@ struct Product {  // what a lane brings
     }
 };
 
-// The part of warp `number` of a warpgroup's product, with B gathered; STEP -1: of dense A, in shared
-// memory.
+// What is STEP of a product whose A is dense: where that is.
+constexpr int IN_SHARED = -1, IN_REGISTERS = -2;
+
+// The part of warp `number` of a warpgroup's product, with B gathered.
 template <class T, int N, int STEP, int DEPTH>
 std::string start_part(WarpProduct<T, N, DEPTH>& of, const Party& all, int number, const Described& a,
                        const Described& b) {
@@ -29,17 +31,17 @@ std::string start_part(WarpProduct<T, N, DEPTH>& of, const Party& all, int numbe
     if (!wgmmas(warp).fenced)
         return "wgmma without a wgmma_fence since the group before: no fence between";
     Wgmma one = {all.at.site, b.units(0, N, DEPTH), {}, lane(0).d};
-    if constexpr (STEP < 0) {
+    if constexpr (STEP < 0) of.meet_in_order();
+    if constexpr (STEP == IN_SHARED) {
         for (int i = 0; i < 256; i++)
             of.a[i / 16][i % 16] = a.element<T>(16 * number + i / 16, i % 16);
-        of.meet_in_order();
         for (int64_t at : a.units(16 * number, 16, DEPTH)) one.units.push_back(at);
     } else {
         of.gather_a([&](int i) { return lane(i).a; });
-        of.template select<STEP>([&](int i) { return *lane(i).metadata; });
+        if constexpr (STEP >= 0) of.template select<STEP>([&](int i) { return *lane(i).metadata; });
         for (int i = 0; i < 32; i++) {
             for (int r = 0; r < 4; r++) one.registers.emplace_back(lane(i).a + r, lane(i).a[r]);
-            one.registers.emplace_back(lane(i).metadata, *lane(i).metadata);
+            if (STEP >= 0) one.registers.emplace_back(lane(i).metadata, *lane(i).metadata);
         }
     }
     if (auto wrong = begin_reads(warp, one.units, all.at.site); !wrong.empty()) return wrong;
@@ -58,9 +60,9 @@ std::string start(const Party& all) {
     const auto& first = all.of<Product>(0);
     for (int i = 0; i < 32 * WARPS_OF_GROUP; i++)
         if (!all.of<Product>(i).same(first)) return "the lanes of a warpgroup bring different operands";
-    Described a(first.a_at, true), b(first.b_at, STEP < 0);
+    Described a(first.a_at, true), b(first.b_at, STEP == IN_SHARED);
     if (auto wrong = b.wrong(N, DEPTH); !wrong.empty()) return "wgmma's B: " + wrong;
-    if (STEP < 0)
+    if (STEP == IN_SHARED)
         if (auto wrong = a.wrong(64, DEPTH); !wrong.empty()) return "wgmma's A: " + wrong;
     WarpProduct<T, N, DEPTH> of;
     for (int k = 0; k < DEPTH; k++)
@@ -141,7 +143,13 @@ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, uint64_t b, uint32_t adds,
     Address first = matrix.address(reads_a ? row : row % N, 0);
     int64_t at = simt::shared_memory(first) - simt::Block::current->shared;
     simt::note({simt::Op::wgmma, site, {at, simt::UNIT}});
-    simt::start_product<T, N, -1>(mine, site);
+    simt::start_product<T, N, simt::IN_SHARED>(mine, site);
+}
+template <class T, int N>
+void wgmma_m64k16(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b, simt::Site site = simt::here()) {
+    simt::Product mine = {d[0], a, nullptr, 0, b, true};
+    simt::note({simt::Op::wgmma, site});
+    simt::start_product<T, N, simt::IN_REGISTERS>(mine, site);
 }
 template <class T, int N, int STEP>
 void wgmma_sp_m64k32(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b,

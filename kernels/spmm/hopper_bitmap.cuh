@@ -1,0 +1,79 @@
+// bitmap_strips (kernels/cpu/encode/bitmap_strips.h) on its way into registers: what a lane takes from the lines of
+// a chunk, as A registers of dense products. The kernel for strips multiplies these, the one by tiles stores them.
+//
+//   bits      two of a register: who has a value. PRMT makes a mask of each
+//   count     of values before, 66 for each: 64 of it say which line, of two values each; 2 of it, in the lowest six
+//             bits, which half of its word comes next: where PRMT begins to take four bytes of two words
+//   register  a value that comes next stands in this word's second half, or in the next one: the next register's word
+//
+//             both, first half next      [a b]         -> a b
+//             both, second half next     [. a] [b .]   -> a b
+//             the second column alone    as if the first one had the value before
+#pragma once
+#include "../common/bitmap_strips.cuh"
+#include "hopper_wgmma.cuh"
+
+namespace lscd {
+namespace {
+
+struct BitmapStream : BitmapChunk {
+    static constexpr int WORDS = 4, REGISTERS = 16;  // of bitmaps, in a lane; of a word: four products of 16 columns
+    static constexpr int WORDS_OF_HALF = 2;          // of columns, each of which has a bank of its own
+    static constexpr uint32_t VALUE = LINE_BYTES / 2 + 2, IN_LINE = LINE_BYTES - 1;
+    // What stays of a count now and then, so that the lowest six bits never overflow: of 16 values at most.
+    static constexpr uint32_t SETTLED = ~0x3du;
+    static constexpr int UNSETTLED = 8;
+
+    Address lines;               // in all lanes the same, which loads add as a uniform register
+    uint32_t bank, count;        // the lane's, in bytes; the next value's, less one
+    uint32_t own, at, word;      // of the register that comes next: its halves, as ones; its count and word
+
+    // Of a chunk, whose first word of bits is `bits`.
+    __device__ __forceinline__ BitmapStream(Address chunk, uint32_t lane, uint32_t bits)
+        : lines(__reduce_min_sync(~0u, chunk + LINES)), bank(lane * 4), count(uint32_t(2 - LINE_BYTES / 2)) {
+        look(bits, 0);
+    }
+
+    // The registers of word WORD of bits: put(i, value) for each. The next word's first one is looked at with them;
+    // `second` is the bank of the second half of columns.
+    template <int WORD, class Put>
+    __device__ __forceinline__ void take(const uint4& bits, uint32_t second, Put put) {
+        constexpr bool LAST = WORD % WORDS_OF_HALF == WORDS_OF_HALF - 1;  // in its bank
+        uint32_t now = of(bits, WORD), then = of(bits, (WORD + 1) % WORDS);
+#pragma unroll
+        for (int i = 0; i < REGISTERS; i++) {
+            uint32_t mine = own, begin = at, first = word, next;
+            if (i + 1 < REGISTERS) look(now, i + 1), next = word;
+            else if (!LAST) look(then, 0), next = word;
+            else next = load(count & SETTLED);
+            put(i, bytes_from(first, next, begin) & mine);
+        }
+        if (LAST && WORD + 1 < WORDS) go_on_in(second, then);
+    }
+
+  private:
+    __device__ static uint32_t of(const uint4& bits, int word) {
+        return word == 0 ? bits.x : word == 1 ? bits.y : word == 2 ? bits.z : bits.w;
+    }
+    __device__ __forceinline__ uint32_t load(uint32_t count) const {
+        return ld_shared(lines + select_bits(IN_LINE, bank, count));
+    }
+    // A window of two halves ends with the last value of the register, or, where it has none or the first column's
+    // alone, one behind it.
+    __device__ __forceinline__ void look(uint32_t bits, int i) {
+        constexpr uint32_t OF_FIRST = uint8_t(-VALUE), OF_SECOND = OF_FIRST << 16;  // a mask's bytes are 0 or -1
+        if (i % UNSETTLED == 0) count &= SETTLED;
+        own = own_halves(bits, i);
+        at = __dp4a(int(own), int(OF_FIRST), int(count));
+        count = __dp4a(int(own), int(OF_SECOND), int(at));
+        word = load(at);
+    }
+    // Behind the values that are there.
+    __device__ __forceinline__ void go_on_in(uint32_t second, uint32_t bits) {
+        count = __shfl_sync(~0u, count & SETTLED, second), bank = second * 4;
+        look(bits, 0);
+    }
+};
+
+}  // namespace
+}  // namespace lscd

@@ -1,0 +1,110 @@
+"""A bitmap and a stream of values for each lane, in strips of 16 rows, for dense wgmma."""
+
+from typing import ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from lab_utils.analysis.bitmap_strips import rounds
+from lab_utils.analysis.zero_row_24_strips import strips
+from lab_utils.formats import native
+from lab_utils.formats.checks import check_dense, offsets_from_counts
+from lab_utils.formats.chunks import START_BYTES, Chunks
+
+
+class BitmapStrips(Chunks):
+    """Each lane of a warp has a bitmap of its places in the A registers, and its values in a row.
+
+    ::
+
+        group       a wgmma: 16 columns of A       64 rows, all K: four strips for a warpgroup
+                    columns 2t 2t+1  2t+8 2t+9     strip 0 | round 0 | round 1 | ...
+        row g       |  a  |  .  |  .  |  b  |      strip 1 | chunk 16x256: 16 wgmma, 128 places
+        row g + 8   |  .  |  .  |  c  |  .  |      strip 2 | of each lane, a bit for each place
+                    places of lane 4 g + t         strip 3 |
+
+        line    two values in each of 32 banks: a lane finds its next two a line below
+                bank  0   1   2       31
+                    | ab| de| f |   |   |      ab c, de, f: of lanes 0, 1, 2, from the first half of
+                    | cX| YZ|   |...|   |      their places; X, YZ: of two lanes, from the second
+                                               half: who has many stands behind who has few
+                                               a chunk has the lines that its longest bank needs
+
+        chunk   a multiple of 128 bytes, 640 to 8832
+                +----------------+--------------------+---------------------+
+                | bitmaps 512 B  | banks of second    | lines               |
+                | four words for | halves 32 B,       | 128 B each,         |
+                | each lane      | zeros 96 B         | at most 64          |
+                +----------------+--------------------+---------------------+
+
+        data         uint8 [16 * U]               chunks of strip after strip, round after round
+        chunk_start  int32 [strips * rounds + 1]  of each chunk, in 16 bytes
+        geometry     int32 [1]                    the `constants`: largest_chunk
+
+    Bits and offsets are drawn in kernels/cpu/encode/bitmap_strips.h. Strips are whole 64 rows:
+    those below A have no weights. Infinite and NaN weights are ordinary values.
+    """
+
+    name = "bitmap_strips"
+    version = 1
+    ARRAYS: ClassVar = {
+        "data": torch.uint8,
+        "chunk_start": torch.int32,
+        "geometry": torch.int32,
+    }
+    PROBLEMS: ClassVar = {
+        1: "has a size that no chunk has",
+        2: "has banks that are not each one lane's",
+        3: "has other lines than its values need",
+        4: "has a value outside of the matrix",
+        5: "stores a +0",
+        6: "has a non-zero that is no value",
+    }
+
+    class Geometry(NamedTuple):
+        """The `constants`."""
+
+        largest_chunk: int
+
+    @classmethod
+    def encode(cls, dense: Tensor) -> Self:
+        """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does."""
+        dense = check_dense(dense)
+        M, K = dense.shape
+        sizes = dense.new_empty(strips(M) * rounds(K), dtype=torch.int32)
+        native.call("lscd_bitmap_strips_size", dense, M, K, sizes)
+        chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
+        data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
+        native.call("lscd_bitmap_strips_pack", dense, M, K, chunk_start, data)
+        largest = START_BYTES * int(sizes.max())
+        geometry = torch.tensor([largest], dtype=torch.int32, device=dense.device)
+        arrays = {"data": data, "chunk_start": chunk_start, "geometry": geometry}
+        return cls.of_valid((M, K), dense.dtype, arrays, (largest,))
+
+    @property
+    def largest_chunk(self) -> int:
+        """Bytes of the largest chunk, which kernels copy whole."""
+        return self.geometry.largest_chunk
+
+    @property
+    def strips(self) -> int:
+        """Strips of 16 rows, four for each 64 rows of A."""
+        return strips(self.shape[0])
+
+    @property
+    def rounds(self) -> int:
+        """Chunks of a strip."""
+        return rounds(self.shape[1])
+
+    def _rows(self, geometry: Geometry, first: int, rows: int) -> tuple[Tensor | int, ...]:
+        starts = self.arrays["chunk_start"][strips(first) * self.rounds :]
+        return self.arrays["data"], starts, rows, self.shape[1]
+
+    def _lengths(self) -> dict[str, int | None]:
+        return {"data": None, "chunk_start": None, "geometry": 1}
+
+    def _check(self) -> None:
+        geometry = self._read_geometry()
+        self._check_chunk_start(self.strips * self.rounds)
+        self._check_chunks(self.arrays["data"], self.arrays["chunk_start"], *self.shape)
+        self._check_largest(geometry.largest_chunk)

@@ -1,0 +1,71 @@
+"""A bitmap and a stream of values for each lane, in the wgmma kernel and by tiles, on the host."""
+
+import itertools
+
+import pytest
+import torch
+from emulated import DTYPES, activations, product
+
+from lab_utils import accuracy, encode, spmm
+from lab_utils.backends import emulator
+from lab_utils.backends.ways import FUSED, TILES, forced
+from lab_utils.formats import BitmapStrips
+from lab_utils.patterns import random_sparse
+
+WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_width_and_tail(dtype) -> None:
+    """All blocks, and passes; M and K that no chunk divides; last strips without rows."""
+    for N, (M, K) in itertools.product(WIDTHS, ((65, 257), (200, 800))):
+        W = random_sparse(M, K, 0.7, dtype=dtype, seed=N, mean=0.5)
+        product(BitmapStrips.encode(W), W, N)
+
+
+@pytest.mark.parametrize("way", [FUSED, TILES])
+@pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.6, 0.95, 1.0])
+def test_every_sparsity(sparsity, way) -> None:
+    """Of the densest, counts of values run as far as they can in each word of bits."""
+    for dtype in DTYPES:
+        W = random_sparse(100, 500, sparsity, dtype=dtype, mean=0.5)
+        with forced(way):
+            product(BitmapStrips.encode(W), W, 32 if way == FUSED else 300)
+
+
+@pytest.mark.parametrize("way", [FUSED, TILES])
+def test_lanes_with_all_their_weights_and_with_none(way) -> None:
+    """Each value of a lane in the other half of its word, too: an odd number before it."""
+    W = random_sparse(64, 512, 0.0, mean=0.5)
+    W[1::2] = 0
+    W[::16, 0], W[32:, 128:] = 0, 0
+    with forced(way):
+        product(BitmapStrips.encode(W), W, 32 if way == FUSED else 300)
+
+
+def test_a_trace_counts_what_the_layout_promises() -> None:
+    """A load for each register, and one at the end of either half: none meets a bank twice."""
+    A = BitmapStrips.encode(random_sparse(512, 1280, 0.6))
+    with emulator.recording(split_k=3) as traces:
+        spmm(A, activations(1280, 64), backend="emulator")
+    trace, chunks = traces[0], A.strips * A.rounds
+    assert trace.total("bmma").requests == trace.total("wgmma_sp").requests == 0
+    assert trace.total("wgmma").requests == 16 * chunks
+    places = [p for p in trace.lines if (p.function, p.operation) == ("load", "shared_load")]
+    words = [trace.lines[place] for place in places]
+    requests = sum(w.requests for w in words)
+    assert sum(w.wavefronts for w in words) == requests == 66 * chunks
+    assert sum(w.lanes for w in words) == 32 * requests
+
+
+@pytest.mark.parametrize("way", [FUSED, TILES])
+def test_weights_that_are_not_finite_are_multiplied(way) -> None:
+    """As a dense product has it: in their rows alone."""
+    W, B = random_sparse(64, 300, 0.6, mean=0.5), activations(300, 24)
+    W[3, 5], W[17, 299] = torch.inf, torch.nan
+    with forced(way):
+        C = spmm(encode(W, "bitmap_strips"), B, backend="emulator")
+    finite = torch.ones(64, dtype=torch.bool)
+    finite[[3, 17]] = False
+    accuracy.check(C[finite], W[finite], B)
+    assert not C[~finite].isfinite().any()
