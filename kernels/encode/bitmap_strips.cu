@@ -8,7 +8,7 @@ namespace {
 using namespace bitmap;
 
 // That are to be on an SM: their lanes have 128 registers, of which the compiler would use more.
-constexpr int BLOCKS = 16;
+constexpr int BLOCKS = 12;
 
 // The lane's weights, and its bitmap.
 struct Weights {

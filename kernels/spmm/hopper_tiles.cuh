@@ -37,9 +37,9 @@ constexpr int MOST_CHUNKS = 8, CHUNK_IS_FREE = CHUNK_IS_THERE + 8 * MOST_CHUNKS;
 constexpr int A_TILES = 1024;
 static_assert(CHUNK_IS_FREE + 8 * MOST_CHUNKS <= A_TILES);
 
-// What depends on the columns of a thread block, on how many SETS of warps decode, in turns, and on tiles of B that
-// rings of the format leave room for.
-template <int BLOCK_N, int SETS, int MOST_B_PLACES>
+// What depends on the columns of a thread block, on how many SETS of warps decode, in turns, and on whether rings
+// are LARGE, of chunks that may be longer than 4 KB: these leave room for a tile less.
+template <int BLOCK_N, int SETS, bool LARGE>
 struct Tiles {
     static constexpr int TURNS = SETS, DECODING_WARPS = SETS * OWN_STRIPS;
     static constexpr int THREADS = 32 * (MULTIPLYING_WARPS + DECODING_WARPS);
@@ -48,8 +48,8 @@ struct Tiles {
     static constexpr int ALL_COLUMNS = BLOCK_N, COLUMNS = BLOCK_N / PRODUCTS;  // of a tile of B
     static constexpr bool WIDE = BLOCK_N > 256;
     // Steps that shared memory has at once, of A and of B: of wide ones as many as fit beside chunks of 4 KB.
-    static constexpr int A_PLACES = SETS == 2 ? 4 : BLOCK_N > 320 ? 3 : BLOCK_N == 288 ? 5 : 4;
-    static constexpr int B_PLACES = WIDE ? 3 : BLOCK_N <= 192 ? 4 : MOST_B_PLACES;
+    static constexpr int A_PLACES = SETS == 2 || !WIDE ? 4 : BLOCK_N > 320 ? 3 : (BLOCK_N == 288 ? 5 : 4) - LARGE;
+    static constexpr int B_PLACES = WIDE || LARGE && BLOCK_N > 192 ? 3 : 4;
     static_assert(A_PLACES <= MOST_PLACES && B_PLACES <= MOST_PLACES);
     // A warp that waits for a place must have waited for it the last time: it knows a phase by its parity.
     static_assert(A_PLACES % SETS == 0);
@@ -71,7 +71,7 @@ struct Tiles {
 };
 
 template <class FORMAT, int BLOCK_N>
-using TilesOf = Tiles<BLOCK_N, FORMAT::SETS, FORMAT::B_PLACES>;
+using TilesOf = Tiles<BLOCK_N, FORMAT::SETS, FORMAT::LARGE_RINGS>;
 
 // Of C, where a product of a thread block begins.
 template <class Has>

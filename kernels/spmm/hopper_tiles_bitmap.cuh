@@ -207,7 +207,8 @@ struct BitmapDecoder : StripWarp<Has>, GroupTile {
 struct Bitmaps {
     template <class Has>
     using Decoder = BitmapDecoder<Has>;
-    static constexpr int SETS = 2, STEPS_OF_ROUND = 1, RINGS = 1, B_PLACES = 4;
+    static constexpr int SETS = 2, STEPS_OF_ROUND = 1, RINGS = 1;
+    static constexpr bool LARGE_RINGS = false;
 
     static bool fits(const WgmmaProblem& p) {
         bool has_room = p.stage_bytes % 16 == 0 && p.stage_bytes > GroupTile::VALUES;

@@ -182,7 +182,8 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
 struct Lanes {
     template <class Has>
     using Decoder = LaneDecoder<Has>;
-    static constexpr int SETS = 1, STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = OWN_STRIPS, B_PLACES = 4;
+    static constexpr int SETS = 1, STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = OWN_STRIPS;
+    static constexpr bool LARGE_RINGS = false;
 
     static bool fits(const WgmmaProblem& p) { return p.stages == CHUNKS_UNDER_WAY; }
 };

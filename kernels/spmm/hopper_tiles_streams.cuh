@@ -50,8 +50,8 @@ struct StreamDecoder : ChunkWarp<Has, StreamDecoder<Has>> {
 struct Streams {
     template <class Has>
     using Decoder = StreamDecoder<Has>;
-    // Chunks are long where values are many: a tile less of B leaves them room.
-    static constexpr int SETS = 1, STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = OWN_STRIPS, B_PLACES = 3;
+    static constexpr int SETS = 1, STEPS_OF_ROUND = lscd::STEPS_OF_ROUND, RINGS = OWN_STRIPS;
+    static constexpr bool LARGE_RINGS = true;
 
     static bool fits(const WgmmaProblem& p) { return p.stages == CHUNKS_UNDER_WAY; }
 };

@@ -22,7 +22,7 @@ PUBLISHED, PUBLISHED_WIDTHS = ("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128)
 ZERO_ROW, ZERO_ROW_WIDTHS = (hopper.FORMAT, PACKED), (8, 16)
 STRIPS = tuple(hopper_wgmma.FORMATS)
 # Fractions of zeros from which chunks of strips leave room for more than 64 columns.
-WIDE_FROM = {hopper_wgmma.FORMAT: 0.35, hopper_wgmma.LANES: 0.69, hopper_wgmma.STREAMS: 0.7}
+WIDE_FROM = {hopper_wgmma.FORMAT: 0.35, hopper_wgmma.LANES: 0.69, hopper_wgmma.STREAMS: 0.12}
 
 
 class Expected(NamedTuple):

@@ -73,7 +73,9 @@ COSTS = {
         0.305, 0.16, 0.022, 9.7, side_by_side=True, entries=0.853, decoding=0.95, far=8.7,
         near=0.422, beyond=0.157,
     ),
-    "bitmap_strips": Cost(0.35, 0.534, 0.186, 8.0, side_by_side=True),
+    "bitmap_strips": Cost(
+        0.093, 0.472, 0.112, 9.7, side_by_side=True, entries=0.296, decoding=1.15, beyond=0.204,
+    ),
 }  # fmt: skip
 
 
@@ -88,7 +90,7 @@ class TilesCost(NamedTuple):
 TILES_COSTS = {
     "tca_bme": TilesCost(0.67),
     "lane_24_strips": TilesCost(0.75, far=16.2, near=0.422),
-    "bitmap_strips": TilesCost(0.73),
+    "bitmap_strips": TilesCost(0.706, far=1.18, near=0.3),  # no entries, but longer chunks
 }
 
 

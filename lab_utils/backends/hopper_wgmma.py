@@ -32,6 +32,10 @@ EPILOGUE = ("bias", "relu")  # fields of a problem
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
+# Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
+# fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
+# took a quarter less time than two of half the width.
+ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster
 
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
@@ -119,10 +123,10 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
     about the same time, from memory once; what is left over stays idle, up to half of a GPU where
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
-    leaves room for rings of STRIP_STAGES.
+    leaves room for rings of ENOUGH_STAGES.
     """
     layouts = [_layout(A, N, widths) for widths in (WIDTHS, WIDTHS[:-1], NARROW_WIDTHS)]
-    enough = (one for one in layouts if one.stages == STRIP_STAGES)
+    enough = (one for one in layouts if one.stages >= ENOUGH_STAGES[A.name])
     layout = next(enough, layouts[-1])
     rows = row_blocks_of(A, layout.warps)
     each = multiprocessors // layout.passes
