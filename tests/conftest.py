@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from emulated_encode import encoders, on_gpu  # noqa: F401, fixtures
 from hypothesis import settings
 
 settings.register_profile("lscd", deadline=None)  # a busy machine is no mistake

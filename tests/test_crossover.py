@@ -48,7 +48,8 @@ def test_many_columns_decode_first_and_few_do_not(format: str) -> None:
         product = Product(format, 400_000_000, 36864, 9216, N, min(widest, max(8, N)))
         chosen[N], why = crossover.fastest(product, H200)
         assert "400.0 MB read and 679.5 written" in why and "NVIDIA H200" in why
-    least = 1024 if format == "zero_row_24_strips" else 512  # lanes have 400 MB at 75 %
+    late = ("zero_row_24_strips", "bitmap_strips")
+    least = 1024 if format in late else 512  # lanes have 400 MB at 75 %
     assert [N for N, way in chosen.items() if way == "decoded"] == [N for N in chosen if least <= N]
 
 
@@ -106,7 +107,7 @@ def test_work_goes_by_clocks_and_no_time_is_impossible() -> None:
 @formats
 def test_explain_says_which_way_and_why(h200, format: str) -> None:
     A = encode(random_sparse(2048, 2048, 0.7), format)
-    most = 8192 if format == "tca_bme" else 2048  # fewer are faster by tiles
+    most = 8192 if format in ("tca_bme", "bitmap_strips") else 2048  # fewer are faster by tiles
     few, many = (cuda.plan(A, torch.empty(2048, N).half()) for N in (8, most))
     assert few.kernel in (f"{format}_mma", f"{format}_wgmma") and "blocks" in few.choices
     assert few.choices["decoded"].startswith("in the kernel: ") and "1 pass of" in str(few)

@@ -1,19 +1,14 @@
 """GPU encoders in the emulator: the CPU's bytes, and what they say of damage."""
 
-import ctypes
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
-from emulated import compiled, linked
+from emulated_encode import check, outcome
 from lane_24_slow import words_of_banks
 from matrices import ODD_BITS, fitting, flipped, same_bits
 from torch import Tensor
 
-from lab_utils.backends.simt import Machine
-from lab_utils.formats import FORMATS, SparseMatrix, encode, native
+from lab_utils.formats import SparseMatrix, encode
 from lab_utils.patterns import random_sparse
-from lab_utils.toolchains import SOURCES
 
 ROWS, STRIPS, LANES = "zero_row_24", "zero_row_24_strips", "lane_24_strips"
 BITMAPS = "bitmap_strips"
@@ -53,50 +48,6 @@ FUNCTIONS = {
 formats = pytest.mark.parametrize("format", [ROWS, STRIPS, LANES, BITMAPS])
 
 
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory) -> Machine:
-    folder = tmp_path_factory.mktemp("encode")
-    sources = sorted((SOURCES / "encode").glob("*.cu"))
-    targets = [folder / f"{source.stem}.o" for source in sources]
-    with ThreadPoolExecutor() as pool:
-        objects = list(pool.map(compiled, sources, targets))
-    return linked(objects, folder / "encode.so")
-
-
-@pytest.fixture
-def on_gpu(machine, monkeypatch):
-    """Calls a function with the GPU's encoders in place of the CPU's."""
-    called = set()
-
-    def call(function: str, *arguments: Tensor | int) -> None:
-        tensors = [one for one in arguments if isinstance(one, Tensor) and one.numel()]
-        converted = [native._converted(one) for one in arguments]
-        arrays = {f"array {i}": tensor for i, tensor in enumerate(tensors)}
-        machine.run(function, *converted, ctypes.c_void_p(), read={}, written=arrays)
-        called.add(function)
-
-    def run(work, *arguments, **options):
-        with monkeypatch.context() as patch:
-            patch.setattr(native, "call", call)
-            return work(*arguments, **options)
-
-    run.called = called
-    return run
-
-
-def check(on_gpu, dense: Tensor, format: str, options: dict) -> SparseMatrix:
-    dense = fitting(dense, format)
-    expected = encode(dense, format, **options)
-    A = on_gpu(encode, dense, format, **options)
-    assert A.constants == expected.constants
-    for name, array in expected.arrays.items():
-        assert same_bits(A.arrays[name], array), name
-    on_gpu(A.validate)
-    assert same_bits(on_gpu(A.decode), dense)
-    assert on_gpu(lambda: A.nnz) == expected.nnz
-    return A
-
-
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.8, 0.97, 1.0])
 def test_same_bytes(on_gpu, case, sparsity):
@@ -129,14 +80,6 @@ def test_a_part_of_the_rows(on_gpu, case):
         out = torch.full((rows, 151), torch.nan, dtype=dense.dtype)
         on_gpu(A.decode_rows, first, out)
         assert same_bits(out, dense[first : first + rows])
-
-
-def outcome(A: SparseMatrix, arrays: dict[str, Tensor]) -> str:
-    try:
-        FORMATS[A.name](A.shape, A.dtype, arrays)
-    except ValueError as error:
-        return str(error)
-    return "valid"
 
 
 def same_outcome(on_gpu, A: SparseMatrix, name: str, array: Tensor) -> str:
@@ -297,63 +240,3 @@ def test_lanes_words_of_nothing_are_found(on_gpu):
         arrays = {**A.arrays, "data": damaged}
         said = on_gpu(outcome, A, arrays)
         assert f"chunk 0 {A.PROBLEMS[problem]}" in said and said == outcome(A, arrays)
-
-
-def test_bitmaps_of_several_chunks(on_gpu):
-    dense = random_sparse(40, 605, 0.6, pattern="row_skewed", seed=1)
-    dense[16:32, 256:512] = 1.5  # as many lines as there can be
-    dense[:8, :256] = 0
-    dense[3, :256] = 2.5  # four lanes with all values of two halves
-    check(on_gpu, dense, BITMAPS, {})
-
-
-# Offset in the first chunk, what is written there, and the number of what a check says of it.
-BITMAPS_DAMAGE = [
-    (512, [32], 2),  # banks
-    (512, [0, 0], 2),
-    (0, [255] * 16, 3),  # bits of lane 0
-    (640, [0, 0], 5),  # the first value of bank 0
-    (544, [1], 6),  # before lines
-    (639, [1], 6),
-]
-
-
-def bitmaps_said(on_gpu, A: SparseMatrix, problem: int, **arrays: Tensor) -> None:
-    arrays = {**A.arrays, **arrays}
-    said = on_gpu(outcome, A, arrays)
-    assert f"chunk 0 {A.PROBLEMS[problem]}" in said and said == outcome(A, arrays)
-
-
-@pytest.mark.parametrize("at, written, problem", BITMAPS_DAMAGE)
-def test_damage_of_bitmaps_is_named(on_gpu, at, written, problem):
-    A = encode(random_sparse(64, 256, 0.7), BITMAPS)
-    data = A.arrays["data"].clone()
-    data[at : at + len(written)] = torch.tensor(written, dtype=torch.uint8)
-    bitmaps_said(on_gpu, A, problem, data=data)
-
-
-@pytest.mark.parametrize("units, problem", [(-1, 1), (1, 1), (8, 3), (-8, 3)])
-def test_bitmaps_of_another_size_are_found(on_gpu, units, problem):
-    A = encode(random_sparse(64, 256, 0.7), BITMAPS)
-    starts = A.arrays["chunk_start"].clone()
-    starts[1] += units
-    bitmaps_said(on_gpu, A, problem, chunk_start=starts)
-
-
-def test_bitmaps_values_without_a_place_are_found(on_gpu):
-    whole = encode(random_sparse(16, 64, 0.5), BITMAPS)
-    for shape in ((15, 64), (16, 63)):
-        A = encode(torch.zeros(shape, dtype=torch.float16), BITMAPS)
-        bitmaps_said(on_gpu, A, 4, **whole.arrays)
-
-
-def test_bitmaps_halves_that_are_no_value_are_found(on_gpu):
-    """Behind the last value of each bank that has room in the last line."""
-    A = encode(random_sparse(64, 256, 0.8), BITMAPS)
-    end = 16 * int(A.arrays["chunk_start"][1])
-    last = A.arrays["data"][end - 128 : end].view(torch.int16)
-    assert (last == 0).any()
-    for half in (last == 0).nonzero().flatten().tolist():
-        data = A.arrays["data"].clone()
-        data[end - 128 + 2 * half] = 1
-        bitmaps_said(on_gpu, A, 6, data=data)

@@ -209,7 +209,7 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     trace, passes, row_blocks = traces[0], 2, 2
     assert trace.kernels == ("hopper_tiles<Lanes, __half, 224>", "add_parts<Lanes, __half, 224>")
     decoder, steps = "hopper_tiles_lanes.cuh", passes * row_blocks * A.rounds * 4
-    chunks = total(trace, decoder, "fetch", "bulk_copy")
+    chunks = total(trace, "hopper_tiles_chunks.cuh", "fetch", "bulk_copy")
     assert chunks.lanes == passes * A.strips * A.rounds
     assert chunks.sectors * 32 == passes * A.arrays["data"].numel()
     sent = total(trace, "hopper_tiles_strip.cuh", "send", "bulk_copy")

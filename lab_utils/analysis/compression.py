@@ -17,6 +17,7 @@ from lab_utils.analysis import (
     zero_row_24_expected,
     zero_row_24_strips,
 )
+from lab_utils.analysis.checked import checked, plain
 from lab_utils.analysis.zero_row_24 import check_kind
 
 VALUE_BYTES = 2  # fp16 and bf16
@@ -28,13 +29,13 @@ PADDING_BYTES = {"tiled_csl": 6.0, "tca_bme": 7.0}
 
 def dense_bytes(M: int, K: int, sparsity: ArrayLike = 0.0) -> float | np.ndarray:
     """Bytes of a dense 2-byte matrix, 2·M·K: the numerator of every compression ratio."""
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     return plain(VALUE_BYTES * M * K + 0 * s)
 
 
 def csr_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Bytes of CSR: 6·NNZ + 4·(M+1), a 2-byte value and a 4-byte column each (SpInfer eq. 3)."""
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     return plain(_csr(M, M * K * (1 - s)))
 
 
@@ -46,7 +47,7 @@ def tiled_csl_bytes(
     `tile` is (rows, columns) of a storage tile, 128×64 in Flash-LLM. A 16-bit location reaches
     65536 places, so a larger tile raises ValueError.
     """
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     tiles = _tiles(M, K, tile)
     if tile[0] * tile[1] > 1 << 16:
         raise ValueError(f"tile={tile}: rows × columns must be at most 65536 (16-bit locations)")
@@ -67,7 +68,7 @@ def tca_bme_bytes(
     per group tile is all the indexing there is, the rest is counted from the bits; a group tile
     of one bitmap tile therefore shows what an explicit offset per bitmap would cost.
     """
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     groups = _tiles(M, K, group_tile)
     _tiles(M, K, bitmap_tile)
     if any(g % b for g, b in zip(group_tile, bitmap_tile, strict=True)):
@@ -85,19 +86,19 @@ def two_four_bytes(M: int, K: int, sparsity: ArrayLike = 0.5) -> float | np.ndar
     The size is the same at every sparsity. The format holds a matrix without loss only where no
     aligned group of four along K has more than two non-zeros.
     """
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     return plain((VALUE_BYTES + 0.25) * M * K / 2 + 0 * s)
 
 
 def sparta_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Bytes of SparTA: the 2:4 part plus CSR of what does not fit it (SpInfer eq. 4)."""
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     return plain(two_four_bytes(M, K, s) + _csr(M, sparta_overflow(M, K, s)))
 
 
 def sparta_overflow(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Expected non-zeros beyond two in each aligned group of four along K (SpInfer eq. 4)."""
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     d = 1 - s
     return plain(M * K / 4 * (4 * d**3 * s + 2 * d**4))
 
@@ -118,7 +119,7 @@ def zero_row_24_bytes(
     chooses; `lab_utils.analysis.zero_row_24_expected` derives NC and NE. Bytes that packed
     streams skip to avoid bank conflicts are not in it: 1 to 2 %.
     """
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     kind = check_kind(streams, levels)
     return plain(sum(zero_row_24_expected.parts(M, K, 1 - s, kind, slice_cols, levels).values()))
 
@@ -132,7 +133,7 @@ def zero_row_24_strips_bytes(
     `lab_utils.analysis.zero_row_24_strips` derives NC and NS. Bytes that streams skip to avoid bank
     conflicts come on top: 4 % on average, 10 % at most.
     """
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     return plain(sum(zero_row_24_strips.parts(M, K, 1 - s, levels).values()))
 
 
@@ -142,7 +143,7 @@ def lane_24_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndar
     NC chunks with their offsets, NL lines and NS steps of entries: the last two are the mean of a
     simulation (`lab_utils.analysis.lane_24_strips`), some milliseconds for each sparsity.
     """
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     return plain(sum(lane_24_strips.parts(M, K, 1 - s).values()))
 
 
@@ -152,7 +153,7 @@ def bitmap_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarr
     NC chunks with their offsets, NL lines: the mean of a simulation
     (`lab_utils.analysis.bitmap_strips`), some milliseconds for each sparsity.
     """
-    s = _checked(M, K, sparsity)
+    s = checked(M, K, sparsity)
     return plain(sum(bitmap_strips.parts(M, K, 1 - s).values()))
 
 
@@ -193,7 +194,7 @@ def compression_ratio(
 
 def optimal_ratio(sparsity: ArrayLike) -> float | np.ndarray:
     """Compression ratio of a format without indices, 1/(1−s); infinite at s = 1."""
-    s = _checked(1, 1, sparsity)
+    s = checked(1, 1, sparsity)
     with np.errstate(divide="ignore"):
         return plain(np.divide(1.0, 1 - s))
 
@@ -225,7 +226,7 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
     they are, "offsets" where rows or tiles begin. The three sum to `format_bytes` / (M·K).
     """
     if format in OURS:
-        parts = OURS[format](M, K, np.float64(1 - _checked(M, K, sparsity)))
+        parts = OURS[format](M, K, np.float64(1 - checked(M, K, sparsity)))
         return {part: float(nbytes) / (M * K) for part, nbytes in parts.items()}
     total = format_bytes(format, M, K, sparsity)
     kept = M * K * (1 - sparsity)
@@ -270,7 +271,7 @@ def stored_extra_bytes(format: str, M: int, K: int) -> float:
     """
     if format not in FORMULAS:
         raise ValueError(f"format={format!r} is unknown; allowed: {', '.join(FORMULAS)}")
-    _checked(M, K, 0.0)
+    checked(M, K, 0.0)
     if format == "tiled_csl":
         return PADDING_BYTES[format] * _tiles(M, K, (128, 64)) + 2 * OFFSET_BYTES
     if format == "tca_bme":
@@ -293,18 +294,3 @@ def _word_bytes(bits: int) -> int:
     if bits > 64:
         return 8 * -(-bits // 64)
     return next(size for size in (1, 2, 4, 8) if bits <= 8 * size)
-
-
-def _checked(M: int, K: int, sparsity: ArrayLike) -> np.ndarray:
-    for name, value in (("M", M), ("K", K)):
-        if value != int(value) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
-    s = np.asarray(sparsity, dtype=np.float64)
-    if not np.all((s >= 0) & (s <= 1)):  # also refuses NaN
-        raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")
-    return s
-
-
-def plain(value: np.ndarray) -> float | np.ndarray:
-    """Return a Python float for a scalar input and an array for an array."""
-    return float(value) if np.ndim(value) == 0 else value

@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lab_utils.analysis.compression import VALUE_BYTES, compression_ratio, format_bytes, plain
+from lab_utils.analysis.checked import plain
+from lab_utils.analysis.compression import VALUE_BYTES, compression_ratio, format_bytes
 
 Number = float | np.ndarray
 

@@ -74,7 +74,7 @@ COSTS = {
         near=0.422, beyond=0.157,
     ),
     "bitmap_strips": Cost(
-        0.093, 0.472, 0.112, 9.7, side_by_side=True, entries=0.296, decoding=1.15, beyond=0.204,
+        0.173, 0.459, 0.126, 10.2, side_by_side=True, entries=0.178, decoding=1.15, beyond=0.244,
     ),
 }  # fmt: skip
 
