@@ -17,17 +17,19 @@
 //   hopper_wgmma.cuh           strips, 17 columns and more (backends/hopper_wgmma.py): what a launch is
 //                              told; who has which rounds: row_blocks.py, warp_starts.py
 //   hopper_wgmma_product.cuh   its three kernels in one picture; the product: a thread block's segments
-//   ..._chunk, _launch         a chunk times its tile of B'; launching all three
+//   ..._warp, _chunk, _launch  a warp; a chunk of 2:4 times its tile of B'; launching all three
 //   ..._expand                 B' for all thread blocks
 //   ..._walk, _copies          what a thread block copies next; rings of chunks and tiles
 //   ..._zero_row, _lanes       a chunk of either format becomes registers of wgmma.sp
+//   ..._bitmap, hopper_bitmap  a chunk of bitmap_strips, registers of dense products; how it becomes these
 //   ..._entries, _slots        weights without a slot; sums on their way to C
 //   hopper_wgmma_select        the self-test
 //
 //   hopper_tiles.cuh           hundreds of columns (backends/hopper_tiles.py): places in shared memory, and who
 //                              waits for whom
 //   hopper_tiles_product.cuh   its kernels: the product, add_parts
-//   ..._strip, _lanes          a warp's strip of each tile; chunks of lane_24_strips become dense
+//   ..._strip, _chunks         a warp's strip of each tile; its ring of chunks
+//   ..._lanes, _streams        chunks of lane_24_strips and of bitmap_strips become dense
 //   ..._bitmap, _groups        so does TCA-BME; its way into shared memory
 //   ..._sums                   sums on their way to C
 //
