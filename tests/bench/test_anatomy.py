@@ -183,7 +183,7 @@ def test_stages_are_those_of_the_kernels(root: Path) -> None:
     for format, stages in a.STAGES.items():
         hopper = {
             "zero_row_24": "hopper_mma", "zero_row_24_strips": "hopper_wgmma",
-            "lane_24_strips": "hopper_wgmma_lanes",
+            "lane_24_strips": "hopper_wgmma_lanes", "bitmap_strips": "hopper_wgmma_bitmap",
         }  # fmt: skip
         name = hopper.get(format, format)
         folder = root / "kernels" / "spmm"
