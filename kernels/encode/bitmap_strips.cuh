@@ -4,16 +4,15 @@
 //   a warp: one chunk    a lane: 64 registers of two weights, in rows g = lane / 4 and g + 8
 #pragma once
 #include "../common/bitmap_strips.cuh"
-#include "weights.cuh"
+#include "chunk_16x256.cuh"
 
 namespace lscd::bitmap {
-namespace {  // other formats have a Grid and a Tile of their own
+namespace {  // other formats have a Tile of their own
 
-constexpr int ROWS = 16, COLS = 256;     // of a chunk
+using namespace chunk_16x256;
+
 constexpr int WORDS = 4, REGISTERS = 16;  // of a lane's bitmap; of a word
 constexpr int HALF = WORDS / 2;           // whose words' values stand in one bank
-constexpr int64_t STRIPS = 4;             // of 64 rows
-constexpr int UNIT = 16;                  // bytes, of chunk_start
 constexpr int BANKS = BitmapChunk::BANKS, LINES = BitmapChunk::LINES, LINE = BitmapChunk::LINE_BYTES;
 constexpr int PADDING = BANKS + LANES;  // up to lines
 constexpr int MOST_LINES = BitmapChunk::MOST_LINES, MOST_BYTES = LINES + LINE * MOST_LINES;
@@ -47,51 +46,17 @@ class Positions {
     }
 };
 
-// A [M, K], cut into chunks.
-struct Grid {
-    int64_t M, K;
-    int rounds;
-    Grid(int64_t M, int64_t K) : M(M), K(K), rounds(int((K + COLS - 1) / COLS)) {}
-    int64_t chunks() const { return ceil_div(M, STRIPS * ROWS) * STRIPS * rounds; }
-};
-
-// Where a chunk stands in A.
-struct Place {
-    int64_t row, column;
-    __device__ Place(const Grid& A, int64_t chunk)
-        : row(chunk / A.rounds * ROWS), column(chunk % A.rounds * COLS) {}
-};
-
 // The weights of a chunk in shared memory. Rows are 16 bytes longer: so the registers of a warp, four in
 // each of eight rows, are in different banks.
-class Tile {
-    static constexpr int ROW = COLS + 8;
-    Shared<uint16_t> weights_;
-
+class Tile : public WeightTile<8, 8> {
     static __device__ int at(int w, int i) { return (row_of(i) * ROW + column_of(w, i)) / 2; }
-    __device__ Shared<uint4> eights() const { return weights_.as<uint4>(); }
 
   public:
-    static constexpr int BYTES = ROWS * ROW * int(sizeof(uint16_t));
-
-    __device__ explicit Tile(unsigned char* memory) : weights_(memory) {}
+    using WeightTile::WeightTile;
 
     __device__ uint32_t pair(int w, int i) const { return weights_.as<uint32_t>().load(at(w, i)); }
     __device__ void put_pair(int w, int i, uint32_t pair) const {
         weights_.as<uint32_t>().store(at(w, i), pair);
-    }
-    __device__ void load(const Source& dense, const Place& place) const {
-#pragma unroll 8
-        for (int r = 0; r < ROWS; r++)
-            eights().store(r * (ROW / 8) + lane_id(),
-                           dense.load8(place.row + r, place.column + 8 * lane_id()));
-        __syncwarp();
-    }
-    __device__ void store(const Target& dense, const Place& place) const {
-#pragma unroll 4
-        for (int r = 0; r < ROWS; r++)
-            dense.store8(place.row + r, place.column + 8 * lane_id(),
-                         eights().load(r * (ROW / 8) + lane_id()));
     }
 };
 

@@ -78,11 +78,5 @@ using namespace lscd::bitmap;
 // of chunk_start[0].
 LSCD_EXPORT int lscd_bitmap_strips_unpack(const uint4* data, const int* chunk_start, int64_t M, int64_t K,
                                           uint16_t* dense, cudaStream_t stream) {
-    Grid A(M, K);
-    int64_t chunks = ceil_div(M, ROWS) * A.rounds;  // of those that have rows of it
-    auto carveout = cudaFuncAttributePreferredSharedMemoryCarveout;
-    auto error = cudaFuncSetAttribute((const void*)unpack, carveout, cudaSharedmemCarveoutMaxShared);
-    if (error) return told(error);
-    return launch_with(WARPS * WARP_BYTES, unpack, ceil_div(chunks, WARPS), WARPS * LANES, stream, A, chunks,
-                       data, chunk_start, Target(dense, M, K));
+    return launch_unpack<WARPS>(unpack, WARP_BYTES, data, chunk_start, M, K, dense, stream);
 }

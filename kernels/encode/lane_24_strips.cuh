@@ -5,14 +5,14 @@
 //   a warp: one chunk    a lane: 32 groups of four columns, in rows g = lane / 4 and g + 8
 #pragma once
 #include "../common/lane_24.cuh"
-#include "weights.cuh"
+#include "chunk_16x256.cuh"
 
 namespace lscd::lane_24 {
-namespace {  // other formats have a Grid and a Tile of their own
+namespace {  // other formats have a Tile of their own
 
-constexpr int ROWS = 16, COLS = 256, GROUPS = 32;  // of a chunk; of a lane
-constexpr int64_t STRIPS = 4;                      // of 64 rows
-constexpr int UNIT = 16;                           // bytes, of chunk_start
+using namespace chunk_16x256;
+
+constexpr int GROUPS = 32;  // of a lane
 constexpr int HALVES = LaneChunk::HALVES, HEADER = LaneChunk::HEADER, STEPS = LaneChunk::ENTRIES;
 constexpr int BANKS = LaneChunk::BANKS, GROUPS_OF_STEP = 16;
 constexpr int STEP = LaneChunk::STEP_BYTES, PLACES = 8, NEAR = LaneChunk::NEAR_STEPS;
@@ -68,34 +68,13 @@ __device__ inline uint32_t nibble_of(uint32_t first, uint32_t second, uint32_t h
     return second == 3 ? 3 | 3 << 2 : (second + 1) | second << 2;
 }
 
-// A [M, K], cut into chunks.
-struct Grid {
-    int64_t M, K;
-    int rounds;
-    Grid(int64_t M, int64_t K) : M(M), K(K), rounds(int((K + COLS - 1) / COLS)) {}
-    int64_t chunks() const { return ceil_div(M, STRIPS * ROWS) * STRIPS * rounds; }
-};
-
-// Where a chunk stands in A.
-struct Place {
-    int64_t row, column;
-    __device__ Place(const Grid& A, int64_t chunk)
-        : row(chunk / A.rounds * ROWS), column(chunk % A.rounds * COLS) {}
-};
-
 // The weights of a chunk in shared memory. Rows are 32 bytes longer: so the groups of half a warp,
 // four in each of four rows, are in different banks, as are the eights of a row.
-class Tile {
-    static constexpr int ROW = COLS + 16;
-    Shared<uint16_t> weights_;
-
+class Tile : public WeightTile<16, 4> {
     static __device__ int at(int order) { return row_of(order) * (ROW / 4) + group_of(order); }
-    __device__ Shared<uint4> eights() const { return weights_.as<uint4>(); }
 
   public:
-    static constexpr int BYTES = ROWS * ROW * int(sizeof(uint16_t));
-
-    __device__ explicit Tile(unsigned char* memory) : weights_(memory) {}
+    using WeightTile::WeightTile;
 
     // The lane's group.
     __device__ uint2 group(int order) const { return weights_.as<uint2>().load(at(order)); }
@@ -104,19 +83,6 @@ class Tile {
     }
     __device__ void put(int row, int col, uint32_t weight) const {
         weights_.store(row * ROW + col, uint16_t(weight));
-    }
-    __device__ void load(const Source& dense, const Place& place) const {
-#pragma unroll 4
-        for (int r = 0; r < ROWS; r++)
-            eights().store(r * (ROW / 8) + lane_id(),
-                           dense.load8(place.row + r, place.column + 8 * lane_id()));
-        __syncwarp();
-    }
-    __device__ void store(const Target& dense, const Place& place) const {
-#pragma unroll 4
-        for (int r = 0; r < ROWS; r++)
-            dense.store8(place.row + r, place.column + 8 * lane_id(),
-                         eights().load(r * (ROW / 8) + lane_id()));
     }
 };
 

@@ -1,5 +1,5 @@
-// SpMM for more columns than a pass of hopper_wgmma has: A, strips of lanes' words or values or TCA-BME, becomes dense tiles in shared memory, which a pair of thread blocks (a cluster) decodes once for
-// all its columns.
+// SpMM for more columns than a pass of hopper_wgmma has: A, strips of lanes' words or values or TCA-BME, becomes
+// dense tiles in shared memory, which a pair of thread blocks (a cluster) decodes once for all its columns.
 //
 //   a row block of 128 rows, 64 columns of it a step -->
 //                       thread block 0 of a pair            thread block 1

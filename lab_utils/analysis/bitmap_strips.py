@@ -12,19 +12,13 @@ import math
 
 import numpy as np
 
-from lab_utils.analysis.lane_24_strips import GEOMETRY_BYTES, LANES, chunks
+from lab_utils.analysis.lane_24_strips import GEOMETRY_BYTES, LANES, chunks, rounds
 from lab_utils.analysis.zero_row_24 import OFFSET_BYTES
 from lab_utils.analysis.zero_row_24_strips import strips
 
-COLS = 256  # of a chunk: four words of 64 bits for each lane
 HALVES, HALF_COLS = 2, 128  # of a lane: words 0 and 1, words 2 and 3
 BITMAP_BYTES, LINES_AT, LINE_BYTES, MOST_LINES = 512, 640, 128, 64
 SAMPLES = 1024  # chunks: their mean bytes are within 1 % of encodings
-
-
-def rounds(K: int) -> int:
-    """Chunks of a strip."""
-    return -(-K // COLS)
 
 
 def parts(M: int, K: int, density: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,18 +1,11 @@
 """A bitmap and a stream of values for each lane, in strips of 16 rows, for dense wgmma."""
 
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
-import torch
-from torch import Tensor
-
-from lab_utils.analysis.bitmap_strips import rounds
-from lab_utils.analysis.zero_row_24_strips import strips
-from lab_utils.formats import native
-from lab_utils.formats.checks import check_dense, offsets_from_counts
-from lab_utils.formats.chunks import START_BYTES, Chunks
+from lab_utils.formats.chunks_16x256 import Chunks16x256
 
 
-class BitmapStrips(Chunks):
+class BitmapStrips(Chunks16x256):
     """Each lane of a warp has a bitmap of its places in the A registers, and its values in a row.
 
     ::
@@ -47,11 +40,6 @@ class BitmapStrips(Chunks):
 
     name = "bitmap_strips"
     version = 1
-    ARRAYS: ClassVar = {
-        "data": torch.uint8,
-        "chunk_start": torch.int32,
-        "geometry": torch.int32,
-    }
     PROBLEMS: ClassVar = {
         1: "has a size that no chunk has",
         2: "has banks that are not each one lane's",
@@ -66,45 +54,11 @@ class BitmapStrips(Chunks):
 
         largest_chunk: int
 
-    @classmethod
-    def encode(cls, dense: Tensor) -> Self:
-        """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does."""
-        dense = check_dense(dense)
-        M, K = dense.shape
-        sizes = dense.new_empty(strips(M) * rounds(K), dtype=torch.int32)
-        native.call("lscd_bitmap_strips_size", dense, M, K, sizes)
-        chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
-        data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
-        native.call("lscd_bitmap_strips_pack", dense, M, K, chunk_start, data)
-        largest = START_BYTES * int(sizes.max())
-        geometry = torch.tensor([largest], dtype=torch.int32, device=dense.device)
-        arrays = {"data": data, "chunk_start": chunk_start, "geometry": geometry}
-        return cls.of_valid((M, K), dense.dtype, arrays, (largest,))
-
     @property
     def largest_chunk(self) -> int:
         """Bytes of the largest chunk, which kernels copy whole."""
         return self.geometry.largest_chunk
 
-    @property
-    def strips(self) -> int:
-        """Strips of 16 rows, four for each 64 rows of A."""
-        return strips(self.shape[0])
-
-    @property
-    def rounds(self) -> int:
-        """Chunks of a strip."""
-        return rounds(self.shape[1])
-
-    def _rows(self, geometry: Geometry, first: int, rows: int) -> tuple[Tensor | int, ...]:
-        starts = self.arrays["chunk_start"][strips(first) * self.rounds :]
-        return self.arrays["data"], starts, rows, self.shape[1]
-
-    def _lengths(self) -> dict[str, int | None]:
-        return {"data": None, "chunk_start": None, "geometry": 1}
-
     def _check(self) -> None:
-        geometry = self._read_geometry()
-        self._check_chunk_start(self.strips * self.rounds)
-        self._check_chunks(self.arrays["data"], self.arrays["chunk_start"], *self.shape)
-        self._check_largest(geometry.largest_chunk)
+        self._check_strips()
+        self._check_largest(self._read_geometry().largest_chunk)

@@ -1,8 +1,7 @@
 """2:4 in strips of 16 rows, for wgmma.sp: lanes load their words without meeting in a bank."""
 
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
-import torch
 from torch import Tensor
 
 from lab_utils.analysis.lane_24_strips import (
@@ -11,17 +10,14 @@ from lab_utils.analysis.lane_24_strips import (
     METADATA_BYTES,
     NEAR_STEPS,
     STEP_BYTES,
-    rounds,
 )
-from lab_utils.analysis.zero_row_24_strips import strips
-from lab_utils.formats import native
-from lab_utils.formats.checks import check_dense, offsets_from_counts
-from lab_utils.formats.chunks import START_BYTES, Chunks
+from lab_utils.formats.chunks import START_BYTES
+from lab_utils.formats.chunks_16x256 import Chunks16x256
 
 HEADER = METADATA_BYTES + HALVES_BYTES  # where it stands in a chunk
 
 
-class Lane24Strips(Chunks):
+class Lane24Strips(Chunks16x256):
     """Groups of four columns: two weights are a word, one is half of one; all others are entries.
 
     ::
@@ -59,11 +55,6 @@ class Lane24Strips(Chunks):
 
     name = "lane_24_strips"
     version = 4
-    ARRAYS: ClassVar = {
-        "data": torch.uint8,
-        "chunk_start": torch.int32,
-        "geometry": torch.int32,
-    }
     PROBLEMS: ClassVar = {
         1: "has a size that its header does not state",
         2: "has banks that are not each one lane's",
@@ -81,21 +72,6 @@ class Lane24Strips(Chunks):
 
         largest_copy: int
 
-    @classmethod
-    def encode(cls, dense: Tensor) -> Self:
-        """Encode `dense` [M, K]; raises ValueError as `SparseMatrix.encode` does."""
-        dense = check_dense(dense)
-        M, K = dense.shape
-        sizes = dense.new_empty(strips(M) * rounds(K), dtype=torch.int32)
-        native.call("lscd_lane_24_strips_size", dense, M, K, sizes)
-        chunk_start = offsets_from_counts(sizes, f"units of {START_BYTES} bytes of A's chunks")
-        data = dense.new_empty(START_BYTES * int(chunk_start[-1]), dtype=torch.uint8)
-        native.call("lscd_lane_24_strips_pack", dense, M, K, chunk_start, data)
-        largest = _largest_copy(data, chunk_start)
-        geometry = torch.tensor([largest], dtype=torch.int32, device=dense.device)
-        arrays = {"data": data, "chunk_start": chunk_start, "geometry": geometry}
-        return cls.of_valid((M, K), dense.dtype, arrays, (largest,))
-
     @property
     def largest_copy(self) -> int:
         """Bytes that kernels copy of a chunk, at most: all but its far steps."""
@@ -106,37 +82,19 @@ class Lane24Strips(Chunks):
         """Bytes of the largest chunk, with far steps; counted each time, for `explain`."""
         return START_BYTES * int(self.arrays["chunk_start"].diff().max())
 
-    @property
-    def strips(self) -> int:
-        """Strips of 16 rows, four for each 64 rows of A."""
-        return strips(self.shape[0])
-
-    @property
-    def rounds(self) -> int:
-        """Chunks of a strip."""
-        return rounds(self.shape[1])
-
-    def _rows(self, geometry: Geometry, first: int, rows: int) -> tuple[Tensor | int, ...]:
-        starts = self.arrays["chunk_start"][strips(first) * self.rounds :]
-        return self.arrays["data"], starts, rows, self.shape[1]
-
-    def _lengths(self) -> dict[str, int | None]:
-        return {"data": None, "chunk_start": None, "geometry": 1}
+    @staticmethod
+    def _largest(data: Tensor, chunk_start: Tensor) -> int:
+        """Of sound chunks: bytes before far steps, of which headers say how many there are."""
+        headers = data.view(-1, START_BYTES)[chunk_start[:-1].long() + HEADER // START_BYTES]
+        steps = headers[:, 2].int() | headers[:, 3].int() << 8
+        far = (steps - NEAR_STEPS).clamp(min=0)
+        far_bytes = -(-STEP_BYTES * far // LINE_BYTES) * LINE_BYTES
+        return int((START_BYTES * chunk_start.diff() - far_bytes).max())
 
     def _check(self) -> None:
         geometry = self._read_geometry()
-        self._check_chunk_start(self.strips * self.rounds)
-        self._check_chunks(self.arrays["data"], self.arrays["chunk_start"], *self.shape)
+        self._check_strips()
         self._check_once(geometry)
         stated = geometry.largest_copy
-        found = _largest_copy(self.arrays["data"], self.arrays["chunk_start"])
+        found = self._largest(self.arrays["data"], self.arrays["chunk_start"])
         self.require(found == stated, f"its largest copy is {stated} bytes, and has {found}")
-
-
-def _largest_copy(data: Tensor, chunk_start: Tensor) -> int:
-    """Of sound chunks: bytes before far steps, of which headers say how many there are."""
-    headers = data.view(-1, START_BYTES)[chunk_start[:-1].long() + HEADER // START_BYTES]
-    steps = headers[:, 2].int() | headers[:, 3].int() << 8
-    far = (steps - NEAR_STEPS).clamp(min=0)
-    far_bytes = -(-STEP_BYTES * far // LINE_BYTES) * LINE_BYTES
-    return int((START_BYTES * chunk_start.diff() - far_bytes).max())

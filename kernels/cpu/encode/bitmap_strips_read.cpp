@@ -29,6 +29,12 @@ struct Bytes : ChunkBytes {
         memcpy(found.banks, bytes + BANKS, LANES);
         return found;
     }
+    // Calls visit(row of the strip, column of the chunk, value) for each.
+    template <class Visit>
+    void for_each_value(Visit visit) const {
+        places().for_each_value(
+            [&](i64 row, i64 column, i64 at) { visit(row, column, load<u16>(at)); });
+    }
 };
 
 // Behind the banks, where non-zeros are values and as many as places have.
@@ -52,20 +58,10 @@ int problem(const Bytes& chunk, i64 rows, i64 cols) {
     return outside ? OUTSIDE : zero ? ZERO : any_garbage(chunk, places) ? GARBAGE : 0;
 }
 
-void unpack_chunk(const u8* data, const i32* chunk_start, const Grid& A, i64 c, u16* dense) {
-    Bytes chunk(data, chunk_start, c);
-    u16* origin = dense + A.row(c) * A.K + A.column(c);
-    chunk.places().for_each_value([&](i64 row, i64 column, i64 at) {
-        origin[row * A.K + column] = chunk.load<u16>(at);
-    });
-}
-
 }  // namespace
 
 void lscd::unpack_bitmap_strips(const void* const* arrays, i64 M, i64 K, i64 row_block, u16* dense) {
-    Grid A{min(STRIPS * ROWS, M - row_block * STRIPS * ROWS), K};
-    auto chunk_start = (const i32*)arrays[0] + row_block * A.chunks();
-    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk((const u8*)arrays[1], chunk_start, A, c, dense);
+    unpack_row_block<Bytes>(arrays, M, K, row_block, dense);
 }
 
 // Problem by chunk: 1 its size, 2 banks that are not each a lane's, 3 other lines than its values
@@ -73,10 +69,7 @@ void lscd::unpack_bitmap_strips(const void* const* arrays, i64 M, i64 K, i64 row
 // sound.
 LSCD_EXPORT void lscd_bitmap_strips_check(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                           i64* found) {
-    Grid A{M, K};
-    first_problem(A.chunks(), M * K, found, [&](i64 c) {
-        return problem(Bytes(data, chunk_start, c), M - A.row(c), K - A.column(c));
-    });
+    check_chunks<Bytes>(data, chunk_start, M, K, found, problem);
 }
 
 // nnz [chunks].
@@ -89,7 +82,5 @@ LSCD_EXPORT void lscd_bitmap_strips_count(const u8* data, const i32* chunk_start
 // Writes the non-zeros, and nothing else, into dense [M, K].
 LSCD_EXPORT void lscd_bitmap_strips_unpack(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                            u16* dense) {
-    Grid A{M, K};
-#pragma omp parallel for schedule(static) if (large(M * K))
-    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk(data, chunk_start, A, c, dense);
+    unpack_chunks<Bytes>(data, chunk_start, M, K, dense);
 }

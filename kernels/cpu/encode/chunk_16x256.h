@@ -50,6 +50,44 @@ struct ChunkBytes {
     }
 };
 
+// Of a format's Bytes, which are ChunkBytes with for_each_value(visit): visit(row of the strip, column of
+// the chunk, value).
+
+template <class Bytes>
+void unpack_chunk(const u8* data, const i32* chunk_start, const Grid& A, i64 c, u16* dense) {
+    u16* origin = dense + A.row(c) * A.K + A.column(c);
+    Bytes(data, chunk_start, c).for_each_value([&](i64 row, i64 col, u16 value) {
+        origin[row * A.K + col] = value;
+    });
+}
+
+// The non-zeros, and nothing else, of whole strips whose first chunk is that of chunk_start[0].
+template <class Bytes>
+void unpack_chunks(const u8* data, const i32* chunk_start, i64 M, i64 K, u16* dense) {
+    Grid A{M, K};
+#pragma omp parallel for schedule(static) if (large(M * K))
+    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk<Bytes>(data, chunk_start, A, c, dense);
+}
+
+// As UnpackRows (unpack.h): in one thread, which has a row block of its own. `arrays`: chunk_start, data.
+template <class Bytes>
+void unpack_row_block(const void* const* arrays, i64 M, i64 K, i64 row_block, u16* dense) {
+    Grid A{min(STRIPS * ROWS, M - row_block * STRIPS * ROWS), K};
+    auto chunk_start = (const i32*)arrays[0] + row_block * A.chunks();
+    for (i64 c = 0; c < A.chunks(); c++)
+        unpack_chunk<Bytes>((const u8*)arrays[1], chunk_start, A, c, dense);
+}
+
+// problem(chunk, rows, cols): its number, 0 if there is none; rows, cols: of A, from the chunk's first on.
+template <class Bytes>
+void check_chunks(const u8* data, const i32* chunk_start, i64 M, i64 K, i64* found,
+                  int problem(const Bytes&, i64, i64)) {
+    Grid A{M, K};
+    first_problem(A.chunks(), M * K, found, [&](i64 c) {
+        return problem(Bytes(data, chunk_start, c), M - A.row(c), K - A.column(c));
+    });
+}
+
 // Whether each of these is one lane's.
 inline bool is_permutation(const u8* lanes) {
     u32 found = 0;

@@ -167,19 +167,10 @@ int problem(const Bytes& chunk, i64 rows, i64 cols) {
     return any_stored_zero(chunk) ? ZERO : any_garbage(chunk) ? GARBAGE : 0;
 }
 
-void unpack_chunk(const u8* data, const i32* chunk_start, const Grid& A, i64 c, u16* dense) {
-    u16* origin = dense + A.row(c) * A.K + A.column(c);
-    Bytes(data, chunk_start, c).for_each_value([&](i64 row, i64 col, u16 value) {
-        origin[row * A.K + col] = value;
-    });
-}
-
 }  // namespace
 
 void lscd::unpack_lane_24_strips(const void* const* arrays, i64 M, i64 K, i64 row_block, u16* dense) {
-    Grid A{min(STRIPS * ROWS, M - row_block * STRIPS * ROWS), K};
-    auto chunk_start = (const i32*)arrays[0] + row_block * A.chunks();
-    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk((const u8*)arrays[1], chunk_start, A, c, dense);
+    unpack_row_block<Bytes>(arrays, M, K, row_block, dense);
 }
 
 // Problem by chunk: 1 its size, 2 banks that are not each a lane's, 3 a second half of a word that was
@@ -187,10 +178,7 @@ void lscd::unpack_lane_24_strips(const void* const* arrays, i64 M, i64 K, i64 ro
 // the matrix, 8 a stored +0, 9 a non-zero that is no value. The offsets are sound.
 LSCD_EXPORT void lscd_lane_24_strips_check(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                            i64* found) {
-    Grid A{M, K};
-    first_problem(A.chunks(), M * K, found, [&](i64 c) {
-        return problem(Bytes(data, chunk_start, c), M - A.row(c), K - A.column(c));
-    });
+    check_chunks<Bytes>(data, chunk_start, M, K, found, problem);
 }
 
 // nnz [chunks].
@@ -207,7 +195,5 @@ LSCD_EXPORT void lscd_lane_24_strips_count(const u8* data, const i32* chunk_star
 // Writes the non-zeros, and nothing else, into dense [M, K].
 LSCD_EXPORT void lscd_lane_24_strips_unpack(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                             u16* dense) {
-    Grid A{M, K};
-#pragma omp parallel for schedule(static) if (large(M * K))
-    for (i64 c = 0; c < A.chunks(); c++) unpack_chunk(data, chunk_start, A, c, dense);
+    unpack_chunks<Bytes>(data, chunk_start, M, K, dense);
 }
