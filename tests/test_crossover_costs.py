@@ -169,7 +169,7 @@ def tiled(product: Product) -> Product:
     [
         ("lane_24_strips", 0.85, 1.15, 160),
         ("tca_bme", 0.78, 1.15, 480),
-        ("bitmap_strips", 0.8, 1.2, 60),
+        ("bitmap_strips", 0.85, 1.15, 60),
     ],
 )
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
@@ -181,7 +181,7 @@ def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_o
     ratio = pd.Series(told, rows.index) / rows.time_us
     assert ratio.groupby(rows.N).median().between(0.93, 1.07).all()
     assert ratio.between(least, most).all() and len(ratio) >= all_of
-    assert ratio.between(0.85, 1.15).mean() > 0.97
+    assert ratio.between(0.85, 1.15).mean() > 0.98
 
 
 WITH_WAYS = [("h200", format) for format in ("tca_bme", "zero_row_24", *STRIPS)]

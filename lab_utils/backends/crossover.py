@@ -90,7 +90,7 @@ class TilesCost(NamedTuple):
 TILES_COSTS = {
     "tca_bme": TilesCost(0.67),
     "lane_24_strips": TilesCost(0.75, far=16.2, near=0.422),
-    "bitmap_strips": TilesCost(0.706, far=1.18, near=0.3),  # no entries, but longer chunks
+    "bitmap_strips": TilesCost(0.70, far=0.6, near=0.35),  # no entries, but longer chunks
 }
 
 
