@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from lab_utils.formats import Lane24Strips, ZeroRow24, ZeroRow24Strips
+from lab_utils.formats import BitmapStrips, Lane24Strips, ZeroRow24, ZeroRow24Strips
 from lab_utils.formats.chunks import START_BYTES, Chunks
 from lab_utils.patterns import random_sparse
 
-formats = pytest.mark.parametrize("cls", [ZeroRow24, ZeroRow24Strips, Lane24Strips])
+formats = pytest.mark.parametrize("cls", [ZeroRow24, ZeroRow24Strips, Lane24Strips, BitmapStrips])
 
 
 def test_a_format_of_chunks_says_how_large_they_are() -> None:
@@ -41,3 +41,12 @@ def test_names_follow_arrays_that_are_changed_in_place(cls: type[Chunks]) -> Non
     A.arrays = other.clone().arrays
     A.ensure_valid()
     assert A.geometry == other.geometry
+
+
+@formats
+def test_nobody_counts_where_damaged_offsets_say(cls: type[Chunks]) -> None:
+    A = cls.encode(random_sparse(64, 1200, 0.5))
+    A.arrays["chunk_start"][1] = 2**30
+    for count in (lambda: A.nnz, lambda: A.sparsity, lambda: repr(A)):
+        with pytest.raises(ValueError, match="chunk_start does not ascend"):
+            count()

@@ -97,7 +97,7 @@ cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);        // 
 cudaError_t launch_wgmma_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane
 cudaError_t launch_wgmma_bitmap(const WgmmaProblem& p, cudaStream_t stream);  // a bitmap and a stream a lane
 cudaError_t launch_tiles_streams(const WgmmaProblem& p, cudaStream_t stream);  // the same: hopper_tiles.cuh
-cudaError_t launch_tiles_lanes(const WgmmaProblem& p, cudaStream_t stream);  // the same: hopper_tiles.cuh
+cudaError_t launch_tiles_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane, the same
 cudaError_t launch_tiles_bitmap(const WgmmaProblem& p, cudaStream_t stream);  // A: TCA-BME, the same
 
 // Whether wgmma.sp selects as zero-row 2:4 needs it, and reads B' as both formats do: see
