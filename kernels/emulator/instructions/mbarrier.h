@@ -28,7 +28,7 @@ struct Mbarrier {
     int missing = arrivals;      // arrivals of this phase
     int64_t bytes = 0;           // that this phase expects, and nothing copies yet; < 0: copied too early
     int phase = 0;               // phases that are over
-    int asked = 0;               // how often a lane has asked without waiting
+    std::map<const Lane*, int> asked = {};  // how often each lane has asked without waiting
     std::vector<BulkCopy> copies = {};
     Knowledge given = {};        // by those who have arrived
     Knowledge passed_on = {};    // of it, what they gave in phases that are over: to those who wait
@@ -153,11 +153,12 @@ inline void mbarrier_wait(Address address, uint32_t parity, simt::Site site = si
     simt::Block::lane->known.learn(barrier->passed_on);
 }
 
-// Every second lane that asks is told, if it is: kernels must be right with either answer.
+// Every second time that a lane asks it is told, if it is: kernels must be right with either answer.
 inline bool mbarrier_is_over(Address address, uint32_t parity, simt::Site site = simt::here()) {
     simt::Mbarrier& barrier = simt::mbarrier_at(address, site);
     simt::note({simt::Op::mbarrier, site});
-    if (barrier.asked++ % 2 == 0 || !barrier.is_over(parity)) return false;
+    bool hides = barrier.asked[simt::Block::lane]++ % 2 == 0;
+    if (hides || !barrier.is_over(parity)) return false;
     simt::Block::lane->known.learn(barrier.passed_on);
     return true;
 }
