@@ -92,7 +92,7 @@ def activated_products(
 
 def wide_products(format: str) -> Iterator[str]:
     """Blocks of the wgmma kernel that large matrices have."""
-    widths = (*hopper_wgmma.WIDE_WIDTHS, 150)  # the last in two passes
+    widths = (*hopper_wgmma.WIDE_WIDTHS, 150, 200, 300)  # of those beyond, some in two passes
     sparsity = 0.9 if format == hopper_wgmma.LANES else 0.7  # chunks leave room for two stages
     for N, dtype, split_k in itertools.product(widths, DTYPES, SPLITS):
         W, B = operands(230, 450, N, dtype, sparsity)

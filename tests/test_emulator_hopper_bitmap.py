@@ -7,12 +7,12 @@ import torch
 from emulated import DTYPES, activations, product
 
 from lab_utils import accuracy, encode, spmm
-from lab_utils.backends import emulator
+from lab_utils.backends import emulator, hopper_wgmma
 from lab_utils.backends.ways import FUSED, TILES, forced
 from lab_utils.formats import BitmapStrips
 from lab_utils.patterns import random_sparse
 
-WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130)
+WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130, 170, 200, 256, 300)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -69,3 +69,14 @@ def test_weights_that_are_not_finite_are_multiplied(way) -> None:
     finite[[3, 17]] = False
     accuracy.check(C[finite], W[finite], B)
     assert not C[~finite].isfinite().any()
+
+
+def test_quarters_of_a_round_come_around() -> None:
+    """B' of blocks with more than 128 columns: many rounds, a row block's last strips missing."""
+    W = random_sparse(330, 2500, 0.5, mean=0.5)
+    A = BitmapStrips.encode(W)
+    for N, warps, split_k in ((150, 12, 1.5), (180, 12, 4), (220, 8, 1), (250, 8, 2.5)):
+        layout = hopper_wgmma.layout_of(A, N, 1, split_k)
+        assert (layout.warps, layout.tile_slots, layout.tiles_of_round) == (warps, 4, 4)
+        with forced(FUSED):
+            product(A, W, N, split_k)

@@ -23,13 +23,16 @@ def rounds_of(segments: list, first: int, end: int, strip_of, A: ZeroRow24Strips
     return [*found, *itertools.repeat((end, 0, 0), 20)]
 
 
-@pytest.mark.parametrize("warps, stages, tiles", [(16, 1, 2), (16, 2, 6), (16, 2, 4), (12, 2, 2)])
+@pytest.mark.parametrize(
+    "warps, stages, tiles, of_round",
+    [(16, 1, 2, 1), (16, 2, 6, 1), (16, 2, 4, 1), (12, 2, 2, 1), (12, 1, 4, 4), (8, 2, 8, 4)],
+)
 @pytest.mark.parametrize("blocks", [1, 7, 22, 60])
-def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles) -> None:
+def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles, of_round) -> None:
     """Also of the last row block, of which A has some strips, and with more blocks than rounds."""
     A = ZeroRow24Strips.encode(random_sparse(850, 900, 0.8))
     shares = row_blocks.share_out(A, blocks, warps).shares
-    records = warp_starts.starts_of(A, blocks, warps, stages, tiles)
+    records = warp_starts.starts_of(A, blocks, warps, stages, tiles, of_round)
     data, segments = A.arrays["chunk_start"].tolist(), shares.segments.tolist()
     assert records.shape == (blocks, warps, 32) and records.dtype == torch.int32
     for block, warp in itertools.product(range(blocks), range(warps)):
@@ -44,8 +47,8 @@ def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles) -> None:
         assert tuple(found[4:7]) == chunks[stages]
         assert tuple(found[7:9]) == copies[stages]
         if warp < tiles:
-            assert tuple(found[9:12]) == tile[warp]
-            assert tuple(found[12:15]) == tile[warp + tiles]
+            assert tuple(found[9:12]) == tile[warp // of_round]
+            assert tuple(found[12:15]) == tile[(warp + tiles) // of_round]
         assert found[15:17] == [first, end]
         if first < end:
             row, begin, last, slot = segments[first]

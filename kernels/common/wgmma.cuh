@@ -148,7 +148,7 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], const uint32_
 #define LSCD_TYPES(COLS, A, B)                                                                         \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B);               \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B)
-    static_assert(N % 8 == 0 && 24 <= N && N <= 64 || N == 96 || N == 128);
+    static_assert(N % 8 == 0 && 24 <= N && N <= 64 || N % 32 == 0 && 96 <= N && N <= 256);
     LSCD_TYPES(24, "%12, %13, %14, %15", "%16");
     LSCD_TYPES(32, "%16, %17, %18, %19", "%20");
     LSCD_TYPES(40, "%20, %21, %22, %23", "%24");
@@ -157,6 +157,10 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], const uint32_
     LSCD_TYPES(64, "%32, %33, %34, %35", "%36");
     LSCD_TYPES(96, "%48, %49, %50, %51", "%52");
     LSCD_TYPES(128, "%64, %65, %66, %67", "%68");
+    LSCD_TYPES(160, "%80, %81, %82, %83", "%84");
+    LSCD_TYPES(192, "%96, %97, %98, %99", "%100");
+    LSCD_TYPES(224, "%112, %113, %114, %115", "%116");
+    LSCD_TYPES(256, "%128, %129, %130, %131", "%132");
 #undef LSCD_TYPES
 #undef LSCD_WGMMA
 }

@@ -65,7 +65,7 @@ struct BitmapStream : BitmapChunk {
         if (i % UNSETTLED == 0) count &= SETTLED;
         own = own_halves(bits, i);
         at = __dp4a(int(own), int(OF_FIRST), int(count));
-        count = __dp4a(int(own), int(OF_SECOND), int(at));
+        count = __dp4a(int(own), int(OF_FIRST | OF_SECOND), int(count));  // not of `at`, which would take longer
         word = load(at);
     }
     // Behind the values that are there.

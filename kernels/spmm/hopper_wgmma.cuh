@@ -11,7 +11,7 @@ constexpr int STRIP_ROWS = 16;   // of a chunk
 constexpr int DENSE_ROWS = 256;  // of B' in a round
 
 // Warps of a thread block: as many as have registers for their sums.
-constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : 12; }
+constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : block_n <= 192 ? 12 : 8; }
 constexpr int MOST_WARPS = wgmma_warps(8);
 // A row block is what a thread block works on: 64 rows for each of its warpgroups, a strip a warp.
 constexpr int row_block(int block_n) { return wgmma_warps(block_n) * STRIP_ROWS; }
@@ -71,10 +71,12 @@ struct WgmmaProblem : Problem {
 };
 
 // The tile of B' that a round meets, [k'][n]: as wide as a swizzle of 32 or 64 columns, or several such
-// parts, one behind the other. wgmma may use fewer columns.
-template <int BLOCK_N, int ROWS = DENSE_ROWS>
+// parts, one behind the other. wgmma may use fewer columns. Where a round's would take most of shared memory, four
+// tiles, of a quarter of its rows each.
+template <int BLOCK_N, int OF_ROWS = BLOCK_N <= 128 ? DENSE_ROWS : DENSE_ROWS / 4>
 struct DenseTile {
-    static constexpr int PART = BLOCK_N <= 32 || BLOCK_N == 96 ? 32 : 64;
+    static constexpr int ROWS = OF_ROWS, OF_ROUND = DENSE_ROWS / ROWS;
+    static constexpr int PART = BLOCK_N <= 32 || BLOCK_N % 64 == 32 ? 32 : 64;
     static constexpr int WIDTH = round_up(BLOCK_N, PART);
     static constexpr int ROW_BYTES = PART * 2, PART_BYTES = ROWS * ROW_BYTES;
     static constexpr int BYTES = PART_BYTES * (WIDTH / PART);
@@ -86,10 +88,12 @@ struct DenseTile {
         constexpr int IN_PART = PART / 8;
         return i / IN_PART * PART_BYTES + k * ROW_BYTES + (i % IN_PART ^ swizzle(k)) * 16;
     }
-    // From row k on; the sum has no carry.
+    // From the first row of a round's tiles to row k, a multiple of 8.
+    __host__ __device__ static constexpr int rows_on(int k) { return k / ROWS * BYTES + k % ROWS * ROW_BYTES; }
+    // From row k of these on; the sum has no carry.
     __device__ static uint64_t descriptor(Address at, int k) {
         uint64_t first = n_major<ROW_BYTES>(at, PART_BYTES);
-        return first >> 32 << 32 | uint32_t(uint32_t(first) + (k * ROW_BYTES >> 4));
+        return first >> 32 << 32 | uint32_t(uint32_t(first) + (rows_on(k) >> 4));
     }
 };
 

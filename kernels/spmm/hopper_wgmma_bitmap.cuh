@@ -11,7 +11,7 @@ template <class T, int BLOCK_N>
 struct BitmapWarp;
 
 struct BitmapStrips : DenseRounds {
-    static constexpr bool WHOLE_LINES = true, FAR = false;
+    static constexpr bool WHOLE_LINES = true, FAR = false, IN_QUARTERS = true;
     template <class T, int BLOCK_N>
     using Warp = BitmapWarp<T, BLOCK_N>;
 };
@@ -33,38 +33,33 @@ struct BitmapWarp : WgmmaWarp<BitmapStrips, T, BLOCK_N> {
         Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
         uint4 bits = ld_shared_v4(at + lane * 16);
         uint32_t second = ld_shared_u8(at + Stream::BANKS + lane);
-        bool tile_is_there = dense.is_there();
         Stream stream(at, lane, bits.x);
-        uint32_t left_before = 0;
-        step<0>(stream, bits, second, rows, [&] {
-            if (follows) left_before = dense.leave(dense.slot_before());
-            if (!tile_is_there) dense.wait();
-        });
-        dense.refill(dense.slot_before(), left_before);
-        step<1>(stream, bits, second, rows, [] {});
-        step<2>(stream, bits, second, rows, [] {});
-        step<3>(stream, bits, second, rows, [] {});
+        step<0>(stream, bits, second, rows, follows);
+        step<1>(stream, bits, second, rows, follows);
+        step<2>(stream, bits, second, rows, follows);
+        step<3>(stream, bits, second, rows, follows);
     }
     __device__ void ended() const { used(1); }
 
   private:
-    // before_products: what comes when those of the step before have ended.
-    template <int WORD, class Do>
+    template <int WORD>
     __device__ __forceinline__ void step(Stream& stream, const uint4& bits, uint32_t second, Address rows,
-                                         Do before_products) {
+                                         bool follows) {
         auto& mine = a[WORD % 2];
+        bool tile_is_there = dense.template ask<WORD>();
         stream.take<WORD>(bits, second, [&](int i, uint32_t value) {
             mine[i / 4][i % 4] = left_out(Stage::extract) ? bits.x & 0x3bff3bff : wgmma_operand(value);
         });
         wgmma_wait<0>();
         used(1 - WORD % 2);
-        before_products();
+        auto entered = dense.template enter<WORD>(tile_is_there, follows);
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < PRODUCTS; i++)
             if (!left_out(Stage::smem2tc))
                 wgmma_m64k16<T, BLOCK_N>(sum, mine[i], Tile::descriptor(rows, (WORD * PRODUCTS + i) * PRODUCT_COLS));
         wgmma_commit();
+        dense.template go_on<WORD>(entered);
     }
     __device__ __forceinline__ void used(int step) const {
 #pragma unroll

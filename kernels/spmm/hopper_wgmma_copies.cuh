@@ -1,97 +1,18 @@
-// What is on its way to shared memory: chunks of A in a ring for each warp, tiles of B' in one ring for
-// all. Nobody waits to produce: a warp refills its own ring, and the last of the warps to leave a tile
-// fetches the next one. Whoever that is, results are the same.
+// What is on its way to shared memory: chunks of A in a ring for each warp, which refills it itself, here; tiles of
+// B' for all warps (hopper_wgmma_dense.cuh). Where all that lies.
 #pragma once
 #include "hopper_wgmma_walk.cuh"
 
 namespace lscd {
 namespace {
 
-// Shared memory of a block: mbarriers of tiles, how many warps have left each, the end of its segments, and
+// Shared memory of a block: mbarriers of tiles, how many warps have left each (of quarters there are mbarriers for
+// that, too: hopper_wgmma_quarters.cuh), the end of its segments, and
 // which tile comes next in each one's place; mbarriers of rings; what each warp keeps; tiles; rings.
 constexpr int MOST_TILES = 6, LEFT = MOST_TILES * 8, END_OF_SEGMENTS = LEFT + MOST_TILES * 4;
 constexpr int NEXT_TILES = 80, RING_BARRIERS = NEXT_TILES + MOST_TILES * 16;
 constexpr int KEPT = RING_BARRIERS + STRIP_STAGES * MOST_WARPS * 8, KEPT_BYTES = 12, DENSE_TILES = 1024;
 static_assert(END_OF_SEGMENTS + 4 <= NEXT_TILES && KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
-
-// The tiles of B', as one warp sees them.
-template <int BLOCK_N>
-struct DenseRing {
-    using Tile = DenseTile<BLOCK_N>;
-    using Tiles = Walk<0>;
-    static constexpr int WARPS = wgmma_warps(BLOCK_N);
-
-    const WgmmaProblem& p;
-    Address memory;  // of the block
-    int warp, lane;
-    uint32_t slot = 0, parity = 0;  // of the tile that is read next
-
-    __device__ DenseRing(const WgmmaProblem& p, Address memory, int warp, int lane)
-        : p(p), memory(memory), warp(warp), lane(lane) {}
-
-    __device__ Address tile() const { return memory + DENSE_TILES + slot * Tile::BYTES; }
-
-    // ld_dense: a bulk copy of a round's tile.
-    __device__ void ld_dense(int slot, int round) const {
-        auto* from = static_cast<const uint8_t*>(p.tiles) +
-                     (int64_t(blockIdx.y) * p.rounds + round) * Tile::BYTES;
-        bulk_copy(memory + DENSE_TILES + slot * Tile::BYTES, from, Tile::BYTES, memory + 8 * slot,
-                  evict_last());
-    }
-
-    // One lane of each of the first warps begins with a tile.
-    __device__ bool begins() const { return lane == 0 && warp < p.tile_slots; }
-    __device__ void make_barrier() const {
-        if (!begins()) return;
-        mbarrier_init(memory + 8 * warp, 1);
-        st_shared(memory + LEFT + 4 * warp, 0);  // nobody has left it
-    }
-    // Tiles `from` to `to`, by a warp each.
-    __device__ void fill(const LaneNumbers<WarpStart>& record, int from, int to) const {
-        Tiles tile(record, WarpStart::TILE), then(record, WarpStart::NEXT_TILE);
-        if (!begins() || warp < from || warp >= to || !tile.more()) return;
-        ld_dense(warp, tile.at);
-        expect(warp, then);
-    }
-    // The tile under way to this slot, and what comes after it: stored before the mbarrier knows of the copy,
-    // for whoever will have waited for it.
-    __device__ void expect(int slot, const Tiles& then) const {
-        Address to = memory + NEXT_TILES + 16 * slot;
-        st_shared(to, then.segment), st_shared(to + 4, then.at), st_shared(to + 8, then.last);
-        mbarrier_arrive_expect(memory + 8 * slot, Tile::BYTES);
-    }
-
-    __device__ void wait() const { mbarrier_wait(memory + 8 * slot, parity); }
-    // Asked ahead of time, since the answer takes some.
-    __device__ bool is_there() const { return mbarrier_is_over(memory + 8 * slot, parity); }
-    // A name of its own, since results do not depend on it: the test that takes waits away leaves it.
-    __device__ void until_first_is_there() const { wait(); }
-    __device__ void advance() {
-        if (++slot == uint32_t(p.tile_slots)) slot = 0, parity ^= 1;
-    }
-    __device__ int slot_before() const { return (slot ? slot : p.tile_slots) - 1; }
-
-    // This warp has read the tile, and synchronised since. How many had before, lane 0 learns.
-    __device__ uint32_t leave(int slot) const {
-        return count_shared(lane == 0, memory + LEFT + 4 * slot, WARPS - 1);
-    }
-    // The last one to leave fetches another tile, for all.
-    __device__ void refill(int slot, uint32_t left_before) const {
-        if (left_before != WARPS - 1) return;
-        Address next = memory + NEXT_TILES + 16 * slot;
-        Tiles tile(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8));
-        if (!tile.more()) return;
-        ld_dense(slot, tile.at);
-        tile.skip(p, p.tile_slots);
-        expect(slot, tile);
-    }
-    // Rounds of a row block that ends above this warp's strip: lane 0 waits, for which all wait before they
-    // read a tile again.
-    __device__ void pass(int rounds) {
-        for (; rounds; rounds--, advance())
-            if (lane == 0) wait(), refill(slot, leave(slot));
-    }
-};
 
 // The chunks of a warp, one of so many.
 template <class FORMAT, int WARPS>

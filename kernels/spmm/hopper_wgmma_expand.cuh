@@ -85,16 +85,16 @@ struct ExpandDense {
     // A thread has every APART-th row of B'.
     __device__ void store() const {
         constexpr int APART = THREADS / EIGHTS, IN_B = FORMAT::source(APART);
-        static_assert(APART % 4 == 0 && IN_B % 16 == 0 && Tile::offset(APART, 0) == APART * Tile::ROW_BYTES);
+        static_assert(APART % 4 == 0 && IN_B % 16 == 0 && APART <= Tile::ROWS && Tile::swizzle(APART) == 0);
         int row = threadIdx.x / EIGHTS, eight = threadIdx.x % EIGHTS;
         Address from = at(FORMAT::source(row), eight);
-        int64_t tile = int64_t(pass) * p.rounds + round;
+        int64_t tile = (int64_t(pass) * p.rounds + round) * Tile::OF_ROUND;
         auto* to = static_cast<uint8_t*>(p.tiles) + tile * Tile::BYTES + Tile::offset(row, first / 8 + eight);
 #pragma unroll
         for (int i = 0; i < STORES; i++) {
             uint4 eights = ld_shared_v4(rows_on(from, i * IN_B));
             if (FORMAT::is_zeros(row)) eights = {0, 0, 0, 0};
-            st_global(reinterpret_cast<uint4*>(to + i * APART * Tile::ROW_BYTES), eights);
+            st_global(reinterpret_cast<uint4*>(to + Tile::rows_on(i * APART)), eights);
         }
     }
 

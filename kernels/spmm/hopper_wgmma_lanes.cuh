@@ -16,7 +16,7 @@ namespace lscd {
 namespace {
 
 struct LaneStrips : LaneChunk, DenseRounds {
-    static constexpr bool WHOLE_LINES = true, FAR = true;
+    static constexpr bool WHOLE_LINES = true, FAR = true, IN_QUARTERS = false;
     template <class T, int BLOCK_N>
     using Warp = SlotsWarp<LaneStrips, T, BLOCK_N>;
 

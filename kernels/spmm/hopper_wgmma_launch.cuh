@@ -12,7 +12,8 @@ template <class FORMAT, class T, int BLOCK_N>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = DenseTile<BLOCK_N>;
     constexpr int WARPS = wgmma_warps(BLOCK_N);
-    bool fits = p.stages >= 1 && p.stages <= STRIP_STAGES && p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    bool tiles = Tile::OF_ROUND > 1 ? p.tile_slots == Tile::OF_ROUND : p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    bool fits = tiles && p.stages >= 1 && p.stages <= STRIP_STAGES;
     if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N>;
     int rings = WARPS * p.stages * p.stage_bytes;
@@ -33,6 +34,17 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
 }
 
 template <class FORMAT, class T>
+cudaError_t launch_quarters(const WgmmaProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 160: return launch<FORMAT, T, 160>(p, stream);
+        case 192: return launch<FORMAT, T, 192>(p, stream);
+        case 224: return launch<FORMAT, T, 224>(p, stream);
+        case 256: return launch<FORMAT, T, 256>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
+
+template <class FORMAT, class T>
 cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
     switch (p.block_n) {
         case 24: return launch<FORMAT, T, 24>(p, stream);
@@ -43,8 +55,10 @@ cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
         case 64: return launch<FORMAT, T, 64>(p, stream);
         case 96: return launch<FORMAT, T, 96>(p, stream);
         case 128: return launch<FORMAT, T, 128>(p, stream);
-        default: return cudaErrorInvalidValue;
+        default: break;
     }
+    if constexpr (FORMAT::IN_QUARTERS) return launch_quarters<FORMAT, T>(p, stream);
+    return cudaErrorInvalidValue;
 }
 
 template <class FORMAT>

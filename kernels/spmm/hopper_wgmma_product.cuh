@@ -1,7 +1,7 @@
 // SpMM on 2:4 in strips: any mask on wgmma.sp of sm_90, for 17 columns and more.
 //
 //   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh)
-//   hopper_wgmma   the product: a thread block has 256 or 192 rows, and BLOCK_N columns of C, at a time
+//   hopper_wgmma   the product: a thread block has 256, 192 or 128 rows, and BLOCK_N columns of C, at a time
 //   add_slots      row blocks that several thread blocks have parts of, if no owner adds these up
 //                  (hopper_wgmma_slots.cuh, backends/row_blocks.py)
 //
@@ -53,7 +53,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N> {
         while (!next(std::integral_constant<int, 0>()) && !next(std::integral_constant<int, 1>())) {}
         wgmma_wait<0>();
         ended();
-        dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+        dense.end();
     }
 
     __device__ void begin_sums() {
@@ -104,7 +104,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N> {
     // One lane makes its warp's; then all may use them.
     __device__ void begin_mbarriers() const {
         if (lane == 0) {
-            sparse.make_barriers(), dense.make_barrier();
+            dense.make_barriers(), sparse.make_barriers();
             mbarrier_init_fence();
         }
         __syncwarp();

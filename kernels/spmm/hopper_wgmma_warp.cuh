@@ -4,7 +4,7 @@
 // ended(), behind the last one: its registers are read no more.
 #pragma once
 #include "../common/stages.cuh"
-#include "hopper_wgmma_copies.cuh"
+#include "hopper_wgmma_quarters.cuh"
 
 namespace lscd {
 namespace {
@@ -17,7 +17,7 @@ struct WgmmaWarp {
 
     const WgmmaProblem& p;
     int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
-    DenseRing<BLOCK_N> dense;
+    DenseTiles<BLOCK_N> dense;
     SparseRing<FORMAT, WARPS> sparse;
     Sums sum;
 
@@ -26,8 +26,14 @@ struct WgmmaWarp {
 
     // In a build without `decode`: the copies alone.
     __device__ void only_copies(bool follows) {
-        dense.wait();
-        if (follows) dense.refill(dense.slot_before(), dense.leave(dense.slot_before()));
+        auto step = [&](auto nth) {
+            bool is_there = dense.template ask<nth>();
+            dense.template go_on<nth>(dense.template enter<nth>(is_there, follows));
+        };
+        step(std::integral_constant<int, 0>());
+        if constexpr (Tile::OF_ROUND > 1)
+            step(std::integral_constant<int, 1>()), step(std::integral_constant<int, 2>()),
+                step(std::integral_constant<int, 3>());
     }
 };
 

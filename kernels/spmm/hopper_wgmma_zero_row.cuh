@@ -11,7 +11,8 @@ namespace {
 struct ZeroRowStrips {
     static constexpr int ROUND_COLS = 192;                   // four tiles of 16 x 48, side by side
     static constexpr int ENTRIES = 576, STEP_BYTES = 32;     // of a chunk before its entries; of eight entries
-    static constexpr bool WHOLE_LINES = false, FAR = false;  // whether chunks are whole lines; have far steps
+    // Whether chunks are whole lines; have far steps; are multiplied by more than 128 columns at once.
+    static constexpr bool WHOLE_LINES = false, FAR = false, IN_QUARTERS = false;
     template <class T, int BLOCK_N>
     using Warp = SlotsWarp<ZeroRowStrips, T, BLOCK_N>;
 

@@ -32,6 +32,8 @@ EPILOGUE = ("bias", "relu")  # fields of a problem
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
+# Of dense products alone, with 12 and 8 warps: B' comes in quarters of a round's tile.
+QUARTERED_WIDTHS, QUARTERS = (160, 192, 224, 256), 4
 # Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
 # fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
 # took a quarter less time than two of half the width.
@@ -80,12 +82,22 @@ class Layout:
     @property
     def tile_columns(self) -> int:
         """Of a tile of B': a swizzle's of 32 or 64, or several."""
-        return next(columns for columns in (32, 64, 96, 128) if self.block_n <= columns)
+        return next(n for n in range(32, 257, 32) if self.block_n <= n)
 
     @property
     def warps(self) -> int:
         """Of a thread block."""
-        return 16 if self.block_n in NARROW_WIDTHS else 12
+        return 16 if self.block_n <= 64 else 12 if self.block_n <= 192 else 8
+
+    @property
+    def tiles_of_round(self) -> int:
+        """Tiles of B' for each round."""
+        return QUARTERS if self.block_n in QUARTERED_WIDTHS else 1
+
+    @property
+    def least_tiles(self) -> int:
+        """Of B', that are in shared memory."""
+        return max(2, self.tiles_of_round)
 
     @property
     def row_block(self) -> int:
@@ -94,7 +106,7 @@ class Layout:
 
     @property
     def tile_bytes(self) -> int:
-        return DENSE_ROWS * self.tile_columns * 2
+        return DENSE_ROWS // self.tiles_of_round * self.tile_columns * 2
 
     def room_beside(self, tiles: int) -> int:
         """Bytes of each warp's ring, beside so many tiles of B'."""
@@ -103,13 +115,14 @@ class Layout:
     @property
     def stages(self) -> int:
         """Copies under way in a ring: STRIP_STAGES, one, or 0 where not even one fits."""
-        return min(STRIP_STAGES, self.room_beside(2) // self.stage_bytes)
+        return min(STRIP_STAGES, self.room_beside(self.least_tiles) // self.stage_bytes)
 
     @property
     def tile_slots(self) -> int:
         """Tiles of B' in shared memory."""
         room = SHARED_BYTES - HEAD_BYTES - self.warps * self.stages * self.stage_bytes
-        return min(MOST_TILES, room // self.tile_bytes)
+        most = MOST_TILES if self.tiles_of_round == 1 else self.tiles_of_round
+        return min(most, room // self.tile_bytes)
 
     @property
     def shared_bytes(self) -> int:
@@ -125,13 +138,19 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
     leaves room for rings of ENOUGH_STAGES.
     """
-    layouts = [_layout(A, N, widths) for widths in (WIDTHS, WIDTHS[:-1], NARROW_WIDTHS)]
+    layouts = [_layout(A, N, widths) for widths in _widths(A.name)]
     enough = (one for one in layouts if one.stages >= ENOUGH_STAGES[A.name])
     layout = next(enough, layouts[-1])
     rows = row_blocks_of(A, layout.warps)
     each = multiprocessors // layout.passes
     wanted = each if split_k is None else round(split_k * rows)
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
+
+
+def _widths(format: str) -> list[tuple[int, ...]]:
+    """What thread blocks may have, the widest first."""
+    widths = [WIDTHS, WIDTHS[:-1], NARROW_WIDTHS]
+    return [WIDTHS + QUARTERED_WIDTHS, *widths] if format == STREAMS else widths
 
 
 def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
@@ -145,7 +164,7 @@ def _layout(A: Strips, N: int, widths: tuple[int, ...]) -> Layout:
     block_n, passes = columns_of_a_pass(N, widths)
     layout = Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_copy))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
-    tight = layout.room_beside(2) // STRIP_STAGES // START_BYTES * START_BYTES
+    tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES
     if layout.stages < STRIP_STAGES and tight >= A.largest_copy:
         return replace(layout, stage_bytes=tight)
     return layout
@@ -214,7 +233,8 @@ def _problem_of(
 def launch_of(A: Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
     plan = share_out(A, layout.blocks, layout.warps)
-    starts = starts_of(A, layout.blocks, layout.warps, layout.stages, layout.tile_slots)
+    tiles = layout.tile_slots, layout.tiles_of_round
+    starts = starts_of(A, layout.blocks, layout.warps, layout.stages, *tiles)
     read = {name: A.arrays[name] for name in READ} | plan.shares._asdict() | {"starts": starts}
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays, plan)

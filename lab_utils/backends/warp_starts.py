@@ -29,24 +29,33 @@ class Steps(NamedTuple):
     has: Tensor  # bool
 
 
-def starts_of(A: Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
-    """int32 [blocks, warps, 32] on A's device: of rings of `stages` chunks, and `tiles` of B'."""
-    key = ("starts", blocks, warps, stages, tiles)
-    return remembered(A, key, lambda: _starts_of(A, blocks, warps, stages, tiles))
+def starts_of(
+    A: Strips, blocks: int, warps: int, stages: int, tiles: int, of_round: int = 1
+) -> Tensor:
+    """int32 [blocks, warps, 32] on A's device: of rings of `stages` chunks, and `tiles` of B'.
+
+    Of the latter several are one round's, in order, if `of_round` says so.
+    """
+    key = ("starts", blocks, warps, stages, tiles, of_round)
+    return remembered(A, key, lambda: _starts_of(A, blocks, warps, stages, tiles, of_round))
 
 
-def _starts_of(A: Strips, blocks: int, warps: int, stages: int, tiles: int) -> Tensor:
+def _starts_of(
+    A: Strips, blocks: int, warps: int, stages: int, tiles: int, of_round: int
+) -> Tensor:
     shares = share_out(A, blocks, warps).shares
     segments, first = shares.segments.long(), shares.first_segment.long()
     chunks, begins, ends = _chunks(A, segments, first, warps, stages + 1)
     every = torch.ones(1, len(segments), dtype=torch.bool, device=A.device)
-    tile = _walk(_steps(segments, first, every, 2 * tiles))
+    rounds = tiles // of_round  # that are in shared memory at once
+    tile = _walk(_steps(segments, first, every, 2 * rounds))
     of_warp = torch.arange(warps, device=A.device).clamp(max=tiles - 1)  # others: nobody reads it
+    round = of_warp // of_round
     none = begins.new_zeros(blocks, warps, STRIP_STAGES - stages)
     numbers = [
         begins[..., :stages], none, ends[..., :stages], none,
         _walk(chunks)[:, :, stages], begins[..., stages:], ends[..., stages:],
-        tile[:, 0, of_warp], tile[:, 0, of_warp + tiles],
+        tile[:, 0, round], tile[:, 0, round + rounds],
         _of_block(segments, first)[:, None].expand(-1, warps, -1),
     ]  # fmt: skip
     record = torch.cat(numbers, 2)

@@ -1,0 +1,122 @@
+// Tiles of B' on their way to shared memory, in one ring for all warps of a thread block. Nobody waits to produce:
+// the last of the warps to leave a tile fetches the next one. Whoever that is, results are the same.
+#pragma once
+#include "hopper_wgmma_copies.cuh"
+
+namespace lscd {
+namespace {
+
+// What all rings of tiles do.
+template <int BLOCK_N>
+struct DenseCopies {
+    using Tile = DenseTile<BLOCK_N>;
+    using Tiles = Walk<0>;
+    static constexpr int WARPS = wgmma_warps(BLOCK_N);
+
+    const WgmmaProblem& p;
+    Address memory;  // of the block
+    int warp, lane;
+
+    __device__ DenseCopies(const WgmmaProblem& p, Address memory, int warp, int lane)
+        : p(p), memory(memory), warp(warp), lane(lane) {}
+
+    __device__ Address tile(uint32_t slot) const { return memory + DENSE_TILES + slot * Tile::BYTES; }
+    __device__ Address is_there_at(uint32_t slot) const { return memory + 8 * slot; }
+
+    // ld_dense: a bulk copy of a round's tile, of several the slot's.
+    __device__ void ld_dense(int slot, int round) const {
+        int64_t nth = (int64_t(blockIdx.y) * p.rounds + round) * Tile::OF_ROUND + slot % Tile::OF_ROUND;
+        auto* from = static_cast<const uint8_t*>(p.tiles) + nth * Tile::BYTES;
+        bulk_copy(tile(slot), from, Tile::BYTES, is_there_at(slot), evict_last());
+    }
+
+    // One lane of each of the first warps begins with a tile.
+    __device__ bool begins() const { return lane == 0 && warp < p.tile_slots; }
+    // Tiles `from` to `to`, by a warp each.
+    __device__ void fill(const LaneNumbers<WarpStart>& record, int from, int to) const {
+        Tiles tile(record, WarpStart::TILE), then(record, WarpStart::NEXT_TILE);
+        if (!begins() || warp < from || warp >= to || !tile.more()) return;
+        ld_dense(warp, tile.at);
+        expect(warp, then);
+    }
+    // The tile under way to this slot, and what comes after it: stored before the mbarrier knows of the copy,
+    // for whoever will have waited for it.
+    __device__ void expect(int slot, const Tiles& then) const {
+        Address to = memory + NEXT_TILES + 16 * slot;
+        st_shared(to, then.segment), st_shared(to + 4, then.at), st_shared(to + 8, then.last);
+        mbarrier_arrive_expect(is_there_at(slot), Tile::BYTES);
+    }
+    // What comes next in this slot, if anything does; all have left what was there.
+    __device__ void fetch_next(int slot) const {
+        Address next = memory + NEXT_TILES + 16 * slot;
+        Tiles tile(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8));
+        if (!tile.more()) return;
+        ld_dense(slot, tile.at);
+        tile.skip(p, p.tile_slots / Tile::OF_ROUND);
+        expect(slot, tile);
+    }
+};
+
+// The tiles of B', as one warp sees them: a round's are one.
+template <int BLOCK_N>
+struct DenseRing : DenseCopies<BLOCK_N> {
+    using Base = DenseCopies<BLOCK_N>;
+    using Base::Base, Base::p, Base::memory, Base::warp, Base::lane, Base::WARPS;
+    static_assert(Base::Tile::OF_ROUND == 1);
+
+    uint32_t slot = 0, parity = 0;  // of the tile that is read next
+
+    __device__ Address tile() const { return Base::tile(slot); }
+
+    __device__ void make_barriers() const {
+        if (!this->begins()) return;
+        mbarrier_init(this->is_there_at(warp), 1);
+        st_shared(memory + LEFT + 4 * warp, 0);  // nobody has left it
+    }
+    __device__ void wait() const { mbarrier_wait(this->is_there_at(slot), parity); }
+    // Asked ahead of time, since the answer takes some.
+    __device__ bool is_there() const { return mbarrier_is_over(this->is_there_at(slot), parity); }
+    // A name of its own, since results do not depend on it: the test that takes waits away leaves it.
+    __device__ void until_first_is_there() const { wait(); }
+    __device__ void advance() {
+        if (++slot == uint32_t(p.tile_slots)) slot = 0, parity ^= 1;
+    }
+    __device__ int slot_before() const { return (slot ? slot : p.tile_slots) - 1; }
+
+    // This warp has read the tile, and synchronised since. How many had before, lane 0 learns.
+    __device__ uint32_t leave(int slot) const {
+        return count_shared(lane == 0, memory + LEFT + 4 * slot, WARPS - 1);
+    }
+    // The last one to leave fetches another tile, for all.
+    __device__ void refill(int slot, uint32_t left_before) const {
+        if (left_before == WARPS - 1) this->fetch_next(slot);
+    }
+    // Behind a segment, whose products are over.
+    __device__ void end() const { refill(slot_before(), leave(slot_before())); }
+    // Rounds of a row block that ends above this warp's strip: lane 0 waits, for which all wait before they
+    // read a tile again.
+    __device__ void pass(int rounds) {
+        for (; rounds; rounds--, advance())
+            if (lane == 0) wait(), refill(slot, leave(slot));
+    }
+
+    // --- a round in steps: `ask` before the step's products, `enter` when those before are over, if these
+    // `follow` others, and `go_on` when they have begun
+
+    template <int STEP>
+    __device__ bool ask() const { return STEP || is_there(); }
+    template <int STEP>
+    __device__ uint32_t enter(bool is_there, bool follows) const {
+        if (STEP) return 0;
+        uint32_t left_before = follows ? leave(slot_before()) : 0;
+        if (!is_there) wait();
+        return left_before;
+    }
+    template <int STEP>
+    __device__ void go_on(uint32_t left_before) const {
+        if (!STEP) refill(slot_before(), left_before);
+    }
+};
+
+}  // namespace
+}  // namespace lscd

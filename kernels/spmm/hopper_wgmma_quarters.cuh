@@ -1,0 +1,78 @@
+// Tiles of B' for blocks of more than 128 columns, of which shared memory has a round's at a time: in quarters, each
+// with a place of its own. Who leaves one, says so to an mbarrier; the warp whose duty it is fetches the quarter of the
+// next round, a step later, when the others have left it, too.
+#pragma once
+#include "hopper_wgmma_dense.cuh"
+
+namespace lscd {
+namespace {
+
+constexpr int QUARTERS = 4, HAVE_LEFT = QUARTERS * 8;  // mbarriers, where other rings have more tiles'
+static_assert(HAVE_LEFT + QUARTERS * 8 <= END_OF_SEGMENTS);
+
+template <int BLOCK_N>
+struct DenseQuarters : DenseCopies<BLOCK_N> {
+    using Base = DenseCopies<BLOCK_N>;
+    using Base::Base, Base::memory, Base::warp, Base::lane, Base::WARPS;
+    static_assert(Base::Tile::OF_ROUND == QUARTERS && WARPS % QUARTERS == 0);
+    static constexpr int LATER = 1;  // steps, until others have most likely left a quarter
+
+    uint32_t parity = 0;  // of the round
+
+    __device__ Address tile() const { return Base::tile(0); }
+    __device__ Address has_left_at(int quarter) const { return memory + HAVE_LEFT + 8 * quarter; }
+
+    __device__ void make_barriers() const {
+        if (!this->begins()) return;
+        mbarrier_init(this->is_there_at(warp), 1);
+        mbarrier_init(has_left_at(warp), WARPS);
+    }
+    __device__ void wait(int quarter) const { mbarrier_wait(this->is_there_at(quarter), parity); }
+    __device__ void until_first_is_there() const { wait(0); }
+    __device__ void advance() { parity ^= 1; }
+
+    // This warp has read the quarter, and synchronised since.
+    __device__ void leave(int quarter) const {
+        if (lane == 0) mbarrier_arrive(has_left_at(quarter));
+    }
+    // The next one in its place, of a round of this parity: a warp of each warpgroup, or of two, has that duty.
+    __device__ void refill(int quarter, uint32_t parity) const {
+        if (warp != quarter * (WARPS / QUARTERS)) return;
+        mbarrier_wait(has_left_at(quarter), parity);
+        if (lane == 0) this->fetch_next(quarter);
+    }
+    // Behind a segment, and behind `advance`.
+    __device__ void end() const {
+        leave(QUARTERS - 1);
+#pragma unroll
+        for (int quarter = QUARTERS - 1 - LATER; quarter < QUARTERS; quarter++) refill(quarter, parity ^ 1);
+    }
+    __device__ void pass(int rounds) {
+        for (; rounds; rounds--, advance())
+#pragma unroll 1
+            for (int quarter = 0; quarter < QUARTERS; quarter++)
+                wait(quarter), leave(quarter), refill(quarter, parity);
+    }
+
+    // --- a round in steps, as DenseRing's ---
+
+    template <int STEP>
+    __device__ bool ask() const { return mbarrier_is_over(this->is_there_at(STEP), parity); }
+    template <int STEP>
+    __device__ bool enter(bool is_there, bool follows) const {
+        if (STEP || follows) leave((STEP + QUARTERS - 1) % QUARTERS);
+        if (!is_there) wait(STEP);
+        return STEP > LATER || follows;
+    }
+    template <int STEP>
+    __device__ void go_on(bool refills) const {
+        constexpr int BEFORE = STEP - 1 - LATER;
+        if (refills) refill((BEFORE + QUARTERS) % QUARTERS, BEFORE < 0 ? parity ^ 1 : parity);
+    }
+};
+
+template <int BLOCK_N>
+using DenseTiles = std::conditional_t<(DenseTile<BLOCK_N>::OF_ROUND > 1), DenseQuarters<BLOCK_N>, DenseRing<BLOCK_N>>;
+
+}  // namespace
+}  // namespace lscd
