@@ -23,6 +23,7 @@ from lab_utils.catalog import DATA
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
 MEASURED = {folder: Gpu.of(catalog.device(name)) for folder, name in GPUS.items()}
 gpus = pytest.mark.parametrize("gpu", MEASURED)
+OF_STREAMS = hopper_wgmma.WIDTHS + hopper_wgmma.QUARTERED_WIDTHS
 STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
@@ -30,6 +31,7 @@ SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # more; on an H100, one of 80 takes .15 more, by a kernel and tiles that are expected to tie.
 MOST = {("h200", "tca_bme"): 1.1, ("h200", "lane_24_strips"): 1.1}
 MOST |= {("h100-80gb-hbm3", "lane_24_strips"): 1.16}
+MOST |= {(gpu, "bitmap_strips"): 1.07 for gpu in GPUS}  # with 768 columns, where three ways tie
 # Widths and columns of which one product alone has rows, of 7168 x 7168, in pairs, at .7, and takes
 # longer than its costs say: by up to 38 %, where strips are the format.
 TOLD_SHORT = {
@@ -70,6 +72,8 @@ def width_of_pass(row, format: str) -> int:
     """
     if format == hopper.FORMAT and streams_of(row.M, row.K, row.sparsity) == Streams.NESTED:
         return min(width_of_nested(row), max(8, row.N))
+    if format == hopper_wgmma.STREAMS:  # whose rings always have room beside the widest
+        return hopper_wgmma.columns_of_a_pass(row.N, OF_STREAMS)[0]
     warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
         return min(128, max(8, row.N))
@@ -169,11 +173,13 @@ def tiled(product: Product) -> Product:
     [
         ("lane_24_strips", 0.85, 1.15, 160),
         ("tca_bme", 0.78, 1.15, 480),
-        ("bitmap_strips", 0.85, 1.15, 60),
+        ("bitmap_strips", 0.78, 1.15, 180),
     ],
 )
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
-    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds."""
+    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds; bitmap_strips
+    at .3, of the largest matrices.
+    """
     rows = measured([f"{format}_tiles"], format)
     if format != hopper_tiles.BITMAPS:
         rows = rows[rows.N.ge(crossover.LEAST_TILED)]

@@ -74,7 +74,7 @@ COSTS = {
         near=0.422, beyond=0.157,
     ),
     "bitmap_strips": Cost(
-        0.173, 0.459, 0.126, 10.2, side_by_side=True, entries=0.178, decoding=1.15, beyond=0.244,
+        0.091, 0.478, 0.123, 11.4, side_by_side=True, entries=0.175, decoding=1.15, beyond=0.173,
     ),
 }  # fmt: skip
 
@@ -90,7 +90,7 @@ class TilesCost(NamedTuple):
 TILES_COSTS = {
     "tca_bme": TilesCost(0.67),
     "lane_24_strips": TilesCost(0.75, far=16.2, near=0.422),
-    "bitmap_strips": TilesCost(0.70, far=0.6, near=0.35),  # no entries, but longer chunks
+    "bitmap_strips": TilesCost(0.72, far=0.6, near=0.35),  # no entries, but longer chunks
 }
 
 
