@@ -80,3 +80,18 @@ def test_quarters_of_a_round_come_around() -> None:
         assert (layout.warps, layout.tile_slots, layout.tiles_of_round) == (warps, 4, 4)
         with forced(FUSED):
             product(A, W, N, split_k)
+
+
+def test_few_warps_where_only_their_rings_have_room_for_two_copies() -> None:
+    W = random_sparse(330, 2500, 0.5, mean=0.5)
+    A = BitmapStrips.encode(W)
+    for N, width, split_k in ((40, 48, 1.5), (64, 64, 4)):
+        layout = hopper_wgmma.layout_of(A, N, 1, split_k)
+        assert (layout.block_n, layout.warps, layout.stages) == (width, 12, 2)
+        with forced(FUSED):
+            product(A, W, N, split_k)
+    W = random_sparse(330, 2500, 0.25, mean=0.5)
+    A = BitmapStrips.encode(W)
+    assert hopper_wgmma.layout_of(A, 24, 1, 2).warps == 12
+    with forced(FUSED):
+        product(A, W, 24, 2)

@@ -60,7 +60,7 @@ struct TileSums {
         }
     }
     __device__ void store_part(const float (&sum)[EIGHTS][4], int product, int slot) const {
-        PartialSums<Has::ALL_COLUMNS, PAIR_ROWS> to(p, rank, slot);
+        PartialSums<Has::ALL_COLUMNS, PAIR_STRIPS> to(p, rank, slot);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
             if (8 * i < p.product_columns)
@@ -72,7 +72,7 @@ struct TileSums {
 // many threads as have written them.
 template <class T, class Has>
 struct AddParts {
-    using Partial = PartialSums<Has::ALL_COLUMNS, PAIR_ROWS>;
+    using Partial = PartialSums<Has::ALL_COLUMNS, PAIR_STRIPS>;
 
     const TilesProblem& p;
     int shared = blockIdx.x / Partial::EIGHTS, eight = blockIdx.x % Partial::EIGHTS, rank = blockIdx.y;
@@ -96,7 +96,7 @@ struct AddParts {
 };
 
 template <class FORMAT, class T, int BLOCK_N>
-__global__ void __launch_bounds__(PartialSums<BLOCK_N, PAIR_ROWS>::THREADS)
+__global__ void __launch_bounds__(PartialSums<BLOCK_N, PAIR_STRIPS>::THREADS)
     add_parts(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();

@@ -10,11 +10,11 @@ namespace lscd {
 constexpr int STRIP_ROWS = 16;   // of a chunk
 constexpr int DENSE_ROWS = 256;  // of B' in a round
 
-// Warps of a thread block: as many as have registers for their sums.
+// Warps of a thread block: as many as have registers for their sums, or, of narrow ones, FEW_WARPS, where only then
+// two copies of each one's chunks have room.
 constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : block_n <= 192 ? 12 : 8; }
-constexpr int MOST_WARPS = wgmma_warps(8);
+constexpr int MOST_WARPS = wgmma_warps(8), FEW_WARPS = 12;
 // A row block is what a thread block works on: 64 rows for each of its warpgroups, a strip a warp.
-constexpr int row_block(int block_n) { return wgmma_warps(block_n) * STRIP_ROWS; }
 
 // Rounds [first, last) of a row block; by tiles these are numbered through all passes. Its sums go to
 // partial[slot]; or to C, where `slot` is -1; or, where it is less, to C with those of SharedRows number
@@ -53,6 +53,7 @@ struct __align__(16) SharedRows {
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass
+    int32_t warps;                   // of each; by tiles, 0
     int32_t slots, added_rows;       // row blocks that add_slots adds; 0 where these have owners
     int32_t stages, stage_bytes;     // of each warp's ring of chunks; of TCA-BME, of the block's ring
     int32_t tile_slots;              // tiles of B' in shared memory; by tiles, of A

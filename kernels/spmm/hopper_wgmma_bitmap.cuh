@@ -7,18 +7,18 @@
 namespace lscd {
 namespace {
 
-template <class T, int BLOCK_N>
+template <class T, int BLOCK_N, int WARPS>
 struct BitmapWarp;
 
 struct BitmapStrips : DenseRounds {
-    static constexpr bool WHOLE_LINES = true, FAR = false, IN_QUARTERS = true;
-    template <class T, int BLOCK_N>
-    using Warp = BitmapWarp<T, BLOCK_N>;
+    static constexpr bool WHOLE_LINES = true, FAR = false, MORE_BLOCKS = true;
+    template <class T, int BLOCK_N, int WARPS>
+    using Warp = BitmapWarp<T, BLOCK_N, WARPS>;
 };
 
-template <class T, int BLOCK_N>
-struct BitmapWarp : WgmmaWarp<BitmapStrips, T, BLOCK_N> {
-    using Base = WgmmaWarp<BitmapStrips, T, BLOCK_N>;
+template <class T, int BLOCK_N, int WARPS>
+struct BitmapWarp : WgmmaWarp<BitmapStrips, T, BLOCK_N, WARPS> {
+    using Base = WgmmaWarp<BitmapStrips, T, BLOCK_N, WARPS>;
     using Base::Base, Base::lane, Base::dense, Base::sum;
     using Tile = typename Base::Tile;
     using Stream = BitmapStream;

@@ -7,9 +7,9 @@ namespace lscd {
 namespace {
 
 // Groups have two slots; FORMAT says how a chunk becomes their values, and what are entries.
-template <class FORMAT, class T, int BLOCK_N>
-struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N> {
-    using Base = WgmmaWarp<FORMAT, T, BLOCK_N>;
+template <class FORMAT, class T, int BLOCK_N, int WARPS>
+struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
+    using Base = WgmmaWarp<FORMAT, T, BLOCK_N, WARPS>;
     using Base::p, Base::lane, Base::dense, Base::sum;
     using Tile = typename Base::Tile;
     using Entries = typename FORMAT::template Entries<T, BLOCK_N>;

@@ -7,11 +7,10 @@ namespace lscd {
 namespace {
 
 // What all rings of tiles do.
-template <int BLOCK_N>
+template <int BLOCK_N, int WARPS>
 struct DenseCopies {
     using Tile = DenseTile<BLOCK_N>;
     using Tiles = Walk<0>;
-    static constexpr int WARPS = wgmma_warps(BLOCK_N);
 
     const WgmmaProblem& p;
     Address memory;  // of the block
@@ -58,10 +57,10 @@ struct DenseCopies {
 };
 
 // The tiles of B', as one warp sees them: a round's are one.
-template <int BLOCK_N>
-struct DenseRing : DenseCopies<BLOCK_N> {
-    using Base = DenseCopies<BLOCK_N>;
-    using Base::Base, Base::p, Base::memory, Base::warp, Base::lane, Base::WARPS;
+template <int BLOCK_N, int WARPS>
+struct DenseRing : DenseCopies<BLOCK_N, WARPS> {
+    using Base = DenseCopies<BLOCK_N, WARPS>;
+    using Base::Base, Base::p, Base::memory, Base::warp, Base::lane;
     static_assert(Base::Tile::OF_ROUND == 1);
 
     uint32_t slot = 0, parity = 0;  // of the tile that is read next

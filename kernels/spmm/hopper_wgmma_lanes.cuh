@@ -16,9 +16,9 @@ namespace lscd {
 namespace {
 
 struct LaneStrips : LaneChunk, DenseRounds {
-    static constexpr bool WHOLE_LINES = true, FAR = true, IN_QUARTERS = false;
-    template <class T, int BLOCK_N>
-    using Warp = SlotsWarp<LaneStrips, T, BLOCK_N>;
+    static constexpr bool WHOLE_LINES = true, FAR = true, MORE_BLOCKS = false;
+    template <class T, int BLOCK_N, int WARPS>
+    using Warp = SlotsWarp<LaneStrips, T, BLOCK_N, WARPS>;
 
     __device__ static uint32_t far_steps(uint32_t steps) { return max(int(steps) - NEAR_STEPS, 0); }
 

@@ -8,40 +8,29 @@
 namespace lscd {
 namespace {
 
-template <class FORMAT, class T, int BLOCK_N>
+template <class FORMAT, class T, int BLOCK_N, int WARPS = wgmma_warps(BLOCK_N)>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = DenseTile<BLOCK_N>;
-    constexpr int WARPS = wgmma_warps(BLOCK_N);
     bool tiles = Tile::OF_ROUND > 1 ? p.tile_slots == Tile::OF_ROUND : p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
-    bool fits = tiles && p.stages >= 1 && p.stages <= STRIP_STAGES;
+    bool fits = tiles && p.stages >= 1 && p.stages <= STRIP_STAGES && p.warps == WARPS;
     if (!fits) return cudaErrorInvalidValue;
-    auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N>;
+    auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N, WARPS>;
+    auto expand = expand_dense<FORMAT, BLOCK_N, WARPS>;
+    auto add = add_slots<T, BLOCK_N, WARPS>;
     int rings = WARPS * p.stages * p.stage_bytes;
     int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
-    if (auto error = divide_as_product(expand_dense<FORMAT, BLOCK_N>)) return error;
-    if (auto error = divide_as_product(add_slots<T, BLOCK_N>)) return error;
-    using Expand = ExpandDense<FORMAT, BLOCK_N>;
+    if (auto error = divide_as_product(expand)) return error;
+    if (auto error = divide_as_product(add)) return error;
+    using Expand = ExpandDense<FORMAT, BLOCK_N, WARPS>;
     auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
     dim3 parts = of_all_passes(p.rounds * Expand::PARTS), grid = of_all_passes(p.blocks);
     dim3 rows = of_all_passes(p.added_rows * (BLOCK_N / 8));
-    auto expand = expand_dense<FORMAT, BLOCK_N>;
     auto error = launch_grid(expand, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
     if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
     if (error || !p.adds_slots()) return error;
-    return launch_grid(add_slots<T, BLOCK_N>, p, rows, PartialSums<BLOCK_N>::THREADS, 0, stream);
-}
-
-template <class FORMAT, class T>
-cudaError_t launch_quarters(const WgmmaProblem& p, cudaStream_t stream) {
-    switch (p.block_n) {
-        case 160: return launch<FORMAT, T, 160>(p, stream);
-        case 192: return launch<FORMAT, T, 192>(p, stream);
-        case 224: return launch<FORMAT, T, 224>(p, stream);
-        case 256: return launch<FORMAT, T, 256>(p, stream);
-        default: return cudaErrorInvalidValue;
-    }
+    return launch_grid(add, p, rows, PartialSums<BLOCK_N, WARPS>::THREADS, 0, stream);
 }
 
 template <class FORMAT, class T>
@@ -55,16 +44,44 @@ cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
         case 64: return launch<FORMAT, T, 64>(p, stream);
         case 96: return launch<FORMAT, T, 96>(p, stream);
         case 128: return launch<FORMAT, T, 128>(p, stream);
-        default: break;
+        default: return cudaErrorInvalidValue;
     }
-    if constexpr (FORMAT::IN_QUARTERS) return launch_quarters<FORMAT, T>(p, stream);
-    return cudaErrorInvalidValue;
+}
+
+// Blocks that not all formats have: of few warps; of more than 128 columns.
+template <class FORMAT, class T>
+cudaError_t launch_few(const WgmmaProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 32: return launch<FORMAT, T, 32, FEW_WARPS>(p, stream);
+        case 48: return launch<FORMAT, T, 48, FEW_WARPS>(p, stream);
+        case 64: return launch<FORMAT, T, 64, FEW_WARPS>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
+template <class FORMAT, class T>
+cudaError_t launch_quarters(const WgmmaProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 160: return launch<FORMAT, T, 160>(p, stream);
+        case 192: return launch<FORMAT, T, 192>(p, stream);
+        case 224: return launch<FORMAT, T, 224>(p, stream);
+        case 256: return launch<FORMAT, T, 256>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
+
+template <class FORMAT, class T>
+cudaError_t launch_blocks(const WgmmaProblem& p, cudaStream_t stream) {
+    if constexpr (FORMAT::MORE_BLOCKS) {
+        if (p.block_n <= 64 && p.warps == FEW_WARPS) return launch_few<FORMAT, T>(p, stream);
+        if (p.block_n > 128) return launch_quarters<FORMAT, T>(p, stream);
+    }
+    return launch_width<FORMAT, T>(p, stream);
 }
 
 template <class FORMAT>
 cudaError_t launch_strips(const WgmmaProblem& p, cudaStream_t stream) {
-    return p.dtype == Dtype::fp16 ? launch_width<FORMAT, __half>(p, stream)
-                                  : launch_width<FORMAT, __nv_bfloat16>(p, stream);
+    return p.dtype == Dtype::fp16 ? launch_blocks<FORMAT, __half>(p, stream)
+                                  : launch_blocks<FORMAT, __nv_bfloat16>(p, stream);
 }
 
 }  // namespace

@@ -26,13 +26,13 @@
 namespace lscd {
 namespace {
 
-template <class FORMAT, class T, int BLOCK_N>
-struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N> {
-    using Warp = typename FORMAT::template Warp<T, BLOCK_N>;
-    using Warp::Warp, Warp::WARPS;
+template <class FORMAT, class T, int BLOCK_N, int WARPS>
+struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N, WARPS> {
+    using Warp = typename FORMAT::template Warp<T, BLOCK_N, WARPS>;
+    using Partial = PartialSums<BLOCK_N, WARPS>;
+    using Warp::Warp;
     using Warp::p, Warp::strip, Warp::lane, Warp::dense, Warp::sparse, Warp::sum;
     using Warp::chunk, Warp::only_copies, Warp::ended;
-    static constexpr int ROWS = row_block(BLOCK_N);
 
     // --- a segment ---
 
@@ -70,7 +70,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N> {
         store_rounded(row_block);
     }
     __device__ void store_part(int slot) const {
-        PartialSums<BLOCK_N> to(p, blockIdx.y, slot);
+        Partial to(p, blockIdx.y, slot);
         int lane = anew(this->lane);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++)
@@ -85,7 +85,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N> {
         uint4 rows = __ldg(reinterpret_cast<const uint4*>(p.shared + shared));
 #pragma unroll 1
         for (int slot = rows.y; slot < int(rows.z); slot++) {
-            PartialSums<BLOCK_N> from(p, blockIdx.y, slot);
+            Partial from(p, blockIdx.y, slot);
             wait_for_flag(from.flag(strip));
 #pragma unroll
             for (int i = 0; i < BLOCK_N / 8; i++)
@@ -94,7 +94,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N> {
     }
     __device__ void store_rounded(int row_block) const {
         int lane = anew(this->lane), n = blockIdx.y * BLOCK_N + lane % 4 * 2;
-        RoundedSums<T> to(p, row_block * ROWS + strip * STRIP_ROWS + lane / 4, n);
+        RoundedSums<T> to(p, row_block * Partial::ROWS + strip * STRIP_ROWS + lane / 4, n);
 #pragma unroll
         for (int i = 0; i < BLOCK_N / 8; i++) to.store(sum[i]), to.next_eight();
     }
@@ -156,12 +156,12 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N> {
     __device__ int kept_number(int i) const { return __shfl_sync(~0u, lane ? 0 : ld_shared(kept(i)), 0); }
 };
 
-template <class FORMAT, class T, int BLOCK_N>
-__global__ void __launch_bounds__(32 * wgmma_warps(BLOCK_N), 1)
+template <class FORMAT, class T, int BLOCK_N, int WARPS>
+__global__ void __launch_bounds__(32 * WARPS, 1)
     hopper_wgmma(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
-    WgmmaKernel<FORMAT, T, BLOCK_N>(p, shared_address(memory)).run();
+    WgmmaKernel<FORMAT, T, BLOCK_N, WARPS>(p, shared_address(memory)).run();
 #else
     __trap();
 #endif

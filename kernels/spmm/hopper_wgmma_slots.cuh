@@ -10,10 +10,10 @@ namespace {
 // partial[pass][slot], as its threads have it: of eight columns, four sums of each. Both who writes and
 // who reads them do so by 16 bytes a thread, side by side. Behind them a flag for each warp: 1 once its
 // sums are there.
-template <int BLOCK_N, int OF_ROWS = row_block(BLOCK_N)>
+template <int BLOCK_N, int OF_WARPS>
 struct PartialSums {
-    static constexpr int ROWS = OF_ROWS, THREADS = ROWS * 2, EIGHTS = BLOCK_N / 8;
-    static constexpr int WARPS = THREADS / 32, SUMS = EIGHTS * THREADS, FLAGS = WARPS / 4;  // of 16 bytes
+    static constexpr int WARPS = OF_WARPS, ROWS = WARPS * STRIP_ROWS, THREADS = WARPS * 32;
+    static constexpr int EIGHTS = BLOCK_N / 8, SUMS = EIGHTS * THREADS, FLAGS = WARPS / 4;  // of 16 bytes
     float4* first;
 
     __device__ PartialSums(const WgmmaProblem& p, int pass, int slot)
@@ -49,9 +49,9 @@ struct RoundedSums {
 
 // Sums in the order of their slots: the same bits in every run. A block has eight columns of a row
 // block, as many threads as have written them.
-template <class T, int BLOCK_N>
+template <class T, int BLOCK_N, int WARPS>
 struct AddSlots {
-    using Partial = PartialSums<BLOCK_N>;
+    using Partial = PartialSums<BLOCK_N, WARPS>;
 
     const WgmmaProblem& p;
     int shared = blockIdx.x / Partial::EIGHTS, eight = blockIdx.x % Partial::EIGHTS;
@@ -71,12 +71,12 @@ struct AddSlots {
     }
 };
 
-template <class T, int BLOCK_N>
-__global__ void __launch_bounds__(PartialSums<BLOCK_N>::THREADS)
+template <class T, int BLOCK_N, int WARPS>
+__global__ void __launch_bounds__(PartialSums<BLOCK_N, WARPS>::THREADS)
     add_slots(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();
-    AddSlots<T, BLOCK_N>{p}.run();
+    AddSlots<T, BLOCK_N, WARPS>{p}.run();
 #else
     __trap();
 #endif

@@ -9,15 +9,15 @@
 namespace lscd {
 namespace {
 
-template <class FORMAT, class T, int BLOCK_N>
+template <class FORMAT, class T, int BLOCK_N, int OF_WARPS>
 struct WgmmaWarp {
     using Tile = DenseTile<BLOCK_N>;
     using Sums = float[BLOCK_N / 8][4];
-    static constexpr int WARPS = wgmma_warps(BLOCK_N);
+    static constexpr int WARPS = OF_WARPS;
 
     const WgmmaProblem& p;
     int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
-    DenseTiles<BLOCK_N> dense;
+    DenseTiles<BLOCK_N, WARPS> dense;
     SparseRing<FORMAT, WARPS> sparse;
     Sums sum;
 

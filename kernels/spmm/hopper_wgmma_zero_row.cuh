@@ -11,10 +11,10 @@ namespace {
 struct ZeroRowStrips {
     static constexpr int ROUND_COLS = 192;                   // four tiles of 16 x 48, side by side
     static constexpr int ENTRIES = 576, STEP_BYTES = 32;     // of a chunk before its entries; of eight entries
-    // Whether chunks are whole lines; have far steps; are multiplied by more than 128 columns at once.
-    static constexpr bool WHOLE_LINES = false, FAR = false, IN_QUARTERS = false;
-    template <class T, int BLOCK_N>
-    using Warp = SlotsWarp<ZeroRowStrips, T, BLOCK_N>;
+    // Whether chunks are whole lines; have far steps; have thread blocks of other sizes, too.
+    static constexpr bool WHOLE_LINES = false, FAR = false, MORE_BLOCKS = false;
+    template <class T, int BLOCK_N, int WARPS>
+    using Warp = SlotsWarp<ZeroRowStrips, T, BLOCK_N, WARPS>;
 
     // --- B' ---
 

@@ -32,8 +32,10 @@ EPILOGUE = ("bias", "relu")  # fields of a problem
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
-# Of dense products alone, with 12 and 8 warps: B' comes in quarters of a round's tile.
+# Of dense products alone, with 12 and 8 warps: B' comes in quarters of a round's tile. And with 12,
+# where only so few have room for STRIP_STAGES copies of their largest chunks.
 QUARTERED_WIDTHS, QUARTERS = (160, 192, 224, 256), 4
+FEW_WIDTHS, FEW_WARPS = (32, 48, 64), 12
 # Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
 # fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
 # took a quarter less time than two of half the width.
@@ -57,8 +59,8 @@ class WgmmaProblem(Problem):
         *(
             (name, ctypes.c_int32)
             for name in (
-                "rounds", "strips", "levels", "block_n", "blocks", "slots", "added_rows",
-                "stages", "stage_bytes", "tile_slots",
+                "rounds", "strips", "levels", "block_n", "blocks", "warps", "slots",
+                "added_rows", "stages", "stage_bytes", "tile_slots",
             )
         ),
         *(
@@ -75,6 +77,7 @@ class Layout:
     """Thread blocks, and what of their shared memory is for B', what for the warps' rings."""
 
     block_n: int
+    warps: int  # of a thread block
     passes: int  # over A, of block_n columns each
     blocks: int  # of a pass
     stage_bytes: int  # of one chunk of a ring
@@ -83,11 +86,6 @@ class Layout:
     def tile_columns(self) -> int:
         """Of a tile of B': a swizzle's of 32 or 64, or several."""
         return next(n for n in range(32, 257, 32) if self.block_n <= n)
-
-    @property
-    def warps(self) -> int:
-        """Of a thread block."""
-        return 16 if self.block_n <= 64 else 12 if self.block_n <= 192 else 8
 
     @property
     def tiles_of_round(self) -> int:
@@ -141,6 +139,9 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     layouts = [_layout(A, N, widths) for widths in _widths(A.name)]
     enough = (one for one in layouts if one.stages >= ENOUGH_STAGES[A.name])
     layout = next(enough, layouts[-1])
+    if A.name == STREAMS and layout.block_n in NARROW_WIDTHS and layout.stages < STRIP_STAGES:
+        few = _layout(A, N, FEW_WIDTHS, FEW_WARPS)
+        layout = few if few.stages == STRIP_STAGES else layout
     rows = row_blocks_of(A, layout.warps)
     each = multiprocessors // layout.passes
     wanted = each if split_k is None else round(split_k * rows)
@@ -159,10 +160,16 @@ def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
     return next(width for width in widths if width * passes >= N), passes
 
 
-def _layout(A: Strips, N: int, widths: tuple[int, ...]) -> Layout:
+def warps_of(block_n: int) -> int:
+    """Of a thread block: as many as have registers for their sums."""
+    return 16 if block_n <= NARROW_WIDTHS[-1] else 12 if block_n <= 192 else 8
+
+
+def _layout(A: Strips, N: int, widths: tuple[int, ...], warps: int | None = None) -> Layout:
     """Of one thread block, in as few passes as these widths allow."""
     block_n, passes = columns_of_a_pass(N, widths)
-    layout = Layout(block_n, passes, 1, hopper.stage_bytes(A.largest_copy))
+    warps = warps or warps_of(block_n)
+    layout = Layout(block_n, warps, passes, 1, hopper.stage_bytes(A.largest_copy))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES
     if layout.stages < STRIP_STAGES and tight >= A.largest_copy:
@@ -218,6 +225,7 @@ def _problem_of(
         levels=levels_of(A),
         block_n=layout.block_n,
         blocks=layout.blocks,
+        warps=layout.warps,
         slots=plan.slots,
         added_rows=0 if plan.owners else arrays["shared"].shape[0],
         stages=layout.stages,
