@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lab_utils import accuracy, build, encode, ladder
 from lab_utils.analysis.zero_row_24 import Streams
-from lab_utils.backends import cuda, hopper, hopper_wgmma
+from lab_utils.backends import cuda, hopper, hopper_wgmma, strip_layouts
 from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.published import is_hopper
@@ -31,7 +31,7 @@ SPARSITIES = (0.2, 0.7, 0.9)  # other registers per tile; the first exceeds what
 SHAPES = ((130, 200, 8), (256, 130, 9), (65, 136, 20), (129, 65, 50), (70, 328, 130))
 # Rows that are one warp's; that warps and slices share; that one thread adds up, N = 8 and 16.
 ACTIVATED = ((130, 48), (130, 600), (130, 250), (130, 900))
-STRIPS = tuple((130, 450, N) for N in hopper_wgmma.NARROW_WIDTHS)  # which has its own widths
+STRIPS = tuple((130, 450, N) for N in strip_layouts.NARROW_WIDTHS)  # which has its own widths
 SPLITS = (1, 2)
 # Rings of GroupTiles do not come around: to racecheck a warp that meets before one of its lanes
 # arrives at an mbarrier is no order of what other lanes have read. The emulator looks after that.
@@ -92,8 +92,8 @@ def activated_products(
 
 def wide_products(format: str) -> Iterator[str]:
     """Blocks of the wgmma kernel that large matrices have."""
-    widths = (*hopper_wgmma.WIDE_WIDTHS, 150, 200, 300)  # of those beyond, some in two passes
-    sparsity = 0.9 if format == hopper_wgmma.LANES else 0.7  # chunks leave room for two stages
+    widths = (*strip_layouts.WIDE_WIDTHS, 150, 200, 300)  # of those beyond, some in two passes
+    sparsity = 0.9 if format == strip_layouts.LANES else 0.7  # chunks leave room for two stages
     for N, dtype, split_k in itertools.product(widths, DTYPES, SPLITS):
         W, B = operands(230, 450, N, dtype, sparsity)
         A = encode(W, format).to("cuda")

@@ -13,7 +13,7 @@ from lab_utils.analysis import zero_row_24_expected
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.analysis.variants import PACKED
 from lab_utils.analysis.zero_row_24 import ROWS, Streams, slice_columns, streams_of
-from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles, hopper_wgmma
+from lab_utils.backends import crossover, cuda, decoded, hopper, hopper_tiles, strip_layouts
 from lab_utils.backends.crossover import Product
 from lab_utils.backends.gpus import Gpu, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
@@ -23,7 +23,7 @@ from lab_utils.catalog import DATA
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
 MEASURED = {folder: Gpu.of(catalog.device(name)) for folder, name in GPUS.items()}
 gpus = pytest.mark.parametrize("gpu", MEASURED)
-OF_STREAMS = hopper_wgmma.WIDTHS + hopper_wgmma.QUARTERED_WIDTHS
+OF_STREAMS = strip_layouts.WIDTHS + strip_layouts.QUARTERED_WIDTHS
 STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
@@ -72,8 +72,8 @@ def width_of_pass(row, format: str) -> int:
     """
     if format == hopper.FORMAT and streams_of(row.M, row.K, row.sparsity) == Streams.NESTED:
         return min(width_of_nested(row), max(8, row.N))
-    if format == hopper_wgmma.STREAMS:  # whose rings always have room beside the widest
-        return hopper_wgmma.columns_of_a_pass(row.N, OF_STREAMS)[0]
+    if format == strip_layouts.STREAMS:  # whose rings always have room beside the widest
+        return strip_layouts.columns_of_a_pass(row.N, OF_STREAMS)[0]
     warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
         return min(128, max(8, row.N))
@@ -88,7 +88,7 @@ def width_of_pass(row, format: str) -> int:
     widest = min(warps, key=lambda width: (off(width), -width))
     if format == "zero_row_24":
         return min(widest, max(8, row.N))
-    return next(w for w in hopper_wgmma.WIDTHS if w * -(-row.N // widest) >= row.N)
+    return next(w for w in strip_layouts.WIDTHS if w * -(-row.N // widest) >= row.N)
 
 
 def width_of_nested(row) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
 from lab_utils.analysis.zero_row_24 import Streams
-from lab_utils.backends import cuda, hopper, hopper_wgmma
+from lab_utils.backends import cuda, hopper, hopper_wgmma, strip_layouts
 from lab_utils.patterns import PATTERNS, random_sparse
 
 pytestmark = pytest.mark.gpu
@@ -104,7 +104,7 @@ ENCODED = [
     pytest.param(format.values[0], options, marks=format.marks, id=f"{format.values[0]} {options}")
     for format in STRIPS
     for options in (
-        [{"levels": 0}, {"levels": 1}] if format.values[0] == hopper_wgmma.FORMAT else [{}]
+        [{"levels": 0}, {"levels": 1}] if format.values[0] == strip_layouts.FORMAT else [{}]
     )
 ]
 
@@ -116,7 +116,7 @@ def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -
     for sparsity, M in ((0.1, 300), (0.6, 2000), (0.9, 36000), (0.97, 500)):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")
-        for N in (1, *hopper_wgmma.WIDTHS, 65, 150, 190, 220, 250):
+        for N in (1, *strip_layouts.WIDTHS, 65, 150, 190, 220, 250):
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
             with cuda.forced("fused"):
@@ -130,11 +130,11 @@ def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -
 @pytest.mark.parametrize(("format", "options"), ENCODED)
 def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype) -> None:
     """What `layout_of` leaves to large matrices; here row blocks have partial sums."""
-    sparsities = (0.85, 0.9, 0.97) if format == hopper_wgmma.LANES else (0.6, 0.7, 0.97)
+    sparsities = (0.85, 0.9, 0.97) if format == strip_layouts.LANES else (0.6, 0.7, 0.97)
     for sparsity, M, split_k in zip(sparsities, (300, 2000, 500), (1.5, 4, 1), strict=True):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")
-        for N in (*hopper_wgmma.WIDE_WIDTHS, 150, 256, 300):
+        for N in (*strip_layouts.WIDE_WIDTHS, 150, 256, 300):
             layout = hopper_wgmma.layout_of(A, N, 1, split_k)
             assert layout.block_n > 64  # chunks of denser A leave no room
             B = activations(1210, N, dtype, seed=N).cuda()

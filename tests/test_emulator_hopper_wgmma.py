@@ -13,7 +13,7 @@ from emulated import DTYPES, activations, machine_of, product, with_epilogue
 from torch import Tensor
 
 from lab_utils import encode, explain, spmm
-from lab_utils.backends import cuda, emulator, hopper_wgmma
+from lab_utils.backends import cuda, emulator, hopper_wgmma, strip_layouts
 from lab_utils.backends.simt import Machine
 from lab_utils.formats import Lane24Strips, ZeroRow24Strips
 from lab_utils.patterns import PATTERNS, random_sparse
@@ -90,8 +90,8 @@ def test_a_trace_counts_what_the_layout_promises(levels) -> None:
         spmm(A, activations(960, 64), backend="emulator")
     trace, chunks = traces[0], A.strips * A.rounds
     assert trace.kernels == (
-        "expand_dense<ZeroRowStrips, 64>", "hopper_wgmma<ZeroRowStrips, __half, 64>",
-        "add_slots<__half, 64>",
+        "expand_dense<ZeroRowStrips, 64, 16>", "hopper_wgmma<ZeroRowStrips, __half, 64, 16>",
+        "add_slots<__half, 64, 16>",
     )  # fmt: skip
     assert trace.total("bmma").requests == trace.total("wgmma_sp").requests == 8 * chunks
     copies = [(p.function, trace.lines[p]) for p in trace.lines if p.operation == "bulk_copy"]
@@ -176,7 +176,7 @@ def test_the_plan_for_a_gpu_fills_it(h200) -> None:
     assert launch.more == {"tiles": (1, 16, 256, 32)}
     rings = 16 * launch.problem.stages * launch.problem.stage_bytes
     tiles = launch.problem.tile_slots * 256 * 128
-    assert rings + tiles + hopper_wgmma.HEAD_BYTES <= hopper_wgmma.SHARED_BYTES
+    assert rings + tiles + strip_layouts.HEAD_BYTES <= strip_layouts.SHARED_BYTES
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_the_self_test_passes_where_metadata_selects() -> None:
 def test_the_self_test_notices_other_tensor_cores(tmp_path: Path) -> None:
     """In every width, dtype and step, where metadata does more than select."""
     machine = machine_of("other_warpgroup", tmp_path)
-    widths = len(hopper_wgmma.WIDTHS)
+    widths = len(strip_layouts.WIDTHS)
     assert bool(selections(machine).view(widths * 4, -1).ne(0).any(1).all())
 
 

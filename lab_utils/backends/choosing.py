@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lab_utils.analysis.memory import encoded_bytes
 from lab_utils.analysis.variants import PACKED
 from lab_utils.analysis.zero_row_24 import Streams, streams_of
-from lab_utils.backends import hopper, hopper_wgmma
+from lab_utils.backends import hopper, hopper_wgmma, strip_layouts
 from lab_utils.backends.crossover import Product, costs_of_streams, dense_us, kernel_us
 from lab_utils.backends.gpus import Gpu
 from lab_utils.catalog import Device
@@ -22,7 +22,7 @@ PUBLISHED, PUBLISHED_WIDTHS = ("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128)
 ZERO_ROW, ZERO_ROW_WIDTHS = (hopper.FORMAT, PACKED), (8, 16)
 STRIPS = tuple(hopper_wgmma.FORMATS)
 # Fractions of zeros from which chunks of strips leave room for more than 64 columns.
-WIDE_FROM = {hopper_wgmma.FORMAT: 0.35, hopper_wgmma.LANES: 0.69, hopper_wgmma.STREAMS: 0.12}
+WIDE_FROM = {strip_layouts.FORMAT: 0.35, strip_layouts.LANES: 0.69, strip_layouts.STREAMS: 0.12}
 
 
 class Expected(NamedTuple):
@@ -48,7 +48,7 @@ def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expec
     for format, widths in _widths(N, sparsity, gpu, streams).items():
         costs = costs_of_streams(streams) if format == hopper.FORMAT else format
         sizes[format] = encoded_bytes(format, M, K, sparsity)
-        block_n, _ = hopper_wgmma.columns_of_a_pass(N, widths)
+        block_n, _ = strip_layouts.columns_of_a_pass(N, widths)
         times[format] = kernel_us(Product(costs, sizes[format], M, K, N, block_n), known)
     ranked = sorted(times, key=times.__getitem__)
     return [Expected(name, times[name], times[DENSE] / times[name], sizes[name]) for name in ranked]
@@ -62,5 +62,5 @@ def _widths(N: int, sparsity: float, gpu: Device, streams: Streams) -> dict[str,
     if ZERO_ROW_WIDTHS[-1] >= N:
         told = ZERO_ROW[:1] if streams == Streams.PACKED else ZERO_ROW
         return published | dict.fromkeys(told, ZERO_ROW_WIDTHS)
-    narrow, wide = hopper_wgmma.NARROW_WIDTHS, hopper_wgmma.WIDTHS
+    narrow, wide = strip_layouts.NARROW_WIDTHS, strip_layouts.WIDTHS
     return published | {name: wide if sparsity >= WIDE_FROM[name] else narrow for name in STRIPS}

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.compression import VALUE_BYTES
-from lab_utils.backends import hopper, hopper_wgmma
+from lab_utils.backends import hopper, hopper_wgmma, strip_layouts
 from lab_utils.backends.hopper_wgmma import WgmmaProblem
 from lab_utils.backends.launch import Launch, Place, unmoved
 from lab_utils.backends.problem import product
@@ -157,7 +157,7 @@ class Layout:
         """Of a thread block."""
         rows = self.width.a_places * ROW_BLOCK + self.width.b_places * self.block_n
         rings = self.rings.count * self.stages * self.rings.stage_bytes
-        return hopper_wgmma.HEAD_BYTES + STEP_BYTES * rows + rings
+        return strip_layouts.HEAD_BYTES + STEP_BYTES * rows + rings
 
 
 def layout_of(A: Tiled, N: int, multiprocessors: int, split_k: float | None) -> Layout:

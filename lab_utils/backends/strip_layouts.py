@@ -1,0 +1,137 @@
+"""What a thread block of hopper_wgmma has: columns, warps, and its parts of shared memory.
+
+In shared memory are a ring of chunks of A for each warp, and one of tiles of B' for all: B as wgmma
+reads it, for zero_row_24_strips with rows of zeros.
+"""
+
+from dataclasses import dataclass, replace
+
+from lab_utils.analysis.zero_row_24 import TILE_ROWS as STRIP_ROWS
+from lab_utils.backends import hopper
+from lab_utils.backends.row_blocks import Strips, row_blocks_of
+from lab_utils.backends.warp_starts import STRIP_STAGES
+from lab_utils.formats import BitmapStrips, Lane24Strips, ZeroRow24Strips
+from lab_utils.formats.chunks import START_BYTES
+
+FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.name
+# Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
+NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
+WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
+# Of dense products alone, with 12 and 8 warps: B' comes in quarters of a round's tile. And with 12,
+# where only so few have room for STRIP_STAGES copies of their largest chunks.
+QUARTERED_WIDTHS, QUARTERS = (160, 192, 224, 256), 4
+FEW_WIDTHS, FEW_WARPS = (32, 48, 64), 12
+# Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
+# fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
+# took a quarter less time than two of half the width.
+ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
+
+# Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
+SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
+DENSE_ROWS = 256  # of a tile of B'
+MOST_TILES = 6
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Thread blocks, and what of their shared memory is for B', what for the warps' rings."""
+
+    block_n: int
+    warps: int  # of a thread block
+    passes: int  # over A, of block_n columns each
+    blocks: int  # of a pass
+    stage_bytes: int  # of one chunk of a ring
+
+    @property
+    def tile_columns(self) -> int:
+        """Of a tile of B': a swizzle's of 32 or 64, or several."""
+        return next(n for n in range(32, 257, 32) if self.block_n <= n)
+
+    @property
+    def tiles_of_round(self) -> int:
+        """Tiles of B' for each round."""
+        return QUARTERS if self.block_n in QUARTERED_WIDTHS else 1
+
+    @property
+    def least_tiles(self) -> int:
+        """Of B', that are in shared memory."""
+        return max(2, self.tiles_of_round)
+
+    @property
+    def row_block(self) -> int:
+        """Rows of a thread block."""
+        return self.warps * STRIP_ROWS
+
+    @property
+    def tile_bytes(self) -> int:
+        return DENSE_ROWS // self.tiles_of_round * self.tile_columns * 2
+
+    def room_beside(self, tiles: int) -> int:
+        """Bytes of each warp's ring, beside so many tiles of B'."""
+        return (SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes) // self.warps
+
+    @property
+    def stages(self) -> int:
+        """Copies under way in a ring: STRIP_STAGES, one, or 0 where not even one fits."""
+        return min(STRIP_STAGES, self.room_beside(self.least_tiles) // self.stage_bytes)
+
+    @property
+    def tile_slots(self) -> int:
+        """Tiles of B' in shared memory."""
+        room = SHARED_BYTES - HEAD_BYTES - self.warps * self.stages * self.stage_bytes
+        most = MOST_TILES if self.tiles_of_round == 1 else self.tiles_of_round
+        return min(most, room // self.tile_bytes)
+
+    @property
+    def shared_bytes(self) -> int:
+        rings = self.warps * self.stages * self.stage_bytes
+        return HEAD_BYTES + self.tile_slots * self.tile_bytes + rings
+
+
+def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) -> Layout:
+    """A thread block on each multiprocessor, or `split_k` of them for a row block of each pass.
+
+    Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
+    about the same time, from memory once; what is left over stays idle, up to half of a GPU where
+    passes are most of its multiprocessors. Thread blocks are as wide as shared memory
+    leaves room for rings of ENOUGH_STAGES.
+    """
+    layouts = [_layout(A, N, widths) for widths in _widths(A.name)]
+    enough = (one for one in layouts if one.stages >= ENOUGH_STAGES[A.name])
+    layout = next(enough, layouts[-1])
+    if A.name == STREAMS and layout.block_n in NARROW_WIDTHS and layout.stages < STRIP_STAGES:
+        few = _layout(A, N, FEW_WIDTHS, FEW_WARPS)
+        layout = few if few.stages == STRIP_STAGES else layout
+    rows = row_blocks_of(A, layout.warps)
+    each = multiprocessors // layout.passes
+    wanted = each if split_k is None else round(split_k * rows)
+    return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
+
+
+def _widths(format: str) -> list[tuple[int, ...]]:
+    """What thread blocks may have, the widest first."""
+    widths = [WIDTHS, WIDTHS[:-1], NARROW_WIDTHS]
+    return [WIDTHS + QUARTERED_WIDTHS, *widths] if format == STREAMS else widths
+
+
+def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
+    """The narrowest of these widths that takes as few passes over A as the widest; and how many."""
+    passes = -(-N // widths[-1])
+    return next(width for width in widths if width * passes >= N), passes
+
+
+def warps_of(block_n: int) -> int:
+    """Of a thread block: as many as have registers for their sums."""
+    return 16 if block_n <= NARROW_WIDTHS[-1] else 12 if block_n <= 192 else 8
+
+
+def _layout(A: Strips, N: int, widths: tuple[int, ...], warps: int | None = None) -> Layout:
+    """Of one thread block, in as few passes as these widths allow."""
+    block_n, passes = columns_of_a_pass(N, widths)
+    warps = warps or warps_of(block_n)
+    layout = Layout(block_n, warps, passes, 1, hopper.stage_bytes(A.largest_copy))
+    # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
+    tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES
+    if layout.stages < STRIP_STAGES and tight >= A.largest_copy:
+        return replace(layout, stage_bytes=tight)
+    return layout
