@@ -17,7 +17,7 @@ from lab_utils.patterns import random_sparse
 # it is dense, wider thread blocks than N takes.
 TILED_SHAPES = [(70, 5000), (9000, 500), (16700, 300), (16640, 64), (4736, 128)]
 TILED_BATCHES = (LEAST_TILED, 256, 300, 384, 390, 400, 448, 512, 576, 640, 768, 769, 900, 1600)
-BATCHES = (1, 8, 9, 16, 24, 32, 50, 64, 65, 96, 128, 129, 160, 190, 224, 250, 300, 384)
+BATCHES = (1, 8, 9, 16, 24, 32, 50, 64, 65, 96, 128, 129, 160, 190, 224, 250, 300, 384, 600, 1140)
 
 
 def launched_bytes(A, N: int, kernels: dict = KERNELS) -> int:

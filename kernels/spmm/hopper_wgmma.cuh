@@ -14,9 +14,8 @@ constexpr int DENSE_ROWS = 256;  // of B' in a round
 // two copies of each one's chunks have room.
 constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : block_n <= 192 ? 12 : 8; }
 constexpr int MOST_WARPS = wgmma_warps(8), FEW_WARPS = 12;
-// A row block is what a thread block works on: 64 rows for each of its warpgroups, a strip a warp.
 
-// Rounds [first, last) of a row block; by tiles these are numbered through all passes. Its sums go to
+// Rounds [first, last) of a row block, which is what a thread block works on, a strip a warp; by tiles these are numbered through all passes. Its sums go to
 // partial[slot]; or to C, where `slot` is -1; or, where it is less, to C with those of SharedRows number
 // -2 - slot.
 struct __align__(16) Segment {
@@ -60,7 +59,7 @@ struct WgmmaProblem : Problem {
     const Segment* segments;
     const int32_t* first_segment;    // [blocks + 1]: of each thread block
     const SharedRows* shared;
-    void* tiles;                     // B' [passes][rounds][DenseTile]
+    void* tiles;                     // B' [passes][rounds][OF_ROUND][DenseTile]
     const WarpStart* starts;         // [blocks][warps]
     int32_t relu;                    // whether negative sums become 0
     const void* bias;                // [M], added to sums before that; null: none

@@ -7,8 +7,8 @@ namespace lscd {
 namespace {
 
 // Shared memory of a block: mbarriers of tiles, how many warps have left each (of quarters there are mbarriers for
-// that, too: hopper_wgmma_quarters.cuh), the end of its segments, and
-// which tile comes next in each one's place; mbarriers of rings; what each warp keeps; tiles; rings.
+// that, too: hopper_wgmma_quarters.cuh), the end of its segments, and which tile comes next in each one's place;
+// mbarriers of rings; what each warp keeps; tiles; rings.
 constexpr int MOST_TILES = 6, LEFT = MOST_TILES * 8, END_OF_SEGMENTS = LEFT + MOST_TILES * 4;
 constexpr int NEXT_TILES = 80, RING_BARRIERS = NEXT_TILES + MOST_TILES * 16;
 constexpr int KEPT = RING_BARRIERS + STRIP_STAGES * MOST_WARPS * 8, KEPT_BYTES = 12, DENSE_TILES = 1024;

@@ -16,7 +16,7 @@ namespace {
 
 // B' of all rounds and passes. A block has 16 columns of a round, in shared memory [k][n] before zeros
 // come in between.
-template <class FORMAT, int BLOCK_N, int OF_WARPS>
+template <class FORMAT, int BLOCK_N, int PRODUCT_WARPS>
 struct ExpandDense {
     using Tile = DenseTile<BLOCK_N>;
     static constexpr int COLUMNS = 16, PARTS = Tile::WIDTH / COLUMNS, EIGHTS = COLUMNS / 8;
@@ -100,7 +100,7 @@ struct ExpandDense {
 
     // Before warps of the product set them.
     __device__ void clear_flags() const {
-        using Partial = PartialSums<BLOCK_N, OF_WARPS>;
+        using Partial = PartialSums<BLOCK_N, PRODUCT_WARPS>;
         if (p.adds_slots() || threadIdx.x >= Partial::WARPS) return;
         for (int slot = blockIdx.x; slot < p.slots; slot += gridDim.x)
             st_global(Partial(p, pass, slot).flag(threadIdx.x), 0u);
@@ -116,13 +116,13 @@ struct ExpandDense {
     }
 };
 
-template <class FORMAT, int BLOCK_N, int OF_WARPS>
-__global__ void __launch_bounds__(ExpandDense<FORMAT, BLOCK_N, OF_WARPS>::THREADS)
+template <class FORMAT, int BLOCK_N, int PRODUCT_WARPS>
+__global__ void __launch_bounds__(ExpandDense<FORMAT, BLOCK_N, PRODUCT_WARPS>::THREADS)
     expand_dense(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     let_next_grid_begin();
-    ExpandDense<FORMAT, BLOCK_N, OF_WARPS>{p, shared_address(memory)}.run();
+    ExpandDense<FORMAT, BLOCK_N, PRODUCT_WARPS>{p, shared_address(memory)}.run();
 #else
     __trap();
 #endif

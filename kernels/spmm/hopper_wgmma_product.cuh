@@ -5,12 +5,12 @@
 //   add_slots      row blocks that several thread blocks have parts of, if no owner adds these up
 //                  (hopper_wgmma_slots.cuh, backends/row_blocks.py)
 //
-//   a row block           a round, 192 or 256 columns, and its tile of B' -->
+//   a row block           a round, 192 or 256 columns, and its tile of B', or four -->
 //   warpgroup 0  warp 0   [ chunk ][ chunk ]...   strip of 16 rows: its chunks lie behind each other
 //                warp 1   [ chunk ][ chunk ]...
 //                ...      shares of equal costs: a stretch of rounds, of one row block or several
 //
-//   global   data, a strip a warp                          B', a tile a round
+//   global   data, a strip a warp                          B', a tile a round, or four
 //              | ld_sparse (bulk copies)                     | ld_dense (bulk copies)
 //   shared   metadata, streams             entries         B' [k'][n]
 //              | extract: gather             |               |

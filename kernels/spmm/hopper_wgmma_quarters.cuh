@@ -7,7 +7,9 @@
 namespace lscd {
 namespace {
 
-constexpr int QUARTERS = 4, HAVE_LEFT = QUARTERS * 8;  // mbarriers, where other rings have more tiles'
+// Whether quarters are there, say the first mbarriers; these come behind them, where other rings have more tiles'
+// mbarriers, and counters.
+constexpr int QUARTERS = 4, HAVE_LEFT = QUARTERS * 8;
 static_assert(HAVE_LEFT + QUARTERS * 8 <= END_OF_SEGMENTS);
 
 template <int BLOCK_N, int WARPS>
@@ -35,10 +37,10 @@ struct DenseQuarters : DenseCopies<BLOCK_N, WARPS> {
     __device__ void leave(int quarter) const {
         if (lane == 0) mbarrier_arrive(has_left_at(quarter));
     }
-    // The next one in its place, of a round of this parity: a warp of each warpgroup, or of two, has that duty.
-    __device__ void refill(int quarter, uint32_t parity) const {
+    // The next one in its place, behind that of a round of such parity: each quarter is another warp's duty.
+    __device__ void refill(int quarter, uint32_t of_round) const {
         if (warp != quarter * (WARPS / QUARTERS)) return;
-        mbarrier_wait(has_left_at(quarter), parity);
+        mbarrier_wait(has_left_at(quarter), of_round);
         if (lane == 0) this->fetch_next(quarter);
     }
     // Behind a segment, and behind `advance`.

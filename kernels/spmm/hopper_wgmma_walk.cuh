@@ -6,7 +6,7 @@ namespace lscd {
 namespace {
 
 // Rounds at < last of a segment; none is left: at = last. STRIPS of a row block: the chunks of one of
-// them in each, numbered through A; the last row block may be without it. 0: the tiles of B'.
+// them in each, numbered through A; the last row block may be without it. 0: rounds of B'.
 template <int STRIPS>
 struct Walk {
     int segment, at, last;
@@ -31,11 +31,11 @@ struct Walk {
         }
     }
     __device__ void open_next(const WgmmaProblem& p, int strip) { segment++, open(p, strip); }
-    __device__ void skip(const WgmmaProblem& p, int tiles) {
+    __device__ void skip(const WgmmaProblem& p, int rounds) {
         static_assert(STRIPS == 0);
-        while (tiles > 0 && more()) {
-            int here = min(tiles, last - at);
-            tiles -= here, at += here;
+        while (rounds > 0 && more()) {
+            int here = min(rounds, last - at);
+            rounds -= here, at += here;
             if (at == last) open_next(p, 0);
         }
     }

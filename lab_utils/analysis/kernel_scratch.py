@@ -19,7 +19,7 @@ TILE_K = 64  # columns of A that a worker of theirs has at least
 WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
 # And the rows and columns of which a block of bitmap_strips, for more columns, has most sums.
-QUARTERED_ROWS, QUARTERED_WIDTH = 192, 192
+QUARTERED_ROWS, QUARTERED_WIDTH, MOST_QUARTERED = 192, 192, 256
 TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
 TILED_STRIPS = ("lane_24_strips", "bitmap_strips")  # formats of strips with a kernel by tiles
 PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles_product.cuh
@@ -43,8 +43,8 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
         "bitmap_strips": bitmap_strips.rounds(K),
     }.get(format)
     if format in TILED_STRIPS and STRIP_WIDTHS[-1] < N:
-        most = QUARTERED_ROWS * QUARTERED_WIDTH if format == "bitmap_strips" else 0
-        return 4 * max(_of_strips(rounds, N, most), _of_pairs(N))
+        quartered = format == "bitmap_strips"
+        return 4 * max(_of_strips(rounds, N, quartered), _of_pairs(N))
     return 4 * _of_strips(rounds, N) if rounds else 0
 
 
@@ -63,13 +63,16 @@ def _of_chunks(M: int, K: int, N: int) -> int:
     return segments * ROWS * _whole(N, WIDTHS)
 
 
-def _of_strips(rounds: int, N: int, of_row_block: int = 0) -> int:
+def _of_strips(rounds: int, N: int, quartered: bool = False) -> int:
     """Sums of two row blocks of each thread block, whose passes stand side by side; and B, two
-    elements in a word. Some row blocks may have so many sums.
+    elements in a word. Thread blocks for which B comes in quarters of a round have more columns.
     """
     columns = min(_whole(N, STRIP_WIDTHS), STRIP_WIDTHS[-1])
-    sums = 2 * MULTIPROCESSORS * max(ROW_BLOCK * columns, of_row_block)
-    return sums + rounds * TILE_ROWS * _whole(N, TILE_WIDTHS) // 2
+    each, of_b = ROW_BLOCK * columns, _whole(N, TILE_WIDTHS)
+    if quartered:
+        each = max(each, QUARTERED_ROWS * QUARTERED_WIDTH)
+        of_b = max(of_b, -(-N // MOST_QUARTERED) * MOST_QUARTERED)
+    return 2 * MULTIPROCESSORS * each + rounds * TILE_ROWS * of_b // 2
 
 
 def _of_pairs(N: int) -> int:

@@ -144,7 +144,7 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
         columns = f"{layout.passes} x {layout.block_n} of C, side by side, each of which reads A"
         if layout.block_n in NARROW_WIDTHS:
             columns += (
-                "; wider blocks have no room for two of its largest chunks in each warp's ring"
+                "; wider blocks have no room for enough of its largest chunks in each warp's ring"
             )
     if N <= NARROW:
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"

@@ -28,7 +28,7 @@ ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
 
 # Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
-DENSE_ROWS = 256  # of a tile of B'
+DENSE_ROWS = 256  # of B' in a round
 MOST_TILES = 6
 
 
@@ -94,7 +94,7 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
     about the same time, from memory once; what is left over stays idle, up to half of a GPU where
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
-    leaves room for rings of ENOUGH_STAGES.
+    leaves room for rings of ENOUGH_STAGES; of few warps, if that is what a second one takes.
     """
     layouts = [_layout(A, N, widths) for widths in _widths(A.name)]
     enough = (one for one in layouts if one.stages >= ENOUGH_STAGES[A.name])
@@ -110,8 +110,8 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
 
 def _widths(format: str) -> list[tuple[int, ...]]:
     """What thread blocks may have, the widest first."""
-    widths = [WIDTHS, WIDTHS[:-1], NARROW_WIDTHS]
-    return [WIDTHS + QUARTERED_WIDTHS, *widths] if format == STREAMS else widths
+    widest = WIDTHS + QUARTERED_WIDTHS if format == STREAMS else WIDTHS
+    return [widest, WIDTHS[:-1], NARROW_WIDTHS]
 
 
 def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
