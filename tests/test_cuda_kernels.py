@@ -131,12 +131,14 @@ def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -
 def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype) -> None:
     """What `layout_of` leaves to large matrices; here row blocks have partial sums."""
     sparsities = (0.85, 0.9, 0.97) if format == strip_layouts.LANES else (0.6, 0.7, 0.97)
+    quartered = strip_layouts.QUARTERED_WIDTHS * (format == strip_layouts.STREAMS)
+    widths = strip_layouts.WIDE_WIDTHS + quartered
     for sparsity, M, split_k in zip(sparsities, (300, 2000, 500), (1.5, 4, 1), strict=True):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")
         for N in (*strip_layouts.WIDE_WIDTHS, 150, 256, 300):
             layout = hopper_wgmma.layout_of(A, N, 1, split_k)
-            assert layout.block_n > 64  # chunks of denser A leave no room
+            assert layout.block_n in widths  # chunks of denser A leave no room
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
             cuda._multiply(hopper_wgmma, A, B, C, layout)

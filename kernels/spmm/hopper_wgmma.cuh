@@ -15,9 +15,9 @@ constexpr int DENSE_ROWS = 256;  // of B' in a round
 constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : block_n <= 192 ? 12 : 8; }
 constexpr int MOST_WARPS = wgmma_warps(8), FEW_WARPS = 12;
 
-// Rounds [first, last) of a row block, which is what a thread block works on, a strip a warp; by tiles these are numbered through all passes. Its sums go to
-// partial[slot]; or to C, where `slot` is -1; or, where it is less, to C with those of SharedRows number
-// -2 - slot.
+// Rounds [first, last) of a row block, which is what a thread block works on, a strip a warp; by tiles these are
+// numbered through all passes. Its sums go to partial[slot]; or to C, where `slot` is -1; or, where it is less, to C
+// with those of SharedRows number -2 - slot.
 struct __align__(16) Segment {
     int32_t row_block, first, last, slot;
 };

@@ -45,7 +45,7 @@ class Layout:
     @property
     def tile_columns(self) -> int:
         """Of a tile of B': a swizzle's of 32 or 64, or several."""
-        return next(n for n in range(32, 257, 32) if self.block_n <= n)
+        return -(-self.block_n // 32) * 32
 
     @property
     def tiles_of_round(self) -> int:
