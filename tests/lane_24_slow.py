@@ -22,10 +22,17 @@ def chunk_bytes(A: Lane24Strips, chunk: int) -> np.ndarray:
     return A.arrays["data"][16 * starts[chunk] : 16 * starts[chunk + 1]].numpy()
 
 
+def stated_steps(stated: int) -> tuple[int, int, int]:
+    """Near steps, how many fours these have, far steps."""
+    fours = stated >> 4 & 3
+    return (stated & 15) + 4 * fours, fours, stated >> 6
+
+
 def lines_and_steps(A: Lane24Strips, chunk: int) -> tuple[int, int]:
     data = chunk_bytes(A, chunk)
-    lines_at, steps = data[HEADER : HEADER + 4].view(np.uint16).tolist()
-    return (data.size - lines_at) // 128 - -(-40 * max(steps - 7, 0) // 128), steps
+    lines_at, stated = data[HEADER : HEADER + 4].view(np.uint16).tolist()
+    near, _, far = stated_steps(stated)
+    return (data.size - lines_at) // 128 - -(-40 * far // 128), near + far
 
 
 def halves_of(halves: np.ndarray, lane: int, order: int) -> list[int]:
@@ -67,7 +74,8 @@ class SlowReading:
 
     def read_chunk(self, begin: int, end: int) -> None:
         words = self.data[begin:end].view(np.uint32)
-        lines_at, steps = int(words[192]) & 0xFFFF, int(words[192]) >> 16
+        lines_at = int(words[192]) & 0xFFFF
+        near, fours, far = stated_steps(int(words[192]) >> 16)
         assert begin % 128 == end % 128 == lines_at % 128 == 0
         lines, banks = [0] * 32, self.data[begin + BANKS : begin + BANKS + 32].tolist()
         assert sorted(banks) == list(range(32))
@@ -82,13 +90,19 @@ class SlowReading:
             at = 2 * ((lines_at + 128 * (lines[bank] - 1)) // 4 + bank)
             halves = {h: int(words.view(np.uint16)[at + h]) for h in has}
             self.read_group(words, lane, order, halves)
-        for step in range(steps):
+        self.unused, rows = 0, []  # unused: column of entries that are not in use
+        for step in range(near + far):
             at = begin + STEPS + 40 * step
-            if step >= 7:
-                at = 16 * int(words[193]) + 40 * (step - 7)
+            if step >= near:
+                at = 16 * int(words[193]) + 40 * (step - near)
             pairs = self.data[at : at + 32].view(np.uint16).reshape(4, 2, 2)
-            values, rows = pairs.transpose(1, 0, 2).reshape(2, 8).tolist()
-            self.read_step(values + rows + self.data[at + 32 : at + 40].tolist())
+            values, bits = pairs.transpose(1, 0, 2).reshape(2, 8).tolist()
+            self.read_step(values + bits + self.data[at + 32 : at + 40].tolist())
+            rows += bits
+        for four in range(fours):
+            at = begin + STEPS + 40 * near + 32 * four
+            first = 8 * (near - 4 * (fours - four))
+            read_four(rows[first : first + 32], self.data[at : at + 32].view(np.uint32).tolist())
 
     def read_group(self, words: np.ndarray, lane: int, order: int, halves: dict[int, int]) -> None:
         g, t = divmod(lane, 4)
@@ -102,12 +116,23 @@ class SlowReading:
         assert halves or nibble == 2
 
     def read_step(self, halves: list[int]) -> None:
+        self.unused = halves[16] if halves[8] else self.unused
         for value, row, column in zip(halves[:8], halves[8:16], halves[16:], strict=True):
             if row:
                 self.put(row.bit_length() - 1, column, value)
                 self.entries += 1
             else:
-                assert value == 0 and column == halves[16]
+                assert value == 0 and column == self.unused
+
+
+def read_four(rows: list[int], metadata: list[int]) -> None:
+    """Raise unless `metadata` choose, for each row, what `rows` [4 steps, 8 places] have of it."""
+    for row, q in product(range(16), range(8)):
+        word = metadata[row % 8] >> 16 * (row // 8) + 4 * (q % 4) + q // 4
+        first = 8 * (q // 2) + 4 * (q % 2)
+        columns = [first + place for place in (0, 2, 1, 3)]  # of A, four of a group
+        chosen = {columns[word & 1], columns[2 + (word >> 2 & 1)]}
+        assert chosen >= {i for i in columns if rows[i] == 1 << row}
 
 
 # --- all bytes, written by the rules
@@ -185,8 +210,9 @@ class SlowChunk:
     def sizes(self, lines: int) -> tuple[int, int, int, int]:
         """Steps, far ones, where lines stand, bytes."""
         steps = -(-len(self.entries(lines)) // 8)
-        near = min(steps, 7)
-        lines_at = 768 + 128 * -(-(40 + 40 * near) // 128)
+        steps += steps in (3, 7)
+        near = min(steps, 8)
+        lines_at = 768 + 128 * -(-(40 + 40 * near + 32 * (near // 4)) // 128)
         nbytes = lines_at + 128 * lines + 128 * -(-40 * (steps - near) // 128)
         return steps, steps - near, lines_at, nbytes
 
@@ -197,7 +223,9 @@ class SlowChunk:
         for lines in range(most, max(0, most - 13) - 1, -1):
             steps, far, lines_at, nbytes = self.sizes(lines)
             narrow = lines_at + 128 * lines > 4096
-            costs[lines] = nbytes + 256 * steps + 768 * far + 2048 * narrow
+            fours = (steps - far) // 4
+            costs[lines] = nbytes + 256 * (steps - 4 * fours) + 640 * fours
+            costs[lines] += 768 * far + 2048 * narrow
         return min(costs, key=costs.get)  # the first of equals
 
     def bytes(self, begin: int) -> np.ndarray:
@@ -212,16 +240,22 @@ class SlowChunk:
                 at = (lines_at + 128 * line) // 2 + 2 * bank
                 halves[at : at + len(word.values)] = word.values
                 self.put_groups(words, word)
-        words[192] = lines_at | steps << 16
+        entries, fours = self.in_fours(self.steps(lines), steps - far)
+        words[192] = lines_at | (steps - far - 4 * fours | fours << 4 | far << 6) << 16
         far_at = lines_at + 128 * lines
         words[193] = (begin + far_at) // 16 if far else 0
         data[BANKS : BANKS + 32] = [self.bank[lane] for lane in range(32)]
-        for step, entries in enumerate(self.steps(lines)):
-            at = STEPS + 40 * step if step < 7 else far_at + 40 * (step - 7)
-            values, rows, columns = zip(*entries, strict=True)
+        column = 0
+        for step, own in enumerate(entries):
+            at = STEPS + 40 * step if step < 8 else far_at + 40 * (step - 8)
+            column = own[0][2] if own[0][1] else column
+            values, rows, columns = zip(*[e if e[1] else (0, 0, column) for e in own], strict=True)
             pairs = np.array([values, rows]).reshape(2, 4, 2).transpose(1, 0, 2)
             halves[at // 2 :][:16] = pairs.ravel()
             data[at + 32 : at + 40] = columns
+        for four in range(fours):
+            at, first = STEPS + 40 * (steps - far) + 32 * four, steps - far - 4 * (fours - four)
+            words[at // 4 :][:8] = four_metadata(entries[first : first + 4])
         return data
 
     @staticmethod
@@ -234,15 +268,35 @@ class SlowChunk:
                 words[128 + 32 * step + word.lane] |= 1 << 8 * (2 * r + h) + 7 - (2 * tile + half)
 
     def steps(self, lines: int) -> list[list[tuple[int, int, int]]]:
-        """Entries (value, bit of the row, column) of steps, all places in use."""
+        """Entries (value, bit of the row, column) of steps, all places in use; 0s: not in use."""
         entries = self.entries(lines)
         queues = [[e for e in entries if e[2] % 8 == place] for place in range(8)]
+        queues = [queue[::-1] if place % 2 else queue for place, queue in enumerate(queues)]
         turns = [e for turn in zip_longest(*queues) for e in turn if e is not None]
-        steps = [turns[i : i + 8] for i in range(0, len(turns), 8)]
-        found = [[(e[3], 1 << e[4], e[2]) for e in step] for step in steps]
-        for step in found:
-            step += [(0, 0, step[0][2])] * (8 - len(step))
-        return found
+        found = [(e[3], 1 << e[4], e[2]) for e in turns]
+        found += [(0, 0, 0)] * (8 * self.sizes(lines)[0] - len(found))
+        return [found[i : i + 8] for i in range(0, len(found), 8)]
+
+    @staticmethod
+    def in_fours(steps: list, near: int) -> tuple[list, int]:
+        """Those of fours by rows; how many fours there are."""
+        found = list(steps)
+        for i in range(near % 4, near):
+            by_rows = sorted(steps[i], key=lambda entry: entry[1] or 1 << 16)
+            found[i] = [by_rows[n] for n in (0, 1, 4, 5, 2, 3, 6, 7)]
+            if any(found[i][n][1] & found[i][n ^ 2][1] for n in range(8)):
+                return steps, 0
+        return found, near // 4
+
+
+def four_metadata(steps: list[list[tuple[int, int, int]]]) -> list[int]:
+    """Of four steps: a word for rows g and g + 8."""
+    words = [0] * 8
+    for (nth, step), h, i in product(enumerate(steps), range(2), range(2)):
+        q, row = 2 * nth + h, step[4 * h + 2 + i][1].bit_length() - 1
+        if row >= 0:
+            words[row % 8] |= 1 << 4 * (q % 4) + q // 4 + 2 * i + 16 * (row // 8)
+    return words
 
 
 def slow_encoding(dense: torch.Tensor) -> list[np.ndarray]:

@@ -194,7 +194,7 @@ def test_lanes_of_several_chunks(on_gpu):
 
 # Offset in the first chunk, what is written there, and the number of what a check says of it.
 LANES_DAMAGE = [
-    (770, [200], 1),  # steps
+    (771, [200], 1),  # far steps
     (772, [0, 0, 0, 0], 1),  # where far steps begin
     (776, [32], 2),  # banks
     (776, [0, 0], 2),
@@ -204,7 +204,9 @@ LANES_DAMAGE = [
     (888, [0, 0], 5),  # value and row of an entry in the third step
     (888 + 4, [3], 5),
     (0, [0x27], 6),  # metadata
-    (1151, [1], 9),  # behind near steps
+    (770, [0xD4], 5),  # one four, where there is room for two
+    (1128, [255], 5),  # metadata of fours
+    (1279, [1], 9),  # behind near steps
 ]
 
 

@@ -9,7 +9,7 @@ from lab_utils.patterns import random_sparse
 
 
 def twelve_steps() -> Lane24Strips:
-    """64x256; its first chunk has 21 lines, 7 near and 5 far steps, the last one not full."""
+    """64x256; its first chunk has 21 lines, two fours and 4 far steps, the last one not full."""
     return Lane24Strips.encode(random_sparse(64, 256, 0.7, seed=5))
 
 
@@ -38,7 +38,8 @@ def test_data_may_begin_anywhere_in_memory():
         assert Lane24Strips(A.shape, A.dtype, arrays).constants == A.constants
 
 
-LINES = 1152  # where they begin after seven near steps
+FOURS = STEPS + 8 * 40  # where their metadata begin, after eight near steps
+LINES = 1280
 FAR = LINES + 21 * 128
 
 
@@ -48,8 +49,9 @@ FAR = LINES + 21 * 128
         ("geometry", 0, [128], "its largest copy is 128 bytes, and has "),
         ("chunk_start", 2, [0], "chunk_start does not ascend"),
         ("chunk_start", 4, [8], "chunk_start begins and ends with"),
-        ("data", 768, [0x00], SIZE),  # lines begin elsewhere
-        ("data", 770, [14], SIZE),  # two steps more, one line less
+        ("data", 768, [0x80], SIZE),  # lines begin elsewhere
+        ("data", 770, [0xE0], SIZE),  # three steps more, one line less
+        ("data", 770, [0x30], SIZE),  # three fours
         ("data", 771, [255], SIZE),
         ("data", 772, [0, 0], SIZE),  # far steps without an offset
         ("data", BANKS, [32], BANK),
@@ -59,17 +61,21 @@ FAR = LINES + 21 * 128
         ("data", 512, [0x80, 0x40, 0, 0x80], HALF),  # two share it already
         ("data", 640 + 4 * 8, [0, 0x80, 0, 0], HALF),  # begun in step 0
         ("data", 512, [0xFF] * 4, "chunk 0 has more words in a bank than lines"),
-        ("data", 770, [13], ENTRY),  # a step more, for which there is room
+        ("data", 770, [0x60], ENTRY),  # a step more, for which there is room
+        ("data", 770, [0x14], ENTRY),  # one four, where there is room for two
+        ("data", 770, [0x08], ENTRY),  # none, but metadata of two
+        ("data", FOURS, [0xFF], ENTRY),
+        ("data", FOURS + 63, [0xFF], ENTRY),
         ("data", STEPS, [0, 0], ENTRY),  # a value of +0
         ("data", STEPS + 4, [0, 0], ENTRY),  # not in use, in front of some that are
         ("data", STEPS + 4, [3, 0], ENTRY),  # two rows
-        ("data", FAR + 4 * 40 + 26, [1], ENTRY),  # a value of an entry that is not in use
-        ("data", FAR + 4 * 40 + 39, [0xFF], ENTRY),  # its column
+        ("data", FAR + 3 * 40 + 26, [1], ENTRY),  # a value of an entry that is not in use
+        ("data", FAR + 3 * 40 + 39, [0xFF], ENTRY),  # its column
         ("data", 0, [0x77], INDEX),
         ("data", 0, [0x22], INDEX),  # of two groups without weights
         ("data", LINES, [0, 0, 0, 0], r"chunk 0 stores a \+0"),
         ("data", LINES - 1, [1], GARBAGE),
-        ("data", FAR + 5 * 40, [1], GARBAGE),  # behind far steps
+        ("data", FAR + 4 * 40, [1], GARBAGE),  # behind far steps
         ("data", FAR + 2 * 128 - 1, [1], GARBAGE),
     ],
 )
@@ -77,6 +83,15 @@ def test_damage_is_named(name, at, values, message):
     A = twelve_steps()
     assert lines_and_steps(A, 0) == (21, 12)
     refused(A, name, at, values, message)
+
+
+def test_entries_of_a_four_stand_in_the_order_of_their_rows():
+    A = twelve_steps()
+    step = A.arrays["data"][STEPS : STEPS + 40]
+    exchanged = step.clone()  # the second and the third one: places 1 and 4
+    for a, b, size in ((2, 16, 2), (6, 20, 2), (33, 36, 1)):  # values, rows, columns
+        exchanged[a : a + size], exchanged[b : b + size] = step[b : b + size], step[a : a + size]
+    refused(A, "data", STEPS, exchanged.tolist(), ENTRY)
 
 
 def test_a_wrong_size_is_found():

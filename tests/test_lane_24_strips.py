@@ -13,6 +13,7 @@ from lane_24_slow import (
     chunk_bytes,
     lines_and_steps,
     slow_encoding,
+    stated_steps,
 )
 from matrices import same_bits
 
@@ -80,7 +81,7 @@ def test_no_more_than_thirteen_lines_are_saved():
     for column in range(0, 256, 64):  # lane 0 has groups with one and with two weights, in turns,
         for half in (0, 16):  # 16 words in one bank: no line at all would cost least
             dense[0, column + half] = dense[8, column + half] = dense[8, column + half + 1] = 1
-    assert lines_and_steps(assert_written(dense), 0) == (3, 3)
+    assert lines_and_steps(assert_written(dense), 0) == (3, 4)  # one is empty, to fill a four
 
 
 def words_of(dense: torch.Tensor, lane: int) -> list[list[int]]:
@@ -127,19 +128,44 @@ def test_who_has_many_words_stands_below_who_has_few():
 def test_full_groups_leave_out_columns_with_few_entries():
     dense = torch.zeros(16, 256, dtype=torch.float16)
     dense[0, :] = torch.arange(1, 257).half()
-    first = chunk_bytes(assert_written(dense), 0)
-    assert first[HEADER + 2 : HEADER + 4].view(np.uint16) == 16
+    A = assert_written(dense)
+    first = chunk_bytes(A, 0)
+    assert lines_and_steps(A, 0)[1] == 16
     # Lane 0 has groups 0, 4, 16, 20, ... of row 0, in order of tiles and halves: it leaves out
-    # columns 0 and 1 of the first, 2 and 3 of the second.
+    # columns 0 and 1 of the first, 2 and 3 of the second. Odd places begin with the last lanes.
     reading = SlowReading(Lane24Strips.encode(dense))
     assert reading.entries == 128
     pairs = first[STEPS : STEPS + 32].view(np.uint16).reshape(4, 2, 2)
     columns = first[STEPS + 32 : STEPS + 40]
-    assert columns.tolist() == [0, 1, 18, 19, 4, 5, 22, 23] and (pairs[:, 1] == 1).all()
+    assert columns.tolist() == [0, 233, 18, 251, 4, 237, 22, 255] and (pairs[:, 1] == 1).all()
     assert np.array_equal(pairs[:, 0].ravel(), bits_of(dense)[0, columns])
     dense[0] = torch.tensor([0, 1, 1, 1]).repeat(64)  # lane 0 leaves out 1, 18, 67, 81, 130, ...
     columns = chunk_bytes(assert_written(dense), 0)[STEPS + 32 : STEPS + 40]
-    assert columns.tolist() == [1, 18, 67, 5, 22, 71, 81, 130]
+    assert columns.tolist() == [233, 18, 187, 237, 22, 191, 121, 130]
+
+
+def steps_and_fours(entries: int, rows: int) -> tuple[int, int, int]:
+    """What a chunk states that has so many entries, of so many rows by turns, and a line for the rest."""
+    dense = torch.zeros(64, 256, dtype=torch.float16)
+    for i in range(entries):
+        group = dense[i % rows, 4 * (i // rows) : 4 * (i // rows) + 4]
+        group[:3] = 1
+    A = assert_written(dense)
+    SlowReading(A)
+    return stated_steps(int(chunk_bytes(A, 0)[HEADER + 2 : HEADER + 4].view(np.uint16)[0]))
+
+
+def test_four_steps_are_multiplied_at_once():
+    found = {n: steps_and_fours(8 * n, 16) for n in range(1, 11)}
+    assert [found[n][:2] for n in (1, 2)] == [(1, 0), (2, 0)]
+    assert [found[n] for n in (3, 4)] == [(4, 1, 0)] * 2  # three, and one that has no entries
+    assert [found[n] for n in (5, 6, 7)] == [(5, 1, 0), (6, 1, 0), (8, 2, 0)]
+    assert [found[n] for n in (8, 10)] == [(8, 2, 0), (8, 2, 2)] and found[9][2] == 1
+
+
+def test_a_row_with_too_many_entries_of_a_step_forbids_fours():
+    for rows, fours in ((1, 0), (5, 0), (6, 1), (16, 1)):
+        assert steps_and_fours(32, rows) == (4, fours, 0)
 
 
 # --- size
@@ -175,19 +201,19 @@ def test_expected_lines_and_steps_are_chosen_as_the_encoder_does():
 def test_a_dense_chunk_is_the_largest_and_has_far_steps():
     dense = torch.ones(64, 512, dtype=torch.float16)
     A = assert_written(dense)
-    most = 1152 + 32 * 128 + 9984  # header, lines, 249 far steps in whole 128 bytes
-    assert A.largest_chunk == most == 15232
-    assert A.largest_copy == 1152 + 32 * 128 and A.constants == (A.largest_copy,)
+    most = 1280 + 32 * 128 + 9984  # header, lines, 248 far steps in whole 128 bytes
+    assert A.largest_chunk == most == 15360
+    assert A.largest_copy == 1280 + 32 * 128 and A.constants == (A.largest_copy,)
     assert A.nbytes == 8 * most + 4 * 9 + 4
     for chunk in range(8):
         assert lines_and_steps(A, chunk) == (32, 256)
         far_at = chunk_bytes(A, chunk)[HEADER + 4 : HEADER + 8].view(np.uint32)
-        assert 16 * int(far_at[0]) == most * chunk + 1152 + 32 * 128
+        assert 16 * int(far_at[0]) == most * chunk + 1280 + 32 * 128
 
 
-def test_seven_steps_are_near():
+def test_eight_steps_are_near():
     dense = torch.zeros(16, 256, dtype=torch.float16)
-    for full, steps, far in ((28, 7, False), (29, 8, True)):
+    for full, steps, far in ((32, 8, False), (33, 9, True)):
         dense[0, : 4 * full] = 1  # two entries of each
         dense[1:] = torch.tensor([1, 0, 0, 1]).repeat(64)  # so that every line pays
         A = assert_written(dense)

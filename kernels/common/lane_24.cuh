@@ -7,7 +7,9 @@ namespace lscd {
 
 struct LaneChunk {
     static constexpr int HALVES = 512, HALVES_OF_STEP = 128, HEADER = 768, FAR_AT = 772, BANKS = 776;
-    static constexpr int ENTRIES = 808, STEP_BYTES = 40, NEAR_STEPS = 7;
+    static constexpr int ENTRIES = 808, STEP_BYTES = 40, NEAR_STEPS = 8;
+    // The last near steps are multiplied four at a time; their metadata stand behind all near ones.
+    static constexpr int FOUR = 4, FOUR_BYTES = 32;
     // Of a step of entries: pairs, two values and two rows each, then columns.
     static constexpr int PAIR_BYTES = 8, ROWS_OF_PAIR = 4, COLUMNS_AT = 32;
     template <class Int>
@@ -15,6 +17,16 @@ struct LaneChunk {
         return place / 2 * PAIR_BYTES + place % 2 * 2;
     }
     static constexpr int LINE_SHIFT = 7, LINE_BYTES = 1 << LINE_SHIFT;
+
+    // What the header states: near steps that are in no four, fours, steps behind lines.
+    static constexpr int FOURS_AT = 4, FAR_STEPS_AT = 6;  // bits
+    __host__ __device__ static constexpr uint32_t single_steps(uint32_t stated) { return stated & 15; }
+    __host__ __device__ static constexpr uint32_t fours(uint32_t stated) { return stated >> FOURS_AT & 3; }
+    __host__ __device__ static constexpr uint32_t far_steps(uint32_t stated) { return stated >> FAR_STEPS_AT; }
+    __host__ __device__ static constexpr bool has_more(uint32_t stated) { return stated >> FOURS_AT; }
+    __host__ __device__ static constexpr uint32_t near_steps(uint32_t stated) {
+        return single_steps(stated) + FOUR * fours(stated);
+    }
 };
 
 // Nibbles of metadata: of a group that has no half of a word; whose group has the first half, and the second

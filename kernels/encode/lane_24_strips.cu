@@ -1,6 +1,6 @@
 // Lane 2:4 in strips on the GPU: the size of each chunk, and its bytes, which are those of
 // kernels/cpu/encode/lane_24_strips.cpp. A warp has a chunk.
-#include "lane_24_strips_plan.cuh"
+#include "lane_24_strips_entries.cuh"
 
 namespace lscd {
 namespace {
@@ -16,18 +16,23 @@ class Chunk {
     __device__ int near_units() const { return sizes_.far_from() / UNIT; }
     __device__ Shared<uint32_t> words() const { return near_.as<uint32_t>(); }
 
+    __device__ NearSteps near_steps() const { return {sizes_, near_}; }
     __device__ void put_entry(int position, uint32_t value, uint32_t row, uint32_t column) const {
         int step = position / PLACES, place = position % PLACES;
-        if (step < NEAR) {
-            int at = near_at(step);
-            near_.as<uint16_t>().store((at + value_at(place)) / 2, uint16_t(value));
-            near_.as<uint16_t>().store((at + row_at(place)) / 2, uint16_t(row));
-            near_.as<uint8_t>().store(at + column_at(place), uint8_t(column));
-        } else {
-            auto* at = reinterpret_cast<uint8_t*>(to_ + near_units()) + STEP * (step - NEAR);
-            st_global(reinterpret_cast<uint16_t*>(at + value_at(place)), uint16_t(value));
-            st_global(reinterpret_cast<uint16_t*>(at + row_at(place)), uint16_t(row));
-            st_global(at + column_at(place), uint8_t(column));
+        if (step < NEAR) return near_steps().put(step, place, value, row, column);
+        auto* at = reinterpret_cast<uint8_t*>(to_ + near_units()) + STEP * (step - NEAR);
+        st_global(reinterpret_cast<uint16_t*>(at + value_at(place)), uint16_t(value));
+        st_global(reinterpret_cast<uint16_t*>(at + row_at(place)), uint16_t(row));
+        st_global(at + column_at(place), uint8_t(column));
+    }
+    // Entries that are not in use have the column of the first one in the last step that has any, which is this one if
+    // it is a far step.
+    __device__ void put_unused(int entries, uint32_t far_column) const {
+        int last = (entries - 1) / PLACES;
+        uint32_t column = last < NEAR ? near_steps().first_column(last) : far_column;
+        for (int i = PLACES * last + lane_id(); i < PLACES * sizes_.steps; i += LANES) {
+            int step = i / PLACES, place = i % PLACES;
+            if (step < NEAR ? !near_steps().row(step, place) : i >= entries) put_entry(i, 0, 0, column);
         }
     }
 
@@ -37,9 +42,7 @@ class Chunk {
         : sizes_(sizes), near_(near), to_(data + start) {
         for (int i = lane_id(); i < near_units(); i += LANES) near_.store(i, uint4{0, 0, 0, 0});
         __syncwarp();
-        if (lane_id()) return;
-        words().store(HEADER / 4, uint32_t(sizes.lines_at() | sizes.steps << 16));
-        words().store(HEADER / 4 + 1, sizes.far() ? uint32_t(start + near_units()) : 0);
+        if (lane_id() == 0) words().store(HEADER / 4 + 1, sizes.far() ? uint32_t(start + near_units()) : 0);
     }
 
     // Nibbles of two groups, order and order + 1, together with those of the lane's neighbours.
@@ -67,7 +70,7 @@ class Chunk {
     }
     __device__ void put_entries(const Tile& tile, const Slots& slots, int entries) const {
         Numbers numbers(tile, slots);
-        int last = PLACES * (sizes_.steps - 1), first_column = 0;
+        int last = (entries - 1) / PLACES * PLACES, first_column = 0;
         for (int order = 0; order < GROUPS; order++) {
             uint2 group = tile.group(order);
             for (uint32_t left = slots.left(order, mask_of(group)); left; left &= left - 1) {
@@ -77,9 +80,12 @@ class Chunk {
                 if (position == last) first_column = column;
             }
         }
+        __syncwarp();
+        int fours = near_steps().put_fours();
+        if (lane_id() == 0) words().store(HEADER / 4, sizes_.stated(fours));
+        __syncwarp();
         first_column = __reduce_add_sync(ALL_LANES, first_column);
-        int unused = entries + lane_id();
-        if (unused < PLACES * sizes_.steps) put_entry(unused, 0, 0, first_column);
+        if (entries) put_unused(entries, first_column);
     }
     // Writes what is not written yet.
     __device__ void store() const {

@@ -16,6 +16,7 @@ constexpr int GROUPS = 32;  // of a lane
 constexpr int HALVES = LaneChunk::HALVES, HEADER = LaneChunk::HEADER, STEPS = LaneChunk::ENTRIES;
 constexpr int BANKS = LaneChunk::BANKS, GROUPS_OF_STEP = 16;
 constexpr int STEP = LaneChunk::STEP_BYTES, PLACES = 8, NEAR = LaneChunk::NEAR_STEPS;
+constexpr int FOUR = LaneChunk::FOUR, FOUR_BYTES = LaneChunk::FOUR_BYTES, WORDS_OF_FOUR = FOUR_BYTES / 4;
 constexpr int LINE = LaneChunk::LINE_BYTES, MOST_LINES = 32;
 
 __host__ __device__ constexpr int whole_lines(int bytes) { return (bytes + LINE - 1) / LINE * LINE; }
@@ -27,13 +28,36 @@ struct Sizes {
     __host__ __device__ constexpr Sizes(int lines, int steps) : lines(lines), steps(steps) {}
     __host__ __device__ constexpr int near() const { return steps < NEAR ? steps : NEAR; }
     __host__ __device__ constexpr int far() const { return steps - near(); }
+    __host__ __device__ constexpr int fours() const { return near() / FOUR; }  // that there is room for
+    __host__ __device__ constexpr int single() const { return near() - FOUR * fours(); }
+    __host__ __device__ constexpr int fours_at() const { return STEPS + STEP * near(); }
+    __host__ __device__ constexpr int near_end() const { return fours_at() + FOUR_BYTES * fours(); }
     __host__ __device__ constexpr int lines_at() const {
-        return HEADER + whole_lines(STEPS - HEADER + STEP * near());
+        return HEADER + whole_lines(near_end() - HEADER);
     }
     __host__ __device__ constexpr int far_from() const { return lines_at() + LINE * lines; }
     __host__ __device__ constexpr int far_bytes() const { return whole_lines(STEP * far()); }
     __host__ __device__ constexpr int bytes() const { return far_from() + far_bytes(); }
+    // What the header states, with so many fours.
+    __device__ uint32_t stated(int fours) const {
+        int steps = near() - FOUR * fours | fours << LaneChunk::FOURS_AT | far() << LaneChunk::FAR_STEPS_AT;
+        return uint32_t(lines_at() | steps << 16);
+    }
 };
+
+// Steps for so many entries: near ones as they are, or one more to fill a four.
+__host__ __device__ constexpr int steps_for(int entries) {
+    int steps = (entries + PLACES - 1) / PLACES;
+    return steps < NEAR && steps % FOUR == FOUR - 1 ? steps + 1 : steps;
+}
+// The place of a step's nth entry in a four, in the order of their rows; and the other way round.
+__device__ inline int place_in_four(int n) { return (n & 2) << 1 | (n & 4) >> 1 | (n & 1); }
+// Metadata of rows g and g + 8, of one entry, number i of a four, that has this bit of its row.
+__device__ inline uint32_t metadata_of(int i, uint32_t row, int g) {
+    if (!(i & 2)) return 0;  // the first and the third of four columns
+    int group = i / 4, bit = group % 4 * 4 + group / 4 + i % 2 * 2;
+    return (row >> g & 1) << bit | (row >> (g + 8) & 1) << (bit + 16);
+}
 
 constexpr int MOST_NEAR = Sizes(MOST_LINES, NEAR).bytes();  // a chunk without its far steps
 

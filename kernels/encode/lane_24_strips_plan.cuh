@@ -7,7 +7,7 @@ namespace lscd::lane_24 {
 namespace {
 
 constexpr int CANDIDATES = 14;                  // numbers of lines
-constexpr int STEP_COST = 256, FAR_COST = 768;  // in bytes, beside those that a step has
+constexpr int STEP_COST = 256, FOUR_COST = 640, FAR_COST = 768;  // in bytes, beside those that a step has
 constexpr int WIDE_BYTES = 4096, NARROW_COST = 2048;  // of a chunk that has more before far steps
 
 __device__ inline uint32_t mask_of(uint2 group) {
@@ -41,7 +41,8 @@ class Contents {
 
 __device__ inline int cost(const Sizes& sizes) {
     int narrow = sizes.far_from() > WIDE_BYTES;
-    return sizes.bytes() + STEP_COST * sizes.steps + FAR_COST * sizes.far() + NARROW_COST * narrow;
+    int steps = STEP_COST * (sizes.single() + sizes.far()) + FOUR_COST * sizes.fours();
+    return sizes.bytes() + steps + FAR_COST * sizes.far() + NARROW_COST * narrow;
 }
 
 // Halves of words that the lane's groups have, bit `order` where a group has the first one, and where it has
@@ -130,7 +131,7 @@ struct Plan {
                 mine += 1 + __popc(second);
             }
             int all = __reduce_add_sync(ALL_LANES, mine);
-            Sizes these(lines, (all + PLACES - 1) / PLACES);
+            Sizes these(lines, steps_for(all));
             if (lines < most && cost(these) >= least) continue;
             least = cost(these), sizes = these, entries = all, halves = fits;
         }
@@ -201,7 +202,7 @@ class Slots {
     }
 };
 
-// Numbers of entries: a place p = column % 8 is 4 * (t % 2) + column of the group.
+// Numbers of entries: a place p = column % 8 is 4 * (t % 2) + column of the group; odd ones count from their last.
 class Numbers {
     uint64_t next_, count_[2];  // of the lane's next entry; in the chunk, where t is even and odd
 
@@ -219,6 +220,7 @@ class Numbers {
     // places come first, then their second ones, and so on.
     __device__ int position(int column) {
         int place = lane_id() % 2 * 4 + column, i = counter(next_, column), found = 0;
+        if (place % 2) i = counter(count_[lane_id() % 2], column) - 1 - i;
         next_ += 1ull << 16 * column;
 #pragma unroll
         for (int p = 0; p < PLACES; p++) found += min(counter(count_[p / 4], p % 4), i + (p < place));

@@ -27,6 +27,7 @@ class Bytes {
   public:
     int size;  // no more than MOST_BYTES + 1
     Sizes sizes{0, 0};
+    int fours = 0;
 
     __device__ Bytes(const uint8_t* data, const int* chunk_start)
         : start_(ld_global(chunk_start + blockIdx.x)) {
@@ -34,7 +35,9 @@ class Bytes {
         bytes_ = data + UNIT * start_;
         size = int(min(UNIT * (end - start_), int64_t(MOST_BYTES + 1)));
         if (size < STEPS) return;
-        sizes.steps = int(word(HEADER) >> 16);
+        uint32_t stated = word(HEADER) >> 16;
+        sizes.steps = int(LaneChunk::near_steps(stated) + LaneChunk::far_steps(stated));
+        fours = int(LaneChunk::fours(stated));
         sizes.lines = (size - sizes.bytes()) / LINE;
     }
     __device__ uint32_t word(int at) const {
@@ -67,7 +70,7 @@ class Bytes {
     __device__ bool size_is_sound() const {
         if (size % LINE || size < STEPS || sizes.lines < 0 || sizes.lines > MOST_LINES) return false;
         int64_t far_at = sizes.far() ? start_ + sizes.far_from() / UNIT : 0;
-        return sizes.bytes() == size && half(HEADER) == sizes.lines_at() &&
+        return sizes.bytes() == size && word(HEADER) == sizes.stated(fours) &&
                word(HEADER + 4) == uint32_t(far_at);
     }
     // Whether there is another word than 0.
@@ -90,14 +93,44 @@ __device__ bool banks_are_sound(const Bytes& chunk) {
     return __reduce_or_sync(ALL_LANES, bank < LANES ? 1u << bank : 0) == ~0u;
 }
 
-// Each function looks at the lane's part of a chunk, of entries at each 32nd one.
+// Where entry number n of all stands, which come in this order: those of fours by rows.
+__device__ int position_of(const Bytes& chunk, int n) {
+    int step = n / PLACES, near = chunk.sizes.near();
+    bool in_four = step < near && step >= near - FOUR * chunk.fours;
+    return in_four ? PLACES * step + place_in_four(n % PLACES) : n;
+}
+
+// Each function looks at the lane's part of a chunk, of entries at each 32nd one. Those that are not in use come behind
+// all others, in as many steps as these leave.
 __device__ bool entries_are_sound(const Bytes& chunk) {
     bool sound = true;
-    int last = chunk.entries() - PLACES;  // first of the last step, alone in which some are unused
-    for (int i = lane_id(); i < chunk.entries(); i += LANES) {
-        Entry entry = chunk.entry(i);
-        if (entry.used()) sound &= entry.sound() && (i <= last || chunk.entry(i - 1).used());
-        else sound &= i > last && !entry.value && entry.column == chunk.entry(last).column;
+    int used = 0;
+    for (int i = lane_id(); i < chunk.entries(); i += LANES) used += chunk.entry(i).used();
+    used = __reduce_add_sync(ALL_LANES, used);
+    int first_of_last = max(used - 1, 0) / PLACES * PLACES;
+    for (int n = lane_id(); n < chunk.entries(); n += LANES) {
+        Entry entry = chunk.entry(position_of(chunk, n));
+        if (entry.used()) sound &= entry.sound() && n < used;
+        else sound &= used && !entry.value && entry.column == chunk.entry(first_of_last).column;
+    }
+    return sound && chunk.sizes.steps == steps_for(used);
+}
+
+// Either all that there is room for, in which the rows of a step ascend, or none. A lane has an entry of each.
+__device__ bool fours_are_sound(const Bytes& chunk) {
+    const Sizes& sizes = chunk.sizes;
+    if (!chunk.fours) return !chunk.any(sizes.fours_at(), sizes.near_end());
+    if (chunk.fours != sizes.fours()) return false;
+    bool sound = true;
+    for (int four = 0; four < chunk.fours; four++) {
+        int own = PLACES * (sizes.single() + FOUR * four) + lane_id();
+        auto row = [&](int n) { return chunk.entry(position_of(chunk, n)).row; };
+        if (own % PLACES) sound &= (row(own - 1) - 1 & 0xffff) <= (row(own) - 1 & 0xffff);
+        sound &= !(chunk.entry(own).row & chunk.entry(own ^ 2).row);
+        for (int g = 0; g < WORDS_OF_FOUR; g++) {
+            uint32_t word = __reduce_or_sync(ALL_LANES, metadata_of(lane_id(), chunk.entry(own).row, g));
+            sound &= word == chunk.word(sizes.fours_at() + FOUR_BYTES * four + 4 * g);
+        }
     }
     return sound;
 }
@@ -171,7 +204,7 @@ __device__ bool any_garbage(const Bytes& chunk) {
     const Sizes& sizes = chunk.sizes;
     int unused = nonzeros_of_bank(chunk) - __popc(chunk.halves(0)) - __popc(chunk.halves(1));
     return __reduce_add_sync(ALL_LANES, unused) != 0 ||
-           chunk.any(near_at(sizes.near()), sizes.lines_at()) ||
+           chunk.any(sizes.near_end(), sizes.lines_at()) ||
            chunk.any(sizes.far_from() + STEP * sizes.far(), chunk.size);
 }
 
@@ -186,7 +219,8 @@ __global__ void __launch_bounds__(LANES)
     if (problem == NONE && __any_sync(ALL_LANES, Banked(chunk).words > chunk.sizes.lines))
         problem = WORDS;
     if (problem == NONE) {
-        problem = entries_are_sound(chunk) ? NONE : ENTRY;
+        bool sound = __all_sync(ALL_LANES, entries_are_sound(chunk));
+        problem = sound && fours_are_sound(chunk) ? NONE : ENTRY;
         problem = min(problem, values_problem(chunk, A.M - place.row, A.K - place.column));
         if (any_garbage(chunk)) problem = min(problem, GARBAGE);
     }

@@ -81,10 +81,10 @@ class Chunk {
         }
     }
     __device__ void put_entries(const Tile& tile) const {
-        Sizes sizes(0, int(word(HEADER / 4) >> 16));
-        put_entries(tile, sizes.near(), [&](int i) { return word(STEPS / 4 + i); });
+        uint32_t stated = word(HEADER / 4) >> 16;
+        put_entries(tile, LaneChunk::near_steps(stated), [&](int i) { return word(STEPS / 4 + i); });
         const uint4* far = data_ + word(HEADER / 4 + 1);
-        put_entries(tile, sizes.far(),
+        put_entries(tile, LaneChunk::far_steps(stated),
                     [&](int i) { return __ldg(reinterpret_cast<const uint32_t*>(far) + i); });
     }
 

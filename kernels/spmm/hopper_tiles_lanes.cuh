@@ -82,7 +82,7 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
     };
     __device__ Chunk open(Address at) const {
         Chunk c;
-        uint32_t stated = ld_shared(at + HEADER), steps = stated >> 16;
+        uint32_t stated = ld_shared(at + HEADER), near = near_steps(stated >> 16);
         Address halves = at + HALVES + lane * 4;
         uint32_t first = ld_shared(halves), second = ld_shared(halves + HALVES_OF_STEP);
         c.halves[0] = swapped ? second : first, c.halves[1] = swapped ? first : second;
@@ -90,13 +90,13 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
         Address below = words + __popc(first & FIRST_HALVES) * LINE_BYTES;
         below = __shfl_sync(~0u, below, ld_shared_u8(at + BANKS + lane));
         c.words[0] = swapped ? below : words, c.words[1] = swapped ? words : below;
-        c.far = steps > NEAR_STEPS;
+        c.far = far_steps(stated >> 16);
         c.nibbles.load(at, lane, first_of_four());
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) {
             uint32_t number = lane + 32 * i, place = number % PLACES;
             Address from = at + ENTRIES + number / PLACES * STEP_BYTES;
-            if (number < min(int(steps), NEAR_STEPS) * PLACES)
+            if (number < near * PLACES)
                 c.near[i] = {ld_shared_u16(from + value_at(place)),
                              ld_shared_u16(from + value_at(place) + ROWS_OF_PAIR),
                              ld_shared_u8(from + COLUMNS_AT + place)};
@@ -137,10 +137,10 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) c.near[i].store(quarter, to);
         if (!uniform(c.far)) return;
-        int far_steps = (ld_shared(chunk + HEADER) >> 16) - NEAR_STEPS;
+        uint32_t steps = far_steps(ld_shared(chunk + HEADER) >> 16);
         const uint8_t* far = p.data() + int64_t(ld_shared(chunk + FAR_AT)) * 16;
 #pragma unroll 1
-        for (uint32_t i = lane; i < far_steps * PLACES; i += 32) {
+        for (uint32_t i = lane; i < steps * PLACES; i += 32) {
             const uint8_t* step = far + i / PLACES * STEP_BYTES;
             auto* at = reinterpret_cast<const uint16_t*>(step + value_at(i % PLACES));
             uint32_t column = __ldg(step + COLUMNS_AT + i % PLACES);

@@ -48,7 +48,7 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
         uint32_t left_before = 0;
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            if (step && h.steps) entries.load(at + FORMAT::ENTRIES, dense.tile(), lane);
+            if (step && FORMAT::single_steps(h.steps)) entries.load(at + FORMAT::ENTRIES, dense.tile(), lane);
             values.prepare(h, step);
             wgmma_wait<0>();  // for all four warps: sums are registers again, whichever has entries
             values.finish(h, step);
@@ -62,11 +62,11 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
         }
     }
 
-    // Weights without a slot; the first ones are loaded, if there are any.
-    __device__ __forceinline__ void add_entries(Entries& entries, Address chunk, uint32_t steps) {
+    // Weights without a slot, as many steps of them as the header states; the first single one is loaded, if there is
+    // one.
+    __device__ __forceinline__ void add_entries(Entries& entries, Address chunk, uint32_t stated) {
+        uint32_t steps = FORMAT::single_steps(stated);
         Address at = chunk + FORMAT::ENTRIES;
-        uint32_t far = FORMAT::far_steps(steps);
-        steps -= far;
         if (steps) entries.add_to(sum);
 #pragma unroll 1
         while (steps > 1) {
@@ -74,8 +74,19 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
             entries.load(at += FORMAT::STEP_BYTES, dense.tile(), lane);
             entries.add_to(sum);
         }
-        if constexpr (FORMAT::FAR)
-            if (uniform(far)) add_far_entries(entries, chunk, far);
+        if constexpr (FORMAT::FOURS)
+            if (uniform(FORMAT::has_more(stated))) {
+                add_fours(chunk, stated);
+                if (uniform(FORMAT::far_steps(stated))) add_far_entries(entries, chunk, FORMAT::far_steps(stated));
+            }
+    }
+    __device__ __forceinline__ void add_fours(Address chunk, uint32_t stated) {
+        typename FORMAT::template Fours<T, BLOCK_N> entries;
+#pragma unroll 1
+        for (uint32_t i = 0; i < FORMAT::fours(stated); i++) {
+            entries.load(chunk, stated, i, dense.tile(), lane);
+            entries.add_to(sum);
+        }
     }
     __device__ void add_far_entries(Entries& entries, Address chunk, uint32_t steps) {
         const uint8_t* at = p.data() + int64_t(ld_shared(chunk + FORMAT::FAR_AT)) * 16;

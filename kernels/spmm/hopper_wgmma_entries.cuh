@@ -1,4 +1,4 @@
-// Weights that found no slot, eight at a time, to fragments of mma.sync.
+// Weights that found no slot, to fragments of mma.sync: eight at a time, or four times as many.
 #pragma once
 #include "hopper_wgmma.cuh"
 
@@ -25,6 +25,34 @@ struct EntryStep {
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 if (n + 8 * i < BLOCK_N) mma_m16n8k8<T>(sum[n / 8 + i], a[0], a[1], b[i]);
+        }
+    }
+};
+
+// A [16 x 32] holds a weight in each column, of each row two of four columns at most: for half of the instructions,
+// and of the tensor core's time, that four steps take.
+template <class T, int BLOCK_N>
+struct FourSteps {
+    using Tile = DenseTile<BLOCK_N>;
+
+    uint32_t a[4], metadata;
+    Address row;  // of B', that the lane reads for ldmatrix
+
+    __device__ __forceinline__ void meet(Address tile, uint32_t k) {
+        row = tile + (Tile::swizzle(k) << 4) + k * Tile::ROW_BYTES;
+    }
+    __device__ __forceinline__ void add_to(float (&sum)[BLOCK_N / 8][4]) const {
+        constexpr int IN_PART = Tile::PART / 8;
+        constexpr int EIGHTS = BLOCK_N / 8, AT_ONCE = 4;
+#pragma unroll
+        for (int from = 0; from < EIGHTS; from += AT_ONCE) {
+            uint32_t b[AT_ONCE][4];
+#pragma unroll
+            for (int i = from; i < from + AT_ONCE && i < EIGHTS; i++)
+                ldmatrix_x4_trans(b[i - from], (row ^ i % IN_PART * 16) + i / IN_PART * Tile::PART_BYTES);
+#pragma unroll
+            for (int i = from; i < from + AT_ONCE && i < EIGHTS; i++)
+                mma_sp_m16n8k32<T, 0>(sum[i], a, b[i - from], metadata);
         }
     }
 };

@@ -16,15 +16,13 @@ namespace lscd {
 namespace {
 
 struct LaneStrips : LaneChunk, DenseRounds {
-    static constexpr bool WHOLE_LINES = true, FAR = true, MORE_BLOCKS = false;
+    static constexpr bool WHOLE_LINES = true, FAR = true, FOURS = true, MORE_BLOCKS = false;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = SlotsWarp<LaneStrips, T, BLOCK_N, WARPS>;
 
-    __device__ static uint32_t far_steps(uint32_t steps) { return max(int(steps) - NEAR_STEPS, 0); }
-
     struct Header {
         uint32_t halves[2];  // of words, that the lane's groups of a step have
-        uint32_t steps;      // of entries
+        uint32_t steps;      // of entries, as stated
         uint32_t bank;       // of the lane's words of step 1
         Address word;        // a line above the lane's next one
     };
@@ -79,12 +77,38 @@ struct LaneStrips : LaneChunk, DenseRounds {
             uint2 pair = __ldg(reinterpret_cast<const uint2*>(step) + lane % 4);
             take(pair, __ldg(step + COLUMNS_AT + lane % 8), tile, lane);
         }
-        // Two values, and of each the row of the strip, one bit of 16.
         __device__ __forceinline__ void take(uint2 pair, uint32_t column, Address tile, uint32_t lane) {
-            uint32_t two = pair.x, rows = pair.y >> lane / 4;
-            this->a[0] = two & (rows & 0x00010001) * 0xffff;
-            this->a[1] = two & (rows >> 8 & 0x00010001) * 0xffff;
+            for (int half = 0; half < 2; half++) this->a[half] = pair.x & of_row(pair.y, lane, half);
             this->meet(tile, lane, column, DenseTile<BLOCK_N>::swizzle(column));
+        }
+    };
+    // Of two values' rows of the strip, one bit of 16 each: the halves, as ones, that are in the lane's row of a half.
+    __device__ __forceinline__ static uint32_t of_row(uint32_t rows, uint32_t lane, int half) {
+        return prmt(rows << (7 - lane / 4), 0, half ? 0xbb99 : 0xaa88);
+    }
+
+    // Four steps: columns of A are a step's places 0 2 1 3 4 6 5 7, so that two pairs of values, one below the other,
+    // are what the first two and the last two of four columns have.
+    template <class T, int BLOCK_N>
+    struct Fours : FourSteps<T, BLOCK_N> {
+        __device__ __forceinline__ void load(Address chunk, uint32_t stated, uint32_t nth, Address tile, int lane) {
+            uint32_t own = anew(lane), t = own % 4;
+            Address steps = chunk + ENTRIES + (single_steps(stated) + nth * FOUR) * STEP_BYTES;
+            Address metadata = chunk + ENTRIES + near_steps(stated) * STEP_BYTES + nth * FOUR_BYTES;
+            uint32_t place = own & 4 | own << 1 & 2 | own >> 1 & 1;
+            uint32_t column = ld_shared_u8(steps + COLUMNS_AT + own / 8 * STEP_BYTES + place);
+            this->metadata = ld_shared(metadata + own / 4 * 4) >> own % 2 & 0x55555555u | 0x88888888u;
+            Address pairs = steps + t / 2 * STEP_BYTES + t % 2 * (2 * PAIR_BYTES);
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                uint2 first = ld_shared_v2(pairs + i * (2 * STEP_BYTES));
+                uint2 second = ld_shared_v2(pairs + i * (2 * STEP_BYTES) + PAIR_BYTES);
+#pragma unroll
+                for (int half = 0; half < 2; half++)
+                    this->a[2 * i + half] =
+                        first.x & of_row(first.y, own, half) | second.x & of_row(second.y, own, half);
+            }
+            this->meet(tile, column);
         }
     };
 };

@@ -11,8 +11,8 @@ namespace {
 struct ZeroRowStrips {
     static constexpr int ROUND_COLS = 192;                   // four tiles of 16 x 48, side by side
     static constexpr int ENTRIES = 576, STEP_BYTES = 32;     // of a chunk before its entries; of eight entries
-    // Whether chunks are whole lines; have far steps; have thread blocks of other sizes, too.
-    static constexpr bool WHOLE_LINES = false, FAR = false, MORE_BLOCKS = false;
+    // Whether chunks are whole lines; have far steps; have steps of entries by fours; have thread blocks of other sizes.
+    static constexpr bool WHOLE_LINES = false, FAR = false, FOURS = false, MORE_BLOCKS = false;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = SlotsWarp<ZeroRowStrips, T, BLOCK_N, WARPS>;
 
@@ -33,7 +33,7 @@ struct ZeroRowStrips {
 
     // --- a chunk ---
 
-    __device__ static uint32_t far_steps(uint32_t) { return 0; }
+    __device__ static uint32_t single_steps(uint32_t steps) { return steps; }
 
     // What bmma starts from to compute the addresses of values.
     struct Header {

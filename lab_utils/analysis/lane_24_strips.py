@@ -21,8 +21,9 @@ COLS = 256  # of a chunk: 64 groups of four in a row
 LANES, ORDERS, GROUP, PLACES = 32, 32, 4, 8  # ORDERS: groups of a lane; PLACES: entries of a step
 ORDERS_OF_STEP = 16  # of wgmma.sp
 METADATA_BYTES, HALVES_BYTES, HEADER_BYTES, GEOMETRY_BYTES = 512, 256, 40, 4
-LINE_BYTES, STEP_BYTES, NEAR_STEPS, FEWER_LINES = 128, 40, 7, 13
-COST_OF_STEP, COST_OF_FAR = 256, 768  # in the encoder's choice, beside bytes
+LINE_BYTES, STEP_BYTES, NEAR_STEPS, FEWER_LINES = 128, 40, 8, 13
+FOUR, FOUR_BYTES = 4, 32  # near steps that are multiplied at once, and their metadata
+COST_OF_STEP, COST_OF_FOUR, COST_OF_FAR = 256, 640, 768  # in the encoder's choice, beside bytes
 WIDE_BYTES, COST_OF_NARROW = 4096, 2048  # of a chunk with more before its far steps
 SAMPLES = 128  # chunks: their mean bytes are within 1.5 % of encodings
 
@@ -47,8 +48,14 @@ class Choice:
     def copied(self) -> np.ndarray:
         """Bytes before far steps."""
         near = np.minimum(self.steps, NEAR_STEPS)
-        front = _whole_lines(HEADER_BYTES + STEP_BYTES * near) + LINE_BYTES * self.lines
+        entries = STEP_BYTES * near + FOUR_BYTES * self.fours
+        front = _whole_lines(HEADER_BYTES + entries) + LINE_BYTES * self.lines
         return METADATA_BYTES + HALVES_BYTES + front
+
+    @property
+    def fours(self) -> np.ndarray:
+        """Of near steps."""
+        return np.minimum(self.steps, NEAR_STEPS) // FOUR
 
     @property
     def far(self) -> np.ndarray:
@@ -58,7 +65,14 @@ class Choice:
     @property
     def cost(self) -> np.ndarray:
         narrow = COST_OF_NARROW * (self.copied > WIDE_BYTES)
-        return self.nbytes + COST_OF_STEP * self.steps + COST_OF_FAR * self.far + narrow
+        single = COST_OF_STEP * (self.steps - FOUR * self.fours)
+        return self.nbytes + single + COST_OF_FOUR * self.fours + COST_OF_FAR * self.far + narrow
+
+
+def steps_for(entries: np.ndarray) -> np.ndarray:
+    """Steps for so many entries: near ones as they are, or one more to fill a four."""
+    steps = -(-entries // PLACES)
+    return steps + ((steps < NEAR_STEPS) & (steps % FOUR == FOUR - 1))
 
 
 def choose(held: np.ndarray, left: np.ndarray) -> Choice:
@@ -70,7 +84,7 @@ def choose(held: np.ndarray, left: np.ndarray) -> Choice:
     lines = np.arange(ORDERS, -1, -1)  # the most first, which is chosen among equals
     late = np.zeros((len(held), ORDERS + 1), np.int64)
     late[:, 1:] = held[:, ::-1].cumsum(1)  # weights in words beyond so many lines
-    found = Choice(lines, -(-(late + left[:, None]) // PLACES))
+    found = Choice(lines, steps_for(late + left[:, None]))
     most = (held > 0).sum(1, keepdims=True)
     allowed = (lines <= most) & (lines >= most - FEWER_LINES)
     best = np.where(allowed, found.cost, np.inf).argmin(1)

@@ -8,13 +8,13 @@ from lab_utils.analysis.lane_24_strips import (
     HALVES_BYTES,
     LINE_BYTES,
     METADATA_BYTES,
-    NEAR_STEPS,
     STEP_BYTES,
 )
 from lab_utils.formats.chunks import START_BYTES
 from lab_utils.formats.chunks_16x256 import Chunks16x256
 
 HEADER = METADATA_BYTES + HALVES_BYTES  # where it stands in a chunk
+FAR_STEPS_AT = 6  # bits of a header's number of steps
 
 
 class Lane24Strips(Chunks16x256):
@@ -36,13 +36,14 @@ class Lane24Strips(Chunks16x256):
                     | Z | W |   |   |   |      who has many stands below who has few
                                                a chunk has as many lines as cost least: a bank's
                                                words beyond them are entries, too
-        entry   a value, a row and a column: added to what tensor cores give, eight a step
+        entry   a value, a row and a column: added to what tensor cores give, eight a step; four
+                steps at once, where their rows allow it (mma.sp)
 
-        chunk   a multiple of 128 bytes, at most 15232
+        chunk   a multiple of 128 bytes, at most 15360
                 +----------------+---------------+-----------------+---------+-----------------+
-                | metadata 512 B | halves that   | 128 to 384 B:   | lines   | far steps, 40 B |
-                | the operand of | groups have:  | header, up to   | 128 B   | each, those     |
-                | wgmma.sp       | 256 B         | banks, 7 steps  | each    | from the 8th on |
+                | metadata 512 B | halves that   | 128 to 512 B:   | lines   | far steps, 40 B |
+                | the operand of | groups have:  | header, banks,  | 128 B   | each, those     |
+                | wgmma.sp       | 256 B         | up to 8 steps   | each    | from the 9th on |
                 +----------------+---------------+-----------------+---------+-----------------+
 
         data         uint8 [16 * U]               chunks of strip after strip, round after round
@@ -54,7 +55,7 @@ class Lane24Strips(Chunks16x256):
     """
 
     name = "lane_24_strips"
-    version = 4
+    version = 5
     PROBLEMS: ClassVar = {
         1: "has a size that its header does not state",
         2: "has banks that are not each one lane's",
@@ -86,8 +87,7 @@ class Lane24Strips(Chunks16x256):
     def _largest(data: Tensor, chunk_start: Tensor) -> int:
         """Of sound chunks: bytes before far steps, of which headers say how many there are."""
         headers = data.view(-1, START_BYTES)[chunk_start[:-1].long() + HEADER // START_BYTES]
-        steps = headers[:, 2].int() | headers[:, 3].int() << 8
-        far = (steps - NEAR_STEPS).clamp(min=0)
+        far = (headers[:, 2].int() | headers[:, 3].int() << 8) >> FAR_STEPS_AT
         far_bytes = -(-STEP_BYTES * far // LINE_BYTES) * LINE_BYTES
         return int((START_BYTES * chunk_start.diff() - far_bytes).max())
 

@@ -1,5 +1,6 @@
 // 2:4 in strips, words for each lane, in two passes (layout: lane_24_strips.h).
 #include <algorithm>
+#include <vector>
 
 #include "lane_24_strips.h"
 
@@ -99,15 +100,16 @@ Layout choose(const Weights& weights, const Words& words) {
         values[line] += kept, entries += n - kept;
         most = std::max(most, line + 1);
     });
-    Layout best{most, ceil_div(entries, PLACES)};
+    Layout best{most, steps_for(entries)};
     for (i64 lines = most - 1; lines >= 0 && lines >= most - FEWER_LINES; lines--) {
         entries += values[lines];
-        Layout layout{lines, ceil_div(entries, PLACES)};
+        Layout layout{lines, steps_for(entries)};
         if (layout.cost() < best.cost()) best = layout;
     }
     return best;
 }
 
+// Steps of entries, of which those of fours are in another order.
 class Entries {
     Entry entry_[PLACES][ROWS * COLS / PLACES];
     i64 count_[PLACES] = {}, total_ = 0;
@@ -117,6 +119,23 @@ class Entries {
         memcpy(chunk + Entry::row_at(layout, position), &entry.row, 2);
         chunk[Entry::column_at(layout, position)] = entry.column;
     }
+    // All in their order, and those that are not in use.
+    std::vector<Entry> in_steps(const Layout& layout) const {
+        std::vector<Entry> found;
+        for (i64 i = 0; i64(found.size()) < total_; i++)
+            for (i64 place = 0; place < PLACES; place++)
+                if (i64 n = count_[place]; i < n) found.push_back(entry_[place][place % 2 ? n - 1 - i : i]);
+        found.resize(PLACES * layout.steps, {0, 0, 0});
+        return found;
+    }
+    // By rows; who is not in use comes last.
+    static void sort(Entry* step) {
+        Entry sorted[PLACES];
+        std::copy(step, step + PLACES, sorted);
+        std::stable_sort(sorted, sorted + PLACES,
+                         [](const Entry& a, const Entry& b) { return u16(a.row - 1) < u16(b.row - 1); });
+        for (i64 n = 0; n < PLACES; n++) step[place_in_four(n)] = sorted[n];
+    }
 
   public:
     void add(u16 value, i64 row, i64 column) {
@@ -124,17 +143,23 @@ class Entries {
         entry_[place][count_[place]++] = {value, u16(1 << row), u8(column)};
         total_++;
     }
-    void put(u8* chunk, const Layout& layout) const {
-        i64 position = 0;
-        u8 first = 0;  // column of the step's first entry
-        auto next = [&](const Entry& entry) {
-            if (position % PLACES == 0) first = entry.column;
-            put(chunk, layout, position++, entry);
-        };
-        for (i64 i = 0; position < total_; i++)
-            for (i64 place = 0; place < PLACES; place++)
-                if (i < count_[place]) next(entry_[place][i]);
-        while (position % PLACES) next({0, 0, first});
+    // Returns how many fours there are.
+    i64 put(u8* chunk, const Layout& layout) const {
+        std::vector<Entry> steps = in_steps(layout), sorted = steps;
+        Entry* in_fours = sorted.data() + PLACES * layout.single();
+        for (i64 step = 0; step < FOUR * layout.fours(); step++) sort(in_fours + PLACES * step);
+        bool sound = fours_are_sound(in_fours, layout.fours());
+        if (sound) steps = sorted;
+        for (i64 i = 0; i < i64(steps.size()); i++) {
+            if (!steps[i].row) steps[i].column = steps[(total_ - 1) / PLACES * PLACES].column;
+            put(chunk, layout, i, steps[i]);
+        }
+        if (!sound) return 0;
+        for (i64 i = 0; i < WORDS_OF_FOUR * layout.fours(); i++) {
+            u32 word = four_metadata(in_fours + FOUR * PLACES * (i / WORDS_OF_FOUR), i % WORDS_OF_FOUR);
+            memcpy(chunk + layout.fours_at() + 4 * i, &word, 4);
+        }
+        return layout.fours();
     }
 };
 
@@ -201,16 +226,16 @@ void put_chunk(u8* data, i64 begin, const Weights& weights) {
     Words words(weights);
     Layout layout = choose(weights, words);
     u8* chunk = data + begin;
-    u32 stated = u32(layout.lines_at() | layout.steps << 16);
     u32 far_at = layout.far() ? u32((begin + layout.lines_end()) / UNIT) : 0;
     memset(chunk, 0, layout.bytes());
-    memcpy(chunk + LINES_AT, &stated, 4);
     memcpy(chunk + FAR_AT, &far_at, 4);
     Metadata metadata;
     Entries entries;
     memcpy(chunk + BANKS, words.banks(), LANES);
     put_words(chunk, weights, words, layout, metadata, entries);
-    metadata.put(chunk), entries.put(chunk, layout);
+    metadata.put(chunk);
+    u32 stated = layout.stated(entries.put(chunk, layout));
+    memcpy(chunk + LINES_AT, &stated, 4);
 }
 
 }  // namespace

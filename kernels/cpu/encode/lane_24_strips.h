@@ -38,20 +38,32 @@
 //
 //   step              eight entries. An entry's place is its column modulo 8; places take turns
 //                     while they last, so that the columns of a step meet few banks of B twice.
-//                     Within a place, order is that of lanes, of groups, of columns
-//   near, far         the first seven stand in front of lines, the others behind them
+//                     Within a place, order is that of lanes, of groups, of columns, or of an odd
+//                     place the opposite, so that a step has few entries of one row
+//   near, far         the first eight stand in front of lines, the others behind them
+//   four              of near steps the last four, or twice four, which mma.sp multiplies at once: of columns 4 q
+//                     to 4 q + 3 of its A, those of places 4 h + 0, 2, 1, 3 of step q / 2, where h is
+//                     q % 2, a row has one of the first two and one of the last two at most. So the
+//                     entries of such a step stand in the order of their rows, and of each other: the
+//                     nth one is number 0 1 4 5 2 3 6 7, n and n + 4 have the same half of a nibble.
+//                     Where one row has more than four of a step, there are no fours. Three steps
+//                     become a four with one that has no entries; so do seven two
 //
 //   byte 0    metadata u32 [32][tile]    lane 4 g + 2 step + half: low 16 bits row g, high 16 row
 //                                        g + 8; nibble t of either
 //        512  halves u32 [2][32]         of a step, of a lane: byte 2 r + h has a bit 7 - (2 tile + half)
 //                                        where that group has half h of a word
-//        768  lines_at u16, steps u16
+//        768  lines_at u16, steps u16         near steps that are in no four, + fours << 4, + far steps << 6
 //        772  far_at u32                 from the start of `data`, in 16 bytes; 0 without far steps
 //        776  banks u8 [32]              of a lane: where its words of step 1 stand
 //        808  near steps                 four pairs of entries: value u16 [2], row u16 [2], a bit:
 //                                        1 << row of the strip; column u8 [8], of the chunk. Not in
 //                                        use: 0, 0, the column of the step's first entry
-//   lines_at  lines, then far steps; near and far steps end with zeros up to whole 128 bytes
+//             metadata u32 [four][8]     of a four, of number g: low 16 bits row g, high 16 row g + 8;
+//                                        of nibble t bit 0: whether the row has the second of columns
+//                                        4 t to 4 t + 3, bit 2: the fourth; bits 1 and 3: of columns
+//                                        16 + 4 t to 19 + 4 t. Zeros, where one row has too many entries
+//   lines_at  lines, then far steps; what is before either ends with zeros up to whole 128 bytes
 //
 // So a chunk is a multiple of 128 bytes, and begins at one.
 #pragma once
@@ -63,9 +75,10 @@ using namespace chunk_16x256;
 
 constexpr i64 STEPS = 2, ORDERS = 32, ORDERS_OF_STEP = 16, GROUP = 4, PLACES = 8;
 constexpr i64 HALVES = 512, LINES_AT = 768, FAR_AT = 772, BANKS = 776, NEAR = 808;  // offsets
-constexpr i64 STEP_BYTES = 40, NEAR_STEPS = 7, FEWER_LINES = 13;
-// What the kernel does for a step, and for a far one beside that, in bytes loaded in the same time.
-constexpr i64 COST_OF_STEP = 256, COST_OF_FAR = 768;
+constexpr i64 STEP_BYTES = 40, NEAR_STEPS = 8, FEWER_LINES = 13;
+constexpr i64 FOUR = 4, FOUR_BYTES = 32, FOURS_AT = 4, FAR_STEPS_AT = 6;
+// What the kernel does for a step, for four at once, and for a far one beside that, in bytes loaded in the same time.
+constexpr i64 COST_OF_STEP = 256, COST_OF_FOUR = 640, COST_OF_FAR = 768;
 // Where no chunk has more bytes than these before its far steps, the kernel multiplies 128 columns at
 // once. What that is worth for one chunk.
 constexpr i64 WIDE_BYTES = 4096, COST_OF_NARROW = 2048;
@@ -102,20 +115,36 @@ inline u32 nibble_of(u32 columns, u32 halves) {
     return first == 3 ? 3 | 3 << 2 : (first + 1) | first << 2;
 }
 
+// Steps for so many entries: near ones as they are, or one more to fill a four.
+inline i64 steps_for(i64 entries) {
+    i64 steps = ceil_div(entries, PLACES);
+    return steps < NEAR_STEPS && steps % FOUR == FOUR - 1 ? steps + 1 : steps;
+}
+
 // Where the parts of a chunk stand.
 struct Layout {
     i64 lines, steps;
 
     i64 near() const { return min(steps, NEAR_STEPS); }
     i64 far() const { return steps - near(); }
-    i64 lines_at() const { return LINES_AT + whole_lines(NEAR - LINES_AT + STEP_BYTES * near()); }
+    i64 fours() const { return near() / FOUR; }  // that there is room for
+    i64 single() const { return near() - FOUR * fours(); }
+    i64 fours_at() const { return NEAR + STEP_BYTES * near(); }
+    i64 near_end() const { return fours_at() + FOUR_BYTES * fours(); }
+    i64 lines_at() const { return LINES_AT + whole_lines(near_end() - LINES_AT); }
     i64 lines_end() const { return lines_at() + LINE * lines; }
     i64 bytes() const { return lines_end() + whole_lines(STEP_BYTES * far()); }
     i64 cost() const {
         i64 narrow = lines_end() > WIDE_BYTES;
-        return bytes() + COST_OF_STEP * steps + COST_OF_FAR * far() + COST_OF_NARROW * narrow;
+        return bytes() + COST_OF_STEP * (single() + far()) + COST_OF_FOUR * fours() +
+               COST_OF_FAR * far() + COST_OF_NARROW * narrow;
     }
 
+    // With so many fours.
+    u32 stated(i64 fours) const {
+        i64 steps_ = (near() - FOUR * fours) | fours << FOURS_AT | far() << FAR_STEPS_AT;
+        return u32(lines_at() | steps_ << 16);
+    }
     i64 word_at(i64 bank, i64 line) const { return lines_at() + LINE * line + 4 * bank; }
     i64 step_at(i64 step) const {
         return step < NEAR_STEPS ? NEAR + STEP_BYTES * step
@@ -123,9 +152,12 @@ struct Layout {
     }
 };
 
+// The place of a step's nth entry in a four, in the order of their rows.
+constexpr i64 place_in_four(i64 n) { return (n & 2) << 1 | (n & 4) >> 1 | (n & 1); }
+
 // A weight that stands in no word.
 struct Entry {
-    u16 value, row;  // row: a bit
+    u16 value, row;  // row: a bit; 0: not in use
     u8 column;
 
     // Where its parts stand: in pairs of places, two values before their two rows; columns last.
@@ -138,5 +170,29 @@ struct Entry {
         return layout.step_at(position / PLACES) + 4 * PLACES + position % PLACES;
     }
 };
+
+// --- of fours, whose entries are [four][step][place]
+
+constexpr i64 WORDS_OF_FOUR = FOUR_BYTES / 4;
+
+// Whether a row has one of two entries with the same half of its nibbles.
+inline bool fours_are_sound(const Entry* entries, i64 fours) {
+    bool sound = true;
+    for (i64 i = 0; i < FOUR * PLACES * fours; i++)
+        sound &= !(entries[i].row & entries[i ^ 2].row);
+    return sound;
+}
+// Metadata of rows g and g + 8.
+inline u32 four_metadata(const Entry* entries, i64 g) {
+    u32 word = 0;
+    for (i64 step = 0; step < FOUR; step++)
+        for (i64 h = 0; h < 2; h++)
+            for (i64 i = 0; i < 2; i++) {
+                i64 q = 2 * step + h, bit = 4 * (q % 4) + q / 4 + 2 * i;
+                u32 row = entries[PLACES * step + 4 * h + 2 + i].row;
+                word |= (row >> g & 1) << bit | (row >> (g + 8) & 1) << (bit + 16);
+            }
+    return word;
+}
 
 }  // namespace lscd::lane_24

@@ -15,10 +15,13 @@ constexpr int OUTSIDE = 7, ZERO = 8, GARBAGE = 9;
 // size is sound.
 struct Bytes : ChunkBytes {
     Layout layout{0, 0};
+    i64 fours = 0;
 
     Bytes(const u8* data, const i32* chunk_start, i64 chunk) : ChunkBytes(data, chunk_start, chunk) {
         if (size <= NEAR) return;
-        layout.steps = load<u32>(LINES_AT) >> 16;
+        i64 steps = load<u32>(LINES_AT) >> 16;
+        fours = steps >> FOURS_AT & 3;
+        layout.steps = (steps & 15) + FOUR * fours + (steps >> FAR_STEPS_AT);
         layout.lines = (size - layout.bytes()) / LINE;
     }
     u32 halves(i64 lane, i64 step) const { return load<u32>(HALVES + 4 * (LANES * step + lane)); }
@@ -73,7 +76,7 @@ bool size_is_sound(const Bytes& chunk) {
     if (chunk.size % LINE || chunk.size <= NEAR || layout.lines < 0 || layout.lines > ORDERS)
         return false;
     i64 far_at = layout.far() ? (chunk.begin + layout.lines_end()) / UNIT : 0;
-    return layout.bytes() == chunk.size && chunk.load<u16>(LINES_AT) == layout.lines_at() &&
+    return layout.bytes() == chunk.size && chunk.load<u32>(LINES_AT) == layout.stated(chunk.fours) &&
            chunk.load<u32>(FAR_AT) == far_at;
 }
 
@@ -99,16 +102,44 @@ bool words_fit(const Bytes& chunk) {
     return fit;
 }
 
-// Only the last step may have entries that are not in use, behind all others.
+// Entry number n of all, in the order in which they come; those of fours by rows.
+i64 position_of(const Bytes& chunk, i64 n) {
+    i64 step = n / PLACES, near = chunk.layout.near();
+    bool in_four = step < near && step >= near - FOUR * chunk.fours;
+    return in_four ? PLACES * step + place_in_four(n % PLACES) : n;
+}
+
+// Entries that are not in use come behind all others, in as many steps as these leave.
 bool entries_are_sound(const Bytes& chunk) {
-    bool sound = true, ended = false;
-    i64 last = PLACES * (chunk.layout.steps - 1);
-    for (i64 i = 0; i < PLACES * chunk.layout.steps; i++) {
-        Entry e = chunk.entry(i);
+    i64 all = PLACES * chunk.layout.steps, used = 0;
+    auto entry = [&](i64 n) { return chunk.entry(position_of(chunk, n)); };
+    bool sound = true;
+    for (i64 n = 0; n < all; n++) {
+        Entry e = entry(n);
         bool one_bit = e.row && !(e.row & (e.row - 1));
-        if (e.row) sound &= !ended && one_bit && e.value;
-        else sound &= i > last && e.value == 0 && e.column == chunk.entry(last).column;
-        ended |= e.row == 0;
+        if (e.row) sound &= n == used++ && one_bit && e.value;
+        else sound &= e.value == 0 && used && e.column == chunk.entry((used - 1) / PLACES * PLACES).column;
+    }
+    return sound && chunk.layout.steps == steps_for(used);
+}
+
+// Either all that there is room for, in which the rows of a step ascend, or none.
+bool fours_are_sound(const Bytes& chunk) {
+    const Layout& layout = chunk.layout;
+    i64 fours = chunk.fours;
+    if (fours && fours != layout.fours()) return false;
+    Entry entries[NEAR_STEPS * PLACES];
+    bool sound = true;
+    for (i64 i = 0; i < FOUR * PLACES * fours; i++) {
+        i64 n = PLACES * layout.single() + i;
+        entries[i] = chunk.entry(n);
+        u16 row = chunk.entry(position_of(chunk, n)).row;
+        if (n % PLACES) sound &= u16(chunk.entry(position_of(chunk, n - 1)).row - 1) <= u16(row - 1);
+    }
+    sound &= lane_24::fours_are_sound(entries, fours);
+    for (i64 i = 0; i < WORDS_OF_FOUR * layout.fours(); i++) {
+        u32 word = fours ? four_metadata(entries + FOUR * PLACES * (i / WORDS_OF_FOUR), i % WORDS_OF_FOUR) : 0;
+        sound &= chunk.load<u32>(layout.fours_at() + 4 * i) == word;
     }
     return sound;
 }
@@ -150,7 +181,7 @@ bool any_garbage(const Bytes& chunk) {
         for (i64 at = from; at < to; at += 2) unused += chunk.load<u16>(at) != 0;
     };
     count(layout.lines_at(), layout.lines_end());
-    count(NEAR + STEP_BYTES * layout.near(), layout.lines_at());
+    count(layout.near_end(), layout.lines_at());
     count(layout.lines_end() + STEP_BYTES * layout.far(), chunk.size);
     return unused;
 }
@@ -161,7 +192,7 @@ int problem(const Bytes& chunk, i64 rows, i64 cols) {
     if (!is_permutation(chunk.bytes + BANKS)) return BANK;
     if (!halves_are_sound(chunk)) return HALF;
     if (!words_fit(chunk)) return WORDS;
-    if (!entries_are_sound(chunk)) return ENTRY;
+    if (!entries_are_sound(chunk) || !fours_are_sound(chunk)) return ENTRY;
     if (!indices_are_sound(chunk)) return INDEX;
     if (any_outside(chunk, rows, cols)) return OUTSIDE;
     return any_stored_zero(chunk) ? ZERO : any_garbage(chunk) ? GARBAGE : 0;
