@@ -7,14 +7,13 @@ from lane_24_slow import (
     BANKS,
     HEADER,
     STEPS,
-    SlowChunk,
     SlowReading,
     bits_of,
     chunk_bytes,
     lines_and_steps,
-    slow_encoding,
     stated_steps,
 )
+from lane_24_slow_encoder import SlowChunk, slow_encoding
 from matrices import same_bits
 
 from lab_utils import accuracy, spmm
@@ -145,7 +144,7 @@ def test_full_groups_leave_out_columns_with_few_entries():
 
 
 def steps_and_fours(entries: int, rows: int) -> tuple[int, int, int]:
-    """What a chunk states that has so many entries, of so many rows by turns, and a line for the rest."""
+    """What a chunk states that has so many entries, of so many rows by turns."""
     dense = torch.zeros(64, 256, dtype=torch.float16)
     for i in range(entries):
         group = dense[i % rows, 4 * (i // rows) : 4 * (i // rows) + 4]

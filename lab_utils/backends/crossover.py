@@ -68,10 +68,9 @@ COSTS = {
     PACKED: Cost(0.74, 0.14, 1.16, 6.4),
     NESTED: Cost(0.935, 0.02, 0.79, 4.8, decoding=1.8),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
-    "lane_24_strips": Cost(  # far and near: of a run of version 3 without rows, .5 to .7, by
-        # the bytes that version 4 has there
-        0.305, 0.16, 0.022, 9.7, side_by_side=True, entries=0.853, decoding=0.95, far=8.7,
-        near=0.422, beyond=0.157,
+    "lane_24_strips": Cost(
+        0.079, 0.198, 0.018, 10.2, side_by_side=True, entries=0.88, decoding=0.95, far=10.7,
+        near=0.465, beyond=0.14,
     ),
     "bitmap_strips": Cost(
         0.091, 0.478, 0.123, 11.4, side_by_side=True, entries=0.175, decoding=1.15, beyond=0.173,
@@ -89,7 +88,7 @@ class TilesCost(NamedTuple):
 
 TILES_COSTS = {
     "tca_bme": TilesCost(0.67),
-    "lane_24_strips": TilesCost(0.75, far=16.2, near=0.422),
+    "lane_24_strips": TilesCost(0.75, far=16.2, near=0.465),  # far: of version 3, without rows
     "bitmap_strips": TilesCost(0.72, far=0.6, near=0.35),  # no entries, but longer chunks
 }
 
