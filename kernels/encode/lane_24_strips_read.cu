@@ -69,6 +69,7 @@ class Bytes {
 
     __device__ bool size_is_sound() const {
         if (size % LINE || size < STEPS || sizes.lines < 0 || sizes.lines > MOST_LINES) return false;
+        if (fours > sizes.fours()) return false;
         int64_t far_at = sizes.far() ? start_ + sizes.far_from() / UNIT : 0;
         return sizes.bytes() == size && word(HEADER) == sizes.stated(fours) &&
                word(HEADER + 4) == uint32_t(far_at);

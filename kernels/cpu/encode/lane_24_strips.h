@@ -58,7 +58,8 @@
 //        776  banks u8 [32]              of a lane: where its words of step 1 stand
 //        808  near steps                 four pairs of entries: value u16 [2], row u16 [2], a bit:
 //                                        1 << row of the strip; column u8 [8], of the chunk. Not in
-//                                        use: 0, 0, the column of the step's first entry
+//                                        use: 0, 0, the column that the last step with entries
+//                                        begins with
 //             metadata u32 [four][8]     of a four, of number g: low 16 bits row g, high 16 row g + 8;
 //                                        of nibble t bit 0: whether the row has the second of columns
 //                                        4 t to 4 t + 3, bit 2: the fourth; bits 1 and 3: of columns

@@ -73,7 +73,8 @@ struct Bytes : ChunkBytes {
 
 bool size_is_sound(const Bytes& chunk) {
     const Layout& layout = chunk.layout;
-    if (chunk.size % LINE || chunk.size <= NEAR || layout.lines < 0 || layout.lines > ORDERS)
+    if (chunk.size % LINE || chunk.size <= NEAR || layout.lines < 0 || layout.lines > ORDERS ||
+        chunk.fours > layout.fours())
         return false;
     i64 far_at = layout.far() ? (chunk.begin + layout.lines_end()) / UNIT : 0;
     return layout.bytes() == chunk.size && chunk.load<u32>(LINES_AT) == layout.stated(chunk.fours) &&
