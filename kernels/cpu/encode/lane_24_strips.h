@@ -53,7 +53,7 @@
 //                                        g + 8; nibble t of either
 //        512  halves u32 [2][32]         of a step, of a lane: byte 2 r + h has a bit 7 - (2 tile + half)
 //                                        where that group has half h of a word
-//        768  lines_at u16, steps u16         near steps that are in no four, + fours << 4, + far steps << 6
+//        768  lines_at u16, steps u16    near steps that are in no four | fours << 4 | far steps << 6
 //        772  far_at u32                 from the start of `data`, in 16 bytes; 0 without far steps
 //        776  banks u8 [32]              of a lane: where its words of step 1 stand
 //        808  near steps                 four pairs of entries: value u16 [2], row u16 [2], a bit:
