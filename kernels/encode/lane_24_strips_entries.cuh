@@ -7,7 +7,7 @@ namespace {
 
 // Steps that stand in front of lines, while the chunk is in shared memory.
 class NearSteps {
-    const Sizes& sizes_;
+    Sizes sizes_;
     Shared<uint4> chunk_;
 
     // A lane's entry of a four: one of each step for eight lanes.

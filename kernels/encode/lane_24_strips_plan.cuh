@@ -220,7 +220,7 @@ class Numbers {
     // places come first, then their second ones, and so on.
     __device__ int position(int column) {
         int place = lane_id() % 2 * 4 + column, i = counter(next_, column), found = 0;
-        if (place % 2) i = counter(count_[lane_id() % 2], column) - 1 - i;
+        if (place % 2) i = counter(lane_id() % 2 ? count_[1] : count_[0], column) - 1 - i;
         next_ += 1ull << 16 * column;
 #pragma unroll
         for (int p = 0; p < PLACES; p++) found += min(counter(count_[p / 4], p % 4), i + (p < place));

@@ -140,7 +140,7 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
         uint32_t steps = far_steps(ld_shared(chunk + HEADER) >> 16);
         const uint8_t* far = p.data() + int64_t(ld_shared(chunk + FAR_AT)) * 16;
 #pragma unroll 1
-        for (uint32_t i = lane; i < steps * PLACES; i += 32) {
+        for (uint32_t i = lane; i / PLACES < steps; i += 32) {
             const uint8_t* step = far + i / PLACES * STEP_BYTES;
             auto* at = reinterpret_cast<const uint16_t*>(step + value_at(i % PLACES));
             uint32_t column = __ldg(step + COLUMNS_AT + i % PLACES);
