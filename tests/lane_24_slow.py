@@ -27,10 +27,15 @@ def stated_steps(stated: int) -> tuple[int, int, int]:
     return (stated & 15) + 4 * fours, fours, stated >> 6
 
 
+def steps_of(A: Lane24Strips, chunk: int) -> tuple[int, int, int]:
+    """What a chunk states, as `stated_steps`."""
+    return stated_steps(int(chunk_bytes(A, chunk)[HEADER + 2 : HEADER + 4].view(np.uint16)[0]))
+
+
 def lines_and_steps(A: Lane24Strips, chunk: int) -> tuple[int, int]:
     data = chunk_bytes(A, chunk)
-    lines_at, stated = data[HEADER : HEADER + 4].view(np.uint16).tolist()
-    near, _, far = stated_steps(stated)
+    lines_at = int(data[HEADER : HEADER + 2].view(np.uint16)[0])
+    near, _, far = steps_of(A, chunk)
     return (data.size - lines_at) // 128 - -(-40 * far // 128), near + far
 
 

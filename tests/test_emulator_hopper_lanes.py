@@ -2,11 +2,10 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 from emulated import DTYPES, activations, product
-from lane_24_slow import HEADER, chunk_bytes, stated_steps
+from lane_24_slow import steps_of
 
 from lab_utils import accuracy, encode, spmm
 from lab_utils.backends import emulator
@@ -35,19 +34,13 @@ def test_every_sparsity(sparsity) -> None:
         product(A, W, 32)
 
 
-def fours_of(A: Lane24Strips) -> list[int]:
-    """Of each chunk."""
-    headers = [chunk_bytes(A, chunk)[HEADER:] for chunk in range(A.strips * A.rounds)]
-    return [stated_steps(int(header[:4].view(np.uint16)[1]))[1] for header in headers]
-
-
 @pytest.mark.parametrize("sparsity", [0.75, 0.8])
 def test_four_steps_are_multiplied_at_once(sparsity) -> None:
     """Where their rows allow it: a row of weights alone forbids it."""
     W = random_sparse(128, 700, sparsity, mean=0.5)
     W[70] = 0.5
     A = Lane24Strips.encode(W)
-    fours = fours_of(A)
+    fours = [steps_of(A, chunk)[1] for chunk in range(A.strips * A.rounds)]
     assert set(fours) >= {0, 1 if sparsity == 0.8 else 2}
     for N in WIDTHS:
         product(A, W, N)

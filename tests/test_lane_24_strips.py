@@ -11,7 +11,7 @@ from lane_24_slow import (
     bits_of,
     chunk_bytes,
     lines_and_steps,
-    stated_steps,
+    steps_of,
 )
 from lane_24_slow_encoder import SlowChunk, slow_encoding
 from matrices import same_bits
@@ -151,7 +151,7 @@ def steps_and_fours(entries: int, rows: int) -> tuple[int, int, int]:
         group[:3] = 1
     A = assert_written(dense)
     SlowReading(A)
-    return stated_steps(int(chunk_bytes(A, 0)[HEADER + 2 : HEADER + 4].view(np.uint16)[0]))
+    return steps_of(A, 0)
 
 
 def test_four_steps_are_multiplied_at_once():

@@ -127,9 +127,10 @@ __device__ bool fours_are_sound(const Bytes& chunk) {
         int own = PLACES * (sizes.single() + FOUR * four) + lane_id();
         auto row = [&](int n) { return chunk.entry(position_of(chunk, n)).row; };
         if (own % PLACES) sound &= (row(own - 1) - 1 & 0xffff) <= (row(own) - 1 & 0xffff);
-        sound &= !(chunk.entry(own).row & chunk.entry(own ^ 2).row);
+        uint32_t mine = chunk.entry(own).row;
+        sound &= !(mine & chunk.entry(own ^ 2).row);
         for (int g = 0; g < WORDS_OF_FOUR; g++) {
-            uint32_t word = __reduce_or_sync(ALL_LANES, metadata_of(lane_id(), chunk.entry(own).row, g));
+            uint32_t word = __reduce_or_sync(ALL_LANES, metadata_of(lane_id(), mine, g));
             sound &= word == chunk.word(sizes.fours_at() + FOUR_BYTES * four + 4 * g);
         }
     }

@@ -74,7 +74,7 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
             entries.load(at += FORMAT::STEP_BYTES, dense.tile(), lane);
             entries.add_to(sum);
         }
-        if constexpr (FORMAT::FOURS)
+        if constexpr (FORMAT::FAR)
             if (uniform(FORMAT::has_more(stated))) {
                 add_fours(chunk, stated);
                 if (uniform(FORMAT::far_steps(stated))) add_far_entries(entries, chunk, FORMAT::far_steps(stated));

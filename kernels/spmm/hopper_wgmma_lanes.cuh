@@ -16,7 +16,7 @@ namespace lscd {
 namespace {
 
 struct LaneStrips : LaneChunk, DenseRounds {
-    static constexpr bool WHOLE_LINES = true, FAR = true, FOURS = true, MORE_BLOCKS = false;
+    static constexpr bool WHOLE_LINES = true, FAR = true, MORE_BLOCKS = false;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = SlotsWarp<LaneStrips, T, BLOCK_N, WARPS>;
 

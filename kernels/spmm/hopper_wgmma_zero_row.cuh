@@ -11,8 +11,8 @@ namespace {
 struct ZeroRowStrips {
     static constexpr int ROUND_COLS = 192;                   // four tiles of 16 x 48, side by side
     static constexpr int ENTRIES = 576, STEP_BYTES = 32;     // of a chunk before its entries; of eight entries
-    // Whether chunks are whole lines; have far steps; have fours of steps; have thread blocks of other sizes, too.
-    static constexpr bool WHOLE_LINES = false, FAR = false, FOURS = false, MORE_BLOCKS = false;
+    // Whether chunks are whole lines; have fours of steps and far ones; have thread blocks of other sizes, too.
+    static constexpr bool WHOLE_LINES = false, FAR = false, MORE_BLOCKS = false;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = SlotsWarp<ZeroRowStrips, T, BLOCK_N, WARPS>;
 

@@ -143,8 +143,8 @@ struct Layout {
 
     // With so many fours.
     u32 stated(i64 fours) const {
-        i64 steps_ = (near() - FOUR * fours) | fours << FOURS_AT | far() << FAR_STEPS_AT;
-        return u32(lines_at() | steps_ << 16);
+        i64 single = near() - FOUR * fours;
+        return u32(lines_at() | (single | fours << FOURS_AT | far() << FAR_STEPS_AT) << 16);
     }
     i64 word_at(i64 bank, i64 line) const { return lines_at() + LINE * line + 4 * bank; }
     i64 step_at(i64 step) const {
