@@ -12,7 +12,7 @@ from lab_utils.backends.ways import FUSED, TILES, forced
 from lab_utils.formats import BitmapStrips
 from lab_utils.patterns import random_sparse
 
-WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130, 170, 200, 256, 300)
+WIDTHS = (1, 9, 17, 25, 33, 41, 49, 64, 70, 100, 130, 170, 200, 256, 300)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -72,7 +72,7 @@ def test_weights_that_are_not_finite_are_multiplied(way) -> None:
 
 
 def test_quarters_of_a_round_come_around() -> None:
-    """B' of blocks with more than 128 columns: many rounds, a row block's last strips missing."""
+    """B of blocks with more than 128 columns: many rounds, a row block's last strips missing."""
     W = random_sparse(330, 2500, 0.5, mean=0.5)
     A = BitmapStrips.encode(W)
     for N, warps, split_k in ((150, 12, 1.5), (180, 12, 4), (220, 8, 1), (250, 8, 2.5)):
@@ -85,13 +85,15 @@ def test_quarters_of_a_round_come_around() -> None:
 def test_few_warps_where_only_their_rings_have_room_for_two_copies() -> None:
     W = random_sparse(330, 2500, 0.5, mean=0.5)
     A = BitmapStrips.encode(W)
-    for N, width, split_k in ((40, 48, 1.5), (64, 64, 4)):
+    for N, split_k in ((60, 1.5), (64, 4)):
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
-        assert (layout.block_n, layout.warps, layout.stages) == (width, 12, 2)
+        assert (layout.block_n, layout.warps, layout.stages) == (64, 12, 2)
         with forced(FUSED):
             product(A, W, N, split_k)
     W = random_sparse(330, 2500, 0.25, mean=0.5)
     A = BitmapStrips.encode(W)
-    assert hopper_wgmma.layout_of(A, 24, 1, 2).warps == 12
-    with forced(FUSED):
-        product(A, W, 24, 2)
+    for N, width in ((12, 16), (24, 32), (40, 48)):
+        layout = hopper_wgmma.layout_of(A, N, 1, 2)
+        assert (layout.block_n, layout.warps) == (width, 12)
+        with forced(FUSED):
+            product(A, W, N, 2)

@@ -30,9 +30,10 @@ class Case(NamedTuple):
     N: int
 
 
-OF_BITMAPS, QUARTERS = SPMM / "hopper_wgmma_bitmap.cuh", SPMM / "hopper_wgmma_quarters.cuh"
+OF_BITMAPS = [SPMM / "hopper_wgmma_bitmap.cuh", SPMM / "hopper_wgmma_columns.cuh"]
+QUARTERS = SPMM / "hopper_wgmma_quarters.cuh"
 # What all formats have, is robbed with the first one.
-SHARED = sorted(set(SPMM.glob("hopper_wgmma*.cu*")) - {OF_BITMAPS, QUARTERS})
+SHARED = sorted(set(SPMM.glob("hopper_wgmma*.cu*")) - {*OF_BITMAPS, QUARTERS})
 CASES = {
     "zero row": Case(
         "wgmma",
@@ -40,7 +41,7 @@ CASES = {
         lambda: ZeroRow24Strips.encode(random_sparse(400, 1400, 0.5, seed=1), levels=1),
         40,
     ),
-    "bitmaps": Case("wgmma_bitmap", [OF_BITMAPS], lambda: bitmaps(2900), 40),
+    "bitmaps": Case("wgmma_bitmap", OF_BITMAPS, lambda: bitmaps(2900), 40),
     "quarters": Case("wgmma_bitmap", [QUARTERS], lambda: bitmaps(1400), 150),
 }
 
@@ -89,7 +90,8 @@ def test_no_synchronisation_can_go(machines, monkeypatch, name, one) -> None:
     monkeypatch.setattr(emulator, "machine", lambda: machines[one])
     A, N = CASES[name].A(), CASES[name].N
     assert hopper_wgmma.layout_of(A, N, 1, None).block_n in (40, 160)  # others are not compiled
-    with pytest.raises(KernelFault, match=rf"^(expand_dense|hopper_wgmma|add_slots)<.* ({LOST})"):
+    kernels = "expand_dense|clear_flags|hopper_wgmma|add_slots"
+    with pytest.raises(KernelFault, match=rf"^({kernels})<.* ({LOST})"):
         for split_k in (1.5, 4):
             with emulator.recording(split_k=split_k):
                 spmm(A, torch.ones(A.shape[1], N).half(), backend="emulator")

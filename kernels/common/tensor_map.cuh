@@ -30,19 +30,34 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
     return error ? nullptr : reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
 }
 
+inline cudaError_t encode_tensor_map(TensorMap* map, Dtype dtype, const void* matrix, cuuint32_t rank,
+                                     const cuuint64_t* sizes, const cuuint64_t* pitches, const cuuint32_t* box) {
+    static const auto encode = tensor_map_encoder();  // looked up once
+    if (!encode) return cudaErrorNotSupported;
+    auto type = dtype == Dtype::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const cuuint32_t strides[] = {1, 1, 1};
+    CUresult error = encode(map, type, rank, const_cast<void*>(matrix), sizes, pitches, box, strides,
+                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return error == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 // A matrix [rows][pitch] of `cols` columns, in tiles of `tile_rows` x TENSOR_COLS. It begins on 16 bytes, as do
 // its rows; at most 256 tile_rows.
 inline cudaError_t make_tensor_map(TensorMap* map, Dtype dtype, const void* matrix, int rows, int cols,
                                    int64_t pitch, int tile_rows) {
-    static const auto encode = tensor_map_encoder();  // looked up once
-    if (!encode) return cudaErrorNotSupported;
-    auto type = dtype == Dtype::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     const cuuint64_t sizes[] = {cuuint64_t(cols), cuuint64_t(rows)}, pitches[] = {cuuint64_t(pitch) * 2};
-    const cuuint32_t box[] = {TENSOR_COLS, cuuint32_t(tile_rows)}, strides[] = {1, 1};
-    CUresult error = encode(map, type, 2, const_cast<void*>(matrix), sizes, pitches, box, strides,
-                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return error == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+    const cuuint32_t box[] = {TENSOR_COLS, cuuint32_t(tile_rows)};
+    return encode_tensor_map(map, dtype, matrix, 2, sizes, pitches, box);
+}
+
+// The same matrix of `blocks` x TENSOR_COLS columns, whose tiles have several blocks, one behind the other.
+inline cudaError_t make_blocks_map(TensorMap* map, Dtype dtype, const void* matrix, int rows, int blocks,
+                                   int64_t pitch, int tile_rows, int tile_blocks) {
+    const cuuint64_t sizes[] = {TENSOR_COLS, cuuint64_t(rows), cuuint64_t(blocks)};
+    const cuuint64_t pitches[] = {cuuint64_t(pitch) * 2, TENSOR_COLS * 2};
+    const cuuint32_t box[] = {TENSOR_COLS, cuuint32_t(tile_rows), cuuint32_t(tile_blocks)};
+    return encode_tensor_map(map, dtype, matrix, 3, sizes, pitches, box);
 }
 
 // The tile that begins at a row and a column, to a multiple of 1024 bytes; the barrier counts all its bytes,
@@ -53,6 +68,15 @@ __device__ inline void tensor_copy(Address to, const TensorMap* map, int row, in
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
         "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
         "l"(map), "r"(col), "r"(row), "r"(barrier), "l"(policy)
+        : "memory");
+}
+// The same of a map of blocks: one instruction for them all.
+__device__ inline void tensor_copy_blocks(Address to, const TensorMap* map, int row, int block, Address barrier,
+                                          uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+        "l"(map), "r"(0), "r"(row), "r"(block), "r"(barrier), "l"(policy)
         : "memory");
 }
 

@@ -137,18 +137,20 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], uint64_t a, u
 #undef LSCD_WGMMA
 }
 
-// d[64 x N] += a[64x16] * b[16 x N]; a in registers, as of mma, and b n_major.
+// d[64 x N] += a[64x16] * b[16 x N]; a in registers, as of mma, and b k_major.
 template <class T, int N>
 __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b) {
 #define LSCD_WGMMA(TYPE, COLS, A, B)                                                                   \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #COLS "k16.f32." TYPE "." TYPE " {" LSCD_R##COLS  \
-                 "}, {" A "}, " B ", 1, 1, 1, 1;"                                                      \
+                 "}, {" A "}, " B ", 1, 1, 1, 0;"                                                      \
                  : LSCD_D##COLS                                                                        \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 #define LSCD_TYPES(COLS, A, B)                                                                         \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B);               \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B)
-    static_assert(N % 8 == 0 && 24 <= N && N <= 64 || N % 32 == 0 && 96 <= N && N <= 256);
+    static_assert(N % 8 == 0 && N <= 64 || N % 32 == 0 && 96 <= N && N <= 256);
+    LSCD_TYPES(8, "%4, %5, %6, %7", "%8");
+    LSCD_TYPES(16, "%8, %9, %10, %11", "%12");
     LSCD_TYPES(24, "%12, %13, %14, %15", "%16");
     LSCD_TYPES(32, "%16, %17, %18, %19", "%20");
     LSCD_TYPES(40, "%20, %21, %22, %23", "%24");

@@ -11,16 +11,13 @@
 // in which place; who waits for whom.
 #pragma once
 #include "../common/cluster.cuh"
-#include "../common/tensor_map.cuh"
-#include "hopper_wgmma_slots.cuh"
+#include "hopper_wgmma_columns.cuh"
 
 namespace lscd {
 namespace {
 
-// With B as the tensor copy engine reads it, where its launcher found it: so many columns for each product of
-// tiles, a multiple of eight, as many as tiles have or a few less.
-struct TilesProblem : WgmmaProblem {
-    TensorMap columns;
+// So many columns of B for each product of tiles, a multiple of eight, as many as tiles have or a few less.
+struct TilesProblem : ColumnsProblem {
     int32_t product_columns;
 };
 

@@ -177,7 +177,7 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     if (auto error = divide_as_product(add)) return error;
     int halves = PAIR * ceil_div(p.N, PAIR * BLOCK_N);
     int columns = round_up(ceil_div(p.N, halves * Has::PRODUCTS), 8);
-    TilesProblem whole{p, {}, columns};
+    TilesProblem whole{{p, {}}, columns};
     if (auto error = make_tensor_map(&whole.columns, p.dtype, p.B, p.N, p.K, p.ldb, columns)) return error;
     dim3 rows(p.added_rows * (BLOCK_N / 8), PAIR);
     auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), Has::THREADS, bytes, stream, {true, PAIR});

@@ -48,7 +48,7 @@ struct __align__(16) SharedRows {
 
 // A: data, chunk_start (in 16 bytes), or what launchers say; partial [passes][slots] (PartialSums), where
 // a pass is BLOCK_N columns of C. By tiles (hopper_tiles.cuh) `blocks` are pairs, of all passes, each of which
-// has 2 BLOCK_N columns at most; partial [2][slots]; there are no `tiles` and no `starts`.
+// has 2 BLOCK_N columns at most; partial [2][slots]; there are no `starts`.
 struct WgmmaProblem : Problem {
     int32_t rounds, strips, levels;  // of A; the last of zero-row 2:4
     int32_t block_n, blocks;         // thread blocks of a pass
@@ -59,7 +59,7 @@ struct WgmmaProblem : Problem {
     const Segment* segments;
     const int32_t* first_segment;    // [blocks + 1]: of each thread block
     const SharedRows* shared;
-    void* tiles;                     // B' [passes][rounds][OF_ROUND][DenseTile]
+    void* tiles;                     // B' [passes][rounds][DenseTile], of formats whose products meet it
     const WarpStart* starts;         // [blocks][warps]
     int32_t relu;                    // whether negative sums become 0
     const void* bias;                // [M], added to sums before that; null: none
@@ -71,11 +71,10 @@ struct WgmmaProblem : Problem {
 };
 
 // The tile of B' that a round meets, [k'][n]: as wide as a swizzle of 32 or 64 columns, or several such
-// parts, one behind the other. wgmma may use fewer columns. Where a round's would take most of shared memory, four
-// tiles, of a quarter of its rows each.
-template <int BLOCK_N, int OF_ROWS = BLOCK_N <= 128 ? DENSE_ROWS : DENSE_ROWS / 4>
+// parts, one behind the other. wgmma may use fewer columns.
+template <int BLOCK_N, int ROWS = DENSE_ROWS>
 struct DenseTile {
-    static constexpr int ROWS = OF_ROWS, OF_ROUND = DENSE_ROWS / ROWS;
+    static constexpr int OF_ROUND = 1;
     static constexpr int PART = BLOCK_N <= 32 || BLOCK_N % 64 == 32 ? 32 : 64;
     static constexpr int WIDTH = round_up(BLOCK_N, PART);
     static constexpr int ROW_BYTES = PART * 2, PART_BYTES = ROWS * ROW_BYTES;
@@ -88,12 +87,15 @@ struct DenseTile {
         constexpr int IN_PART = PART / 8;
         return i / IN_PART * PART_BYTES + k * ROW_BYTES + (i % IN_PART ^ swizzle(k)) * 16;
     }
-    // From the first row of a round's tiles to row k, a multiple of 8.
-    __host__ __device__ static constexpr int rows_on(int k) { return k / ROWS * BYTES + k % ROWS * ROW_BYTES; }
-    // From row k of these on; the sum has no carry.
+    // The nth one of a pass, by a bulk copy.
+    __device__ static void ld_dense(const WgmmaProblem& p, int pass, int nth, Address to, Address barrier) {
+        auto* from = static_cast<const uint8_t*>(p.tiles) + (int64_t(pass) * p.rounds + nth) * BYTES;
+        bulk_copy(to, from, BYTES, barrier, evict_last());
+    }
+    // From row k on, a multiple of 8; the sum has no carry.
     __device__ static uint64_t descriptor(Address at, int k) {
         uint64_t first = n_major<ROW_BYTES>(at, PART_BYTES);
-        return first >> 32 << 32 | uint32_t(uint32_t(first) + (rows_on(k) >> 4));
+        return first >> 32 << 32 | uint32_t(uint32_t(first) + (k * ROW_BYTES >> 4));
     }
 };
 

@@ -1,7 +1,8 @@
-// bitmap_strips for the wgmma kernel: a chunk becomes A registers of dense products, zeros included. B' is B: there
-// are no rows of zeros, no level 1, and no weights without a slot.
+// bitmap_strips for the wgmma kernel: a chunk becomes A registers of dense products, zeros included. These meet B as
+// it lies: there are no rows of zeros, no level 1, and no weights without a slot that would ask for rows of their own.
 #pragma once
 #include "hopper_bitmap.cuh"
+#include "hopper_wgmma_columns.cuh"
 #include "hopper_wgmma_warp.cuh"
 
 namespace lscd {
@@ -10,7 +11,10 @@ namespace {
 template <class T, int BLOCK_N, int WARPS>
 struct BitmapWarp;
 
-struct BitmapStrips : DenseRounds {
+struct BitmapStrips {
+    using Problem = ColumnsProblem;
+    template <int BLOCK_N>
+    using Tile = ColumnsTile<BLOCK_N>;
     static constexpr bool WHOLE_LINES = true, FAR = false, MORE_BLOCKS = true;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = BitmapWarp<T, BLOCK_N, WARPS>;
@@ -27,7 +31,7 @@ struct BitmapWarp : WgmmaWarp<BitmapStrips, T, BLOCK_N, WARPS> {
     uint32_t a[2][PRODUCTS][4] = {};  // of one word of bits, and of the next
 
     // A chunk in four steps, a word of bits each: registers of one come while the tensor core works on those of the
-    // one before. If the chunk `follows` another, products of that one may still read its tile of B'.
+    // one before. If the chunk `follows` another, products of that one may still read its tile of B.
     template <class Turn>
     __device__ __forceinline__ void chunk(Address at, Turn, bool follows) {
         Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers

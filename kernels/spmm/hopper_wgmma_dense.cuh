@@ -1,5 +1,5 @@
-// Tiles of B' on their way to shared memory, in one ring for all warps of a thread block. Nobody waits to produce:
-// the last of the warps to leave a tile fetches the next one. Whoever that is, results are the same.
+// Tiles of B', or of B, on their way to shared memory, in one ring for all warps of a thread block. Nobody waits to
+// produce: the last of the warps to leave a tile fetches the next one. Whoever that is, results are the same.
 #pragma once
 #include "hopper_wgmma_copies.cuh"
 
@@ -7,26 +7,26 @@ namespace lscd {
 namespace {
 
 // What all rings of tiles do.
-template <int BLOCK_N, int WARPS>
+template <class FORMAT, int BLOCK_N, int WARPS>
 struct DenseCopies {
-    using Tile = DenseTile<BLOCK_N>;
+    using Problem = typename FORMAT::Problem;
+    using Tile = typename FORMAT::template Tile<BLOCK_N>;
     using Tiles = Walk<0>;
 
-    const WgmmaProblem& p;
+    const Problem& p;
     Address memory;  // of the block
     int warp, lane;
 
-    __device__ DenseCopies(const WgmmaProblem& p, Address memory, int warp, int lane)
+    __device__ DenseCopies(const Problem& p, Address memory, int warp, int lane)
         : p(p), memory(memory), warp(warp), lane(lane) {}
 
     __device__ Address tile(uint32_t slot) const { return memory + DENSE_TILES + slot * Tile::BYTES; }
     __device__ Address is_there_at(uint32_t slot) const { return memory + 8 * slot; }
 
-    // ld_dense: a bulk copy of a round's tile, of several the slot's.
+    // ld_dense: a copy of a round's tile, of several the slot's.
     __device__ void ld_dense(int slot, int round) const {
-        int64_t nth = (int64_t(blockIdx.y) * p.rounds + round) * Tile::OF_ROUND + slot % Tile::OF_ROUND;
-        auto* from = static_cast<const uint8_t*>(p.tiles) + nth * Tile::BYTES;
-        bulk_copy(tile(slot), from, Tile::BYTES, is_there_at(slot), evict_last());
+        int nth = round * Tile::OF_ROUND + slot % Tile::OF_ROUND;
+        Tile::ld_dense(p, blockIdx.y, nth, tile(slot), is_there_at(slot));
     }
 
     // One lane of each of the first warps begins with a tile.
@@ -56,10 +56,10 @@ struct DenseCopies {
     }
 };
 
-// The tiles of B', as one warp sees them: a round's are one.
-template <int BLOCK_N, int WARPS>
-struct DenseRing : DenseCopies<BLOCK_N, WARPS> {
-    using Base = DenseCopies<BLOCK_N, WARPS>;
+// The tiles, as one warp sees them: a round's are one.
+template <class FORMAT, int BLOCK_N, int WARPS>
+struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
+    using Base = DenseCopies<FORMAT, BLOCK_N, WARPS>;
     using Base::Base, Base::p, Base::memory, Base::warp, Base::lane;
     static_assert(Base::Tile::OF_ROUND == 1);
 

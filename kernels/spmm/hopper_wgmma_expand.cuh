@@ -16,11 +16,11 @@ namespace {
 
 // B' of all rounds and passes. A block has 16 columns of a round, in shared memory [k][n] before zeros
 // come in between.
-template <class FORMAT, int BLOCK_N, int PRODUCT_WARPS>
+template <class FORMAT, int BLOCK_N>
 struct ExpandDense {
     using Tile = DenseTile<BLOCK_N>;
     static constexpr int COLUMNS = 16, PARTS = Tile::WIDTH / COLUMNS, EIGHTS = COLUMNS / 8;
-    static constexpr int ROUND_COLS = FORMAT::ROUND_COLS;
+    static constexpr int ROUND_COLS = FORMAT::ROUND_COLS, PRODUCT_WARPS = wgmma_warps(BLOCK_N);
     static constexpr int THREADS = 128, WARPS = THREADS / 32, BYTES = ROUND_COLS * COLUMNS * 2;
     // Of which wide tiles ask for more than they need: so many that nine blocks share an SM, not sixteen.
     static constexpr int OF_NINE = 22 * 1024, SHARED_BYTES = BLOCK_N > 32 ? OF_NINE : BYTES;
@@ -85,25 +85,24 @@ struct ExpandDense {
     // A thread has every APART-th row of B'.
     __device__ void store() const {
         constexpr int APART = THREADS / EIGHTS, IN_B = FORMAT::source(APART);
-        static_assert(APART % 4 == 0 && IN_B % 16 == 0 && APART <= Tile::ROWS && Tile::swizzle(APART) == 0);
+        static_assert(APART % 4 == 0 && IN_B % 16 == 0 && Tile::swizzle(APART) == 0);
         int row = threadIdx.x / EIGHTS, eight = threadIdx.x % EIGHTS;
         Address from = at(FORMAT::source(row), eight);
-        int64_t tile = (int64_t(pass) * p.rounds + round) * Tile::OF_ROUND;
+        int64_t tile = int64_t(pass) * p.rounds + round;
         auto* to = static_cast<uint8_t*>(p.tiles) + tile * Tile::BYTES + Tile::offset(row, first / 8 + eight);
 #pragma unroll
         for (int i = 0; i < STORES; i++) {
             uint4 eights = ld_shared_v4(rows_on(from, i * IN_B));
             if (FORMAT::is_zeros(row)) eights = {0, 0, 0, 0};
-            st_global(reinterpret_cast<uint4*>(to + Tile::rows_on(i * APART)), eights);
+            st_global(reinterpret_cast<uint4*>(to + i * APART * Tile::ROW_BYTES), eights);
         }
     }
 
     // Before warps of the product set them.
     __device__ void clear_flags() const {
-        using Partial = PartialSums<BLOCK_N, PRODUCT_WARPS>;
-        if (p.adds_slots() || threadIdx.x >= Partial::WARPS) return;
+        if (p.adds_slots()) return;
         for (int slot = blockIdx.x; slot < p.slots; slot += gridDim.x)
-            st_global(Partial(p, pass, slot).flag(threadIdx.x), 0u);
+            PartialSums<BLOCK_N, PRODUCT_WARPS>(p, pass, slot).clear_flags(threadIdx.x);
     }
 
     __device__ void run() const {
@@ -116,13 +115,13 @@ struct ExpandDense {
     }
 };
 
-template <class FORMAT, int BLOCK_N, int PRODUCT_WARPS>
-__global__ void __launch_bounds__(ExpandDense<FORMAT, BLOCK_N, PRODUCT_WARPS>::THREADS)
+template <class FORMAT, int BLOCK_N>
+__global__ void __launch_bounds__(ExpandDense<FORMAT, BLOCK_N>::THREADS)
     expand_dense(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     let_next_grid_begin();
-    ExpandDense<FORMAT, BLOCK_N, PRODUCT_WARPS>{p, shared_address(memory)}.run();
+    ExpandDense<FORMAT, BLOCK_N>{p, shared_address(memory)}.run();
 #else
     __trap();
 #endif

@@ -15,10 +15,20 @@
 namespace lscd {
 namespace {
 
-struct LaneStrips : LaneChunk, DenseRounds {
+struct LaneStrips : LaneChunk, MeetsExpanded {
     static constexpr bool WHOLE_LINES = true, FAR = true, MORE_BLOCKS = false;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = SlotsWarp<LaneStrips, T, BLOCK_N, WARPS>;
+
+    // --- B': a round is 256 columns of A, and each row of B' one of B ---
+
+    static constexpr int ROUND_COLS = DENSE_ROWS;
+    __device__ static bool of_level(const WgmmaProblem&, int) { return false; }
+    __device__ static int first_row(const WgmmaProblem&, int round) { return round * ROUND_COLS; }
+    __host__ __device__ static constexpr int source(int k) { return k; }
+    __device__ static bool is_zeros(int) { return false; }
+
+    // --- a chunk ---
 
     struct Header {
         uint32_t halves[2];  // of words, that the lane's groups of a step have

@@ -1,6 +1,7 @@
 // Launching the product of a format in strips: the expansion of B, the product, and what adds its sums.
 #pragma once
 #include "../common/grid.cuh"
+#include "hopper_wgmma_columns.cuh"
 #include "hopper_wgmma_expand.cuh"
 #include "hopper_wgmma_product.cuh"
 #include "hopper_wgmma_slots.cuh"
@@ -8,27 +9,41 @@
 namespace lscd {
 namespace {
 
+// What stands before a product that meets B', and before one that meets B as it lies.
+template <class FORMAT, int BLOCK_N, int>
+cudaError_t launch_before(WgmmaProblem& p, cudaStream_t stream) {
+    using Expand = ExpandDense<FORMAT, BLOCK_N>;
+    auto expand = expand_dense<FORMAT, BLOCK_N>;
+    if (auto error = divide_as_product(expand)) return error;
+    dim3 grid(p.rounds * Expand::PARTS, p.passes());
+    return launch_grid(expand, p, grid, Expand::THREADS, Expand::SHARED_BYTES, stream);
+}
+template <class, int BLOCK_N, int WARPS>
+cudaError_t launch_before(ColumnsProblem& p, cudaStream_t stream) {
+    if (auto error = ColumnsTile<BLOCK_N>::make_map(&p)) return error;
+    if (p.adds_slots() || !p.slots) return cudaSuccess;
+    auto clear = clear_flags<BLOCK_N, WARPS>;
+    if (auto error = divide_as_product(clear)) return error;
+    return launch_grid<WgmmaProblem>(clear, p, dim3(1, p.passes()), WARPS * 32, 0, stream);
+}
+
 template <class FORMAT, class T, int BLOCK_N, int WARPS = wgmma_warps(BLOCK_N)>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
-    using Tile = DenseTile<BLOCK_N>;
+    using Tile = typename FORMAT::template Tile<BLOCK_N>;
     bool tiles = Tile::OF_ROUND > 1 ? p.tile_slots == Tile::OF_ROUND : p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
     bool fits = tiles && p.stages >= 1 && p.stages <= STRIP_STAGES && p.warps == WARPS;
     if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N, WARPS>;
-    auto expand = expand_dense<FORMAT, BLOCK_N, WARPS>;
     auto add = add_slots<T, BLOCK_N, WARPS>;
     int rings = WARPS * p.stages * p.stage_bytes;
     int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
-    if (auto error = divide_as_product(expand)) return error;
     if (auto error = divide_as_product(add)) return error;
-    using Expand = ExpandDense<FORMAT, BLOCK_N, WARPS>;
-    auto of_all_passes = [&](int blocks) { return dim3(blocks, p.passes()); };
-    dim3 parts = of_all_passes(p.rounds * Expand::PARTS), grid = of_all_passes(p.blocks);
-    dim3 rows = of_all_passes(p.added_rows * (BLOCK_N / 8));
-    auto error = launch_grid(expand, p, parts, Expand::THREADS, Expand::SHARED_BYTES, stream);
-    if (!error) error = launch_grid(kernel, p, grid, 32 * WARPS, bytes, stream);
+    typename FORMAT::Problem whole{p};
+    dim3 grid(p.blocks, p.passes()), rows(p.added_rows * (BLOCK_N / 8), p.passes());
+    auto error = launch_before<FORMAT, BLOCK_N, WARPS>(whole, stream);
+    if (!error) error = launch_grid(kernel, whole, grid, 32 * WARPS, bytes, stream);
     if (error || !p.adds_slots()) return error;
     return launch_grid(add, p, rows, PartialSums<BLOCK_N, WARPS>::THREADS, 0, stream);
 }
@@ -48,10 +63,20 @@ cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
     }
 }
 
-// Blocks that not all formats have: of few warps; of more than 128 columns.
+// Blocks that not all formats have: of up to 16 columns; of few warps; of more than 128 columns.
+template <class FORMAT, class T>
+cudaError_t launch_narrowest(const WgmmaProblem& p, cudaStream_t stream) {
+    switch (p.block_n) {
+        case 8: return launch<FORMAT, T, 8>(p, stream);
+        case 16: return launch<FORMAT, T, 16>(p, stream);
+        default: return cudaErrorInvalidValue;
+    }
+}
 template <class FORMAT, class T>
 cudaError_t launch_few(const WgmmaProblem& p, cudaStream_t stream) {
     switch (p.block_n) {
+        case 8: return launch<FORMAT, T, 8, FEW_WARPS>(p, stream);
+        case 16: return launch<FORMAT, T, 16, FEW_WARPS>(p, stream);
         case 32: return launch<FORMAT, T, 32, FEW_WARPS>(p, stream);
         case 48: return launch<FORMAT, T, 48, FEW_WARPS>(p, stream);
         case 64: return launch<FORMAT, T, 64, FEW_WARPS>(p, stream);
@@ -73,6 +98,7 @@ template <class FORMAT, class T>
 cudaError_t launch_blocks(const WgmmaProblem& p, cudaStream_t stream) {
     if constexpr (FORMAT::MORE_BLOCKS) {
         if (p.block_n <= 64 && p.warps == FEW_WARPS) return launch_few<FORMAT, T>(p, stream);
+        if (p.block_n <= 16) return launch_narrowest<FORMAT, T>(p, stream);
         if (p.block_n > 128) return launch_quarters<FORMAT, T>(p, stream);
     }
     return launch_width<FORMAT, T>(p, stream);

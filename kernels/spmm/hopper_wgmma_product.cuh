@@ -1,6 +1,7 @@
 // SpMM on 2:4 in strips: any mask on wgmma.sp of sm_90, for 17 columns and more.
 //
-//   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh)
+//   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh); where these are B itself, at most
+//                  clear_flags (hopper_wgmma_columns.cuh)
 //   hopper_wgmma   the product: a thread block has 256, 192 or 128 rows, and BLOCK_N columns of C, at a time
 //   add_slots      row blocks that several thread blocks have parts of, if no owner adds these up
 //                  (hopper_wgmma_slots.cuh, backends/row_blocks.py)
@@ -158,7 +159,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N, WARPS> {
 
 template <class FORMAT, class T, int BLOCK_N, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, 1)
-    hopper_wgmma(const __grid_constant__ WgmmaProblem p) {
+    hopper_wgmma(const __grid_constant__ typename FORMAT::Problem p) {
 #if LSCD_SM90
     extern __shared__ __align__(1024) unsigned char memory[];
     WgmmaKernel<FORMAT, T, BLOCK_N, WARPS>(p, shared_address(memory)).run();

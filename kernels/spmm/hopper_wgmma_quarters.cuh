@@ -12,9 +12,9 @@ namespace {
 constexpr int QUARTERS = 4, HAVE_LEFT = QUARTERS * 8;
 static_assert(HAVE_LEFT + QUARTERS * 8 <= END_OF_SEGMENTS);
 
-template <int BLOCK_N, int WARPS>
-struct DenseQuarters : DenseCopies<BLOCK_N, WARPS> {
-    using Base = DenseCopies<BLOCK_N, WARPS>;
+template <class FORMAT, int BLOCK_N, int WARPS>
+struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
+    using Base = DenseCopies<FORMAT, BLOCK_N, WARPS>;
     using Base::Base, Base::memory, Base::warp, Base::lane;
     static_assert(Base::Tile::OF_ROUND == QUARTERS && WARPS % QUARTERS == 0);
     static constexpr int LATER = 1;  // steps, until others have most likely left a quarter
@@ -73,9 +73,9 @@ struct DenseQuarters : DenseCopies<BLOCK_N, WARPS> {
     }
 };
 
-template <int BLOCK_N, int WARPS>
-using DenseTiles = std::conditional_t<(DenseTile<BLOCK_N>::OF_ROUND > 1), DenseQuarters<BLOCK_N, WARPS>,
-                                      DenseRing<BLOCK_N, WARPS>>;
+template <class FORMAT, int BLOCK_N, int WARPS>
+using DenseTiles = std::conditional_t<(FORMAT::template Tile<BLOCK_N>::OF_ROUND > 1),
+                                      DenseQuarters<FORMAT, BLOCK_N, WARPS>, DenseRing<FORMAT, BLOCK_N, WARPS>>;
 
 }  // namespace
 }  // namespace lscd

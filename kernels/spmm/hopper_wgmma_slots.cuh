@@ -22,6 +22,10 @@ struct PartialSums {
     __device__ uint32_t* flag(int warp) const {
         return reinterpret_cast<uint32_t*>(first + SUMS) + warp;
     }
+    // By so many threads.
+    __device__ void clear_flags(int thread) const {
+        if (thread < WARPS) st_global(flag(thread), 0u);
+    }
 };
 
 // Where a lane's four sums of eight columns go in C: rows m and m + 8, columns n and n + 1.

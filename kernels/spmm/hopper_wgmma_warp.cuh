@@ -11,17 +11,18 @@ namespace {
 
 template <class FORMAT, class T, int BLOCK_N, int OF_WARPS>
 struct WgmmaWarp {
-    using Tile = DenseTile<BLOCK_N>;
+    using Problem = typename FORMAT::Problem;
+    using Tile = typename FORMAT::template Tile<BLOCK_N>;
     using Sums = float[BLOCK_N / 8][4];
     static constexpr int WARPS = OF_WARPS;
 
-    const WgmmaProblem& p;
+    const Problem& p;
     int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
-    DenseTiles<BLOCK_N, WARPS> dense;
+    DenseTiles<FORMAT, BLOCK_N, WARPS> dense;
     SparseRing<FORMAT, WARPS> sparse;
     Sums sum;
 
-    __device__ WgmmaWarp(const WgmmaProblem& p, Address memory)
+    __device__ WgmmaWarp(const Problem& p, Address memory)
         : p(p), dense(p, memory, strip, lane), sparse(p, memory, Tile::BYTES, strip, lane) {}
 
     // In a build without `decode`: the copies alone.
@@ -37,13 +38,11 @@ struct WgmmaWarp {
     }
 };
 
-// Of formats without rows of zeros: a round is 256 columns of A, and B' is B.
-struct DenseRounds {
-    static constexpr int ROUND_COLS = DENSE_ROWS;
-    __device__ static bool of_level(const WgmmaProblem&, int) { return false; }
-    __device__ static int first_row(const WgmmaProblem&, int round) { return round * ROUND_COLS; }
-    __host__ __device__ static constexpr int source(int k) { return k; }
-    __device__ static bool is_zeros(int) { return false; }
+// Of formats whose products meet B' (hopper_wgmma_expand.cuh).
+struct MeetsExpanded {
+    using Problem = WgmmaProblem;
+    template <int BLOCK_N>
+    using Tile = DenseTile<BLOCK_N>;
 };
 
 }  // namespace

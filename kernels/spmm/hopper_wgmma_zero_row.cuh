@@ -8,7 +8,7 @@
 namespace lscd {
 namespace {
 
-struct ZeroRowStrips {
+struct ZeroRowStrips : MeetsExpanded {
     static constexpr int ROUND_COLS = 192;                   // four tiles of 16 x 48, side by side
     static constexpr int ENTRIES = 576, STEP_BYTES = 32;     // of a chunk before its entries; of eight entries
     // Whether chunks are whole lines; have fours of steps and far ones; have thread blocks of other sizes, too.

@@ -6,7 +6,7 @@ kernel, or one of the workers, adds them up. A launch looks at the mask as well
 rows.
 """
 
-from lab_utils.analysis import bitmap_strips, lane_24_strips, zero_row_24_strips
+from lab_utils.analysis import lane_24_strips, zero_row_24_strips
 from lab_utils.analysis.zero_row_24 import MULTIPROCESSORS, ROWS, slice_columns
 
 # Of kernels/spmm/tiled_csl.cu and tca_bme.cu, by the widest block of so few columns: its rows, and
@@ -18,8 +18,8 @@ WORKERS = {
 TILE_K = 64  # columns of A that a worker of theirs has at least
 WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
-# And the rows and columns of which a block of bitmap_strips, for more columns, has most sums.
-QUARTERED_ROWS, QUARTERED_WIDTH, MOST_QUARTERED = 192, 192, 256
+# Those of bitmap_strips; and the rows and columns of which a block has most sums for more columns.
+BITMAP_WIDTHS, QUARTERED_ROWS, QUARTERED_WIDTH = (8, 16, *STRIP_WIDTHS), 192, 192
 TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
 TILED_STRIPS = ("lane_24_strips", "bitmap_strips")  # formats of strips with a kernel by tiles
 PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles_product.cuh
@@ -40,12 +40,12 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
     rounds = {
         "zero_row_24_strips": zero_row_24_strips.rounds(K, 1),
         "lane_24_strips": lane_24_strips.rounds(K),
-        "bitmap_strips": bitmap_strips.rounds(K),
-    }.get(format)
-    if format in TILED_STRIPS and STRIP_WIDTHS[-1] < N:
-        quartered = format == "bitmap_strips"
-        return 4 * max(_of_strips(rounds, N, quartered), _of_pairs(N))
-    return 4 * _of_strips(rounds, N) if rounds else 0
+    }
+    if format not in rounds and format != "bitmap_strips":
+        return 0
+    strips = _of_strips(rounds[format], N) if format in rounds else _of_bitmap_strips(N)
+    tiled = format in TILED_STRIPS and STRIP_WIDTHS[-1] < N
+    return 4 * max(strips, _of_pairs(N) if tiled else 0)
 
 
 def _of_tiles(format: str, M: int, K: int, N: int) -> int:
@@ -63,16 +63,19 @@ def _of_chunks(M: int, K: int, N: int) -> int:
     return segments * ROWS * _whole(N, WIDTHS)
 
 
-def _of_strips(rounds: int, N: int, quartered: bool = False) -> int:
+def _of_strips(rounds: int, N: int) -> int:
     """Sums of two row blocks of each thread block, whose passes stand side by side; and B, two
-    elements in a word. Thread blocks for which B comes in quarters of a round have more columns.
+    elements in a word.
     """
-    columns = min(_whole(N, STRIP_WIDTHS), STRIP_WIDTHS[-1])
-    each, of_b = ROW_BLOCK * columns, _whole(N, TILE_WIDTHS)
-    if quartered:
-        each = max(each, QUARTERED_ROWS * QUARTERED_WIDTH)
-        of_b = max(of_b, -(-N // MOST_QUARTERED) * MOST_QUARTERED)
-    return 2 * MULTIPROCESSORS * each + rounds * TILE_ROWS * of_b // 2
+    each = ROW_BLOCK * min(_whole(N, STRIP_WIDTHS), STRIP_WIDTHS[-1])
+    return 2 * MULTIPROCESSORS * each + rounds * TILE_ROWS * _whole(N, TILE_WIDTHS) // 2
+
+
+def _of_bitmap_strips(N: int) -> int:
+    """Sums alone: products read B as it lies."""
+    each = ROW_BLOCK * min(_whole(N, BITMAP_WIDTHS), STRIP_WIDTHS[-1])
+    quartered = QUARTERED_ROWS * QUARTERED_WIDTH if STRIP_WIDTHS[-1] < N else 0
+    return 2 * MULTIPROCESSORS * max(each, quartered)
 
 
 def _of_pairs(N: int) -> int:

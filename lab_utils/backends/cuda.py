@@ -7,7 +7,6 @@ forced(way):` takes one of WAYS for all.
 
 import ctypes
 import functools
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from lab_utils.backends.kernels import (
     ELSEWHERE,
     KERNELS,
     SELECTING,
+    block_rows_of,
     check_weights,
     kernel_of,
     name_of,
@@ -83,7 +83,8 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
         pieces = decoded.choices(A, N, _multiprocessors(A.device))
         return Plan(name, name_of(A.name, way), pieces | {"decoded": f"first: {why}"})
     kernel = kernel_of(A.name, way)
-    choices = kernel.choices(A, N, layout) | copies(B) | {"decoded": f"in the kernel: {why}"}
+    copied = copies(B, block_rows_of(A, way))
+    choices = kernel.choices(A, N, layout) | copied | {"decoded": f"in the kernel: {why}"}
     return Plan(name, name_of(A.name, way), choices, kernel.split_k_of(A, layout))
 
 
@@ -129,11 +130,11 @@ def spmm(
     if way == DECODED:
         decoded.spmm(A, B, C, _multiprocessors(A.device), epilogue)
     else:
-        _multiply(kernel_of(A.name, way), A, B, C, layout, left_out, epilogue)
+        _multiply(way, A, B, C, layout, left_out, epilogue)
 
 
 def _multiply(
-    kernel: ModuleType,
+    way: str,
     A: SparseMatrix,
     B: Tensor,
     C: Tensor,
@@ -143,10 +144,10 @@ def _multiply(
 ) -> None:
     """The same by a kernel that decodes while it multiplies."""
     M, N = C.shape
-    columns = aligned_columns(B)  # [N, K]
+    columns = aligned_columns(B, block_rows_of(A, way))  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
-    launch = kernel.launch_of(A, N, layout)
+    launch = kernel_of(A.name, way).launch_of(A, N, layout)
     launch.arrays |= launch.scratch(lambda shape: C.new_empty(shape, dtype=torch.float32))
     launch.set_epilogue(epilogue)
     problem = launch.problem

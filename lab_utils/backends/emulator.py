@@ -19,7 +19,14 @@ from torch import Tensor
 
 from lab_utils import build
 from lab_utils.analysis.kernel_trace import KernelTrace
-from lab_utils.backends.kernels import KERNELS, check_weights, kernel_of, name_of, ways_of
+from lab_utils.backends.kernels import (
+    KERNELS,
+    block_rows_of,
+    check_weights,
+    kernel_of,
+    name_of,
+    ways_of,
+)
 from lab_utils.backends.launch import ALIGN, NO_EPILOGUE, Epilogue
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.simt import KernelFault, Machine, apart
@@ -113,9 +120,12 @@ def spmm(
     """
     now = _recording.get() or _Recording()
     (M, N), K, splits = C.shape, B.shape[0], split_k or now.split_k
-    columns = apart(torch.nn.functional.pad(B.T, (0, -K % ALIGN), value=torch.nan))[:, :K]
-    result = apart(C.new_full((N, M), torch.nan))
     way = _way(A)
+    zeros = -K % block_rows_of(A, way)
+    columns = torch.nn.functional.pad(B.T, (0, zeros))
+    columns = apart(torch.nn.functional.pad(columns, (0, -(K + zeros) % ALIGN), value=torch.nan))
+    columns = columns[:, : K + zeros]
+    result = apart(C.new_full((N, M), torch.nan))
     launch = kernel_of(A.name, way).launch_of(A, N, _layout(A, N, splits, way), apart)
     launch.set_epilogue(epilogue, apart)
     scratch = launch.scratch(lambda shape: apart(torch.full(shape, torch.nan, device="cpu")))

@@ -21,6 +21,7 @@ from lab_utils.backends.strip_layouts import (
     STREAMS,
     WIDTHS,
     Layout,
+    meets_b,
 )
 from lab_utils.backends.warp_starts import starts_of
 from lab_utils.formats import ZeroRow24Strips
@@ -33,6 +34,7 @@ FORMATS = {  # and who multiplies them
 INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
 EPILOGUE = ("bias", "relu")  # fields of a problem
+BLOCK_ROWS = 64  # of B, which the tensor copy engine puts into shared memory: 128 bytes of a column
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
 # All codes of metadata, and products narrower than a swizzle.
@@ -74,9 +76,11 @@ def sums_of(A: Strips, layout: Layout) -> tuple[int, ...]:
     return layout.passes, slots, layout.block_n * layout.row_block + layout.warps
 
 
-def tiles_of(A: Strips, layout: Layout) -> tuple[int, ...]:
-    """Shape of B', in words of two elements."""
-    return layout.passes, A.rounds, DENSE_ROWS, layout.tile_columns // 2
+def tiles_of(A: Strips, layout: Layout) -> dict[str, tuple[int, ...]]:
+    """B', if a product of A has one: its shape, in words of two elements."""
+    if meets_b(A):
+        return {}
+    return {"tiles": (layout.passes, A.rounds, DENSE_ROWS, layout.tile_columns // 2)}
 
 
 def _sums(A: Strips, layout: Layout) -> str:
@@ -87,6 +91,11 @@ def _sums(A: Strips, layout: Layout) -> str:
     owner = "the owner of a row block, who has its first rounds,"
     who = owner if plan.owners else "a kernel of its own"
     return f"partial ones in {plan.slots} slots; {who} adds them"
+
+
+def block_rows(A: Strips) -> int:
+    """Rows of B that are copied together: one instruction brings all blocks of a tile."""
+    return BLOCK_ROWS if meets_b(A) else 1
 
 
 def far_text(A: Strips) -> str:
@@ -132,8 +141,7 @@ def launch_of(A: Strips, N: int, layout: Layout, place: Place = unmoved) -> Laun
     read = {name: A.arrays[name] for name in READ} | plan.shares._asdict() | {"starts": starts}
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays, plan)
-    tiles = {"tiles": tiles_of(A, layout)}
-    return Launch((FORMATS[A.name],), problem, sums_of(A, layout), arrays, tiles)
+    return Launch((FORMATS[A.name],), problem, sums_of(A, layout), arrays, tiles_of(A, layout))
 
 
 def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
@@ -146,7 +154,7 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
             columns += (
                 "; wider blocks have no room for enough of its largest chunks in each warp's ring"
             )
-    if N <= NARROW:
+    if N <= NARROW and not meets_b(A):
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
     of_passes = f"{layout.passes} x " * (layout.passes > 1)
     of_round = ", a quarter of a round's" * (layout.tiles_of_round > 1)

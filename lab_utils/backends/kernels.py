@@ -6,7 +6,7 @@ has the columns of a pass over A as `block_n`, and, of a layout, `choices`, `spl
 `launch_of`. A `SELECTION` says what it needs of the tensor core beyond its documentation: such
 kernels run on sm_90 alone. One with a `documented` SELECTION also takes `layout_of(...,
 documented=True)`, of blocks that do without. `EPILOGUE` names what a kernel can do to sums before
-it rounds them (`launch.Epilogue`).
+it rounds them (`launch.Epilogue`). `block_rows(A)` says of how many rows of B a kernel reads all.
 """
 
 from types import ModuleType
@@ -35,6 +35,12 @@ def ways_of(format: str, sm90: bool = True) -> tuple[str, ...]:
 def kernel_of(format: str, way: str) -> ModuleType:
     """Of FUSED or TILES."""
     return (TILED if way == TILES else KERNELS)[format]
+
+
+def block_rows_of(A: SparseMatrix, way: str) -> int:
+    """Rows of B that A's kernel always reads together: behind those of B there must be zeros."""
+    kernel = kernel_of(A.name, way)
+    return kernel.block_rows(A) if hasattr(kernel, "block_rows") else 1
 
 
 def name_of(format: str, way: str = FUSED) -> str:

@@ -1,6 +1,7 @@
 """A launch of a GPU kernel, as backends cuda and emulator make it."""
 
 import ctypes
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -69,10 +70,15 @@ class Launch:
         return arrays
 
 
-def columns_in_place(B: Tensor) -> Tensor | None:
-    """Bᵀ as [N, K] with 16-byte rows, one behind the other, where B lies so: activations do."""
+def columns_in_place(B: Tensor, block: int = 1) -> Tensor | None:
+    """Bᵀ as [N, K] with 16-byte rows, one behind the other, where B lies so: activations do.
+
+    `block`: of how many rows of B the kernel reads all, so that K must be a multiple of it.
+    """
     columns = B.T
     N, K = columns.shape
+    if K % block:
+        return None
     if N == 1 and columns.stride(1) == 1:  # its pitch may be any
         columns = columns.as_strided((1, K), (K, 1))
     pitch, within = columns.stride()
@@ -80,22 +86,33 @@ def columns_in_place(B: Tensor) -> Tensor | None:
     return columns if lies_so else None
 
 
-def aligned_columns(B: Tensor) -> Tensor:
-    """Bᵀ as [N, K] with 16-byte rows: a view where B lies so, else a copy that does."""
-    if (columns := columns_in_place(B)) is not None:
+def aligned_columns(B: Tensor, block: int = 1) -> Tensor:
+    """Bᵀ as [N, K] with 16-byte rows: a view where B lies so, else a copy that does.
+
+    The copy is as long as whole blocks are, zeros behind K.
+    """
+    if (columns := columns_in_place(B, block)) is not None:
         return columns
     K, N = B.shape
-    padded = B.new_zeros(N, -(-K // ALIGN) * ALIGN)
+    padded = B.new_zeros(N, whole_blocks(K, block))
     padded[:, :K] = B.T
     return padded
 
 
-def copies(B: Tensor) -> dict[str, str]:
+def whole_blocks(K: int, block: int) -> int:
+    """Rows of B with zeros behind its own: whole blocks, and 16 bytes of each column."""
+    multiple = math.lcm(ALIGN, block)
+    return -(-K // multiple) * multiple
+
+
+def copies(B: Tensor, block: int = 1) -> dict[str, str]:
     """What a plan says of operands that are copied around the kernel; nothing where none is."""
-    if columns_in_place(B) is not None:
+    if columns_in_place(B, block) is not None:
         return {}
     result = ", and C behind it" * (B.shape[1] > 1 and B.stride(0) != 1)
     why = "its columns are not contiguous on 16 bytes, as those of xᵀ are"
+    if columns_in_place(B) is not None:
+        why = f"it has {B.shape[0]} rows, of which the kernel reads whole blocks of {block}"
     return {"copies": f"B before the kernel{result}: {why}"}
 
 

@@ -1,7 +1,8 @@
 """What a thread block of hopper_wgmma has: columns, warps, and its parts of shared memory.
 
-In shared memory are a ring of chunks of A for each warp, and one of tiles of B' for all: B as wgmma
-reads it, for zero_row_24_strips with rows of zeros.
+In shared memory are a ring of chunks of A for each warp, and one of tiles of B for all. Products of
+bitmap_strips meet B as it lies; others B', which is a swizzle wide and has, for zero_row_24_strips,
+rows of zeros.
 """
 
 from dataclasses import dataclass, replace
@@ -17,44 +18,41 @@ FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.n
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
-# Of dense products alone, with 12 and 8 warps: B' comes in quarters of a round's tile. And with 12,
-# where only so few have room for STRIP_STAGES copies of their largest chunks.
-QUARTERED_WIDTHS, QUARTERS = (160, 192, 224, 256), 4
-FEW_WIDTHS, FEW_WARPS = (32, 48, 64), 12
+# Of dense products alone: with 16 warps; with 12 and 8, where B comes in quarters of a round's
+# tile. And with 12, where only so few have room for STRIP_STAGES copies of their largest chunks.
+NARROWEST_WIDTHS, QUARTERED_WIDTHS, QUARTERS = (8, 16), (160, 192, 224, 256), 4
+FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
 # Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
 # fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
 # took a quarter less time than two of half the width.
 ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
 
-# Bytes of a block's shared memory: at most, and before the tiles of B', where mbarriers are.
+# Bytes of a block's shared memory: at most, and before the tiles of B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
-DENSE_ROWS = 256  # of B' in a round
+DENSE_ROWS = 256  # of B, or of B', in a round
+SWIZZLED = 32  # columns, of which tiles of B' have multiples
 MOST_TILES = 6
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Thread blocks, and what of their shared memory is for B', what for the warps' rings."""
+    """Thread blocks, and what of their shared memory is for B, what for the warps' rings."""
 
     block_n: int
     warps: int  # of a thread block
     passes: int  # over A, of block_n columns each
     blocks: int  # of a pass
     stage_bytes: int  # of one chunk of a ring
-
-    @property
-    def tile_columns(self) -> int:
-        """Of a tile of B': a swizzle's of 32 or 64, or several."""
-        return -(-self.block_n // 32) * 32
+    tile_columns: int  # of a tile of B
 
     @property
     def tiles_of_round(self) -> int:
-        """Tiles of B' for each round."""
+        """Tiles of B for each round."""
         return QUARTERS if self.block_n in QUARTERED_WIDTHS else 1
 
     @property
     def least_tiles(self) -> int:
-        """Of B', that are in shared memory."""
+        """Of B, that are in shared memory."""
         return max(2, self.tiles_of_round)
 
     @property
@@ -67,7 +65,7 @@ class Layout:
         return DENSE_ROWS // self.tiles_of_round * self.tile_columns * 2
 
     def room_beside(self, tiles: int) -> int:
-        """Bytes of each warp's ring, beside so many tiles of B'."""
+        """Bytes of each warp's ring, beside so many tiles of B."""
         return (SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes) // self.warps
 
     @property
@@ -77,7 +75,7 @@ class Layout:
 
     @property
     def tile_slots(self) -> int:
-        """Tiles of B' in shared memory."""
+        """Tiles of B in shared memory."""
         room = SHARED_BYTES - HEAD_BYTES - self.warps * self.stages * self.stage_bytes
         most = MOST_TILES if self.tiles_of_round == 1 else self.tiles_of_round
         return min(most, room // self.tile_bytes)
@@ -99,7 +97,8 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     layouts = [_layout(A, N, widths) for widths in _widths(A.name)]
     enough = (one for one in layouts if one.stages >= ENOUGH_STAGES[A.name])
     layout = next(enough, layouts[-1])
-    if A.name == STREAMS and layout.block_n in NARROW_WIDTHS and layout.stages < STRIP_STAGES:
+    narrow = layout.block_n <= NARROW_WIDTHS[-1]
+    if A.name == STREAMS and narrow and layout.stages < STRIP_STAGES:
         few = _layout(A, N, FEW_WIDTHS, FEW_WARPS)
         layout = few if few.stages == STRIP_STAGES else layout
     rows = row_blocks_of(A, layout.warps)
@@ -110,8 +109,14 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
 
 def _widths(format: str) -> list[tuple[int, ...]]:
     """What thread blocks may have, the widest first."""
-    widest = WIDTHS + QUARTERED_WIDTHS if format == STREAMS else WIDTHS
-    return [widest, WIDTHS[:-1], NARROW_WIDTHS]
+    narrow = NARROWEST_WIDTHS + NARROW_WIDTHS if format == STREAMS else NARROW_WIDTHS
+    wide = narrow + WIDE_WIDTHS
+    return [wide + QUARTERED_WIDTHS if format == STREAMS else wide, wide[:-1], narrow]
+
+
+def meets_b(A: Strips) -> bool:
+    """Whether products of A read B as it lies, not B' that is made of it."""
+    return A.name == STREAMS
 
 
 def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
@@ -129,7 +134,8 @@ def _layout(A: Strips, N: int, widths: tuple[int, ...], warps: int | None = None
     """Of one thread block, in as few passes as these widths allow."""
     block_n, passes = columns_of_a_pass(N, widths)
     warps = warps or warps_of(block_n)
-    layout = Layout(block_n, warps, passes, 1, hopper.stage_bytes(A.largest_copy))
+    columns = block_n if meets_b(A) else -(-block_n // SWIZZLED) * SWIZZLED
+    layout = Layout(block_n, warps, passes, 1, hopper.stage_bytes(A.largest_copy), columns)
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES
     if layout.stages < STRIP_STAGES and tight >= A.largest_copy:

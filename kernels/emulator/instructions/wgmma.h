@@ -60,7 +60,7 @@ std::string start(const Party& all) {
     const auto& first = all.of<Product>(0);
     for (int i = 0; i < 32 * WARPS_OF_GROUP; i++)
         if (!all.of<Product>(i).same(first)) return "the lanes of a warpgroup bring different operands";
-    Described a(first.a_at, true), b(first.b_at, STEP == IN_SHARED);
+    Described a(first.a_at, true), b(first.b_at, STEP < 0);
     if (auto wrong = b.wrong(N, DEPTH); !wrong.empty()) return "wgmma's B: " + wrong;
     if (STEP == IN_SHARED)
         if (auto wrong = a.wrong(64, DEPTH); !wrong.empty()) return "wgmma's A: " + wrong;

@@ -1,0 +1,54 @@
+// B as it lies, for products that meet its rows themselves and no others: the tensor copy engine reads columns of it,
+// and nothing stands before the product but, where row blocks have owners, one block that clears their flags.
+#pragma once
+#include "../common/tensor_map.cuh"
+#include "hopper_wgmma_slots.cuh"
+
+namespace lscd {
+namespace {
+
+// With B as the tensor copy engine reads it, where its launcher found it.
+struct ColumnsProblem : WgmmaProblem {
+    TensorMap columns;
+};
+
+// What a round meets, or a quarter of it where that would take most of shared memory: blocks of 64 rows of B, one
+// behind the other, each [n][k].
+template <int BLOCK_N>
+struct ColumnsTile {
+    static constexpr int OF_ROUND = BLOCK_N <= 128 ? 1 : 4, BLOCKS = DENSE_ROWS / TENSOR_COLS / OF_ROUND;
+    static constexpr int BLOCK_BYTES = BLOCK_N * TENSOR_COLS * 2, BYTES = BLOCKS * BLOCK_BYTES;
+
+    // Of B with whole blocks of rows.
+    static cudaError_t make_map(ColumnsProblem* p) {
+        if (p->K % TENSOR_COLS && p->ldb < round_up(p->K, TENSOR_COLS)) return cudaErrorInvalidValue;
+        int blocks = ceil_div(p->K, TENSOR_COLS);
+        return make_blocks_map(&p->columns, p->dtype, p->B, p->N, blocks, p->ldb, BLOCK_N, BLOCKS);
+    }
+    // The nth one of the columns of a pass.
+    __device__ static void ld_dense(const ColumnsProblem& p, int pass, int nth, Address to, Address barrier) {
+        tensor_copy_blocks(to, &p.columns, pass * BLOCK_N, nth * BLOCKS, barrier, evict_last());
+    }
+    // From row k of a round on, a multiple of 16; the sum has no carry.
+    __device__ static uint64_t descriptor(Address at, int k) {
+        uint64_t first = k_major(at);
+        uint32_t on = k / TENSOR_COLS * BLOCK_BYTES + k % TENSOR_COLS * 2;
+        return first >> 32 << 32 | uint32_t(uint32_t(first) + (on >> 4));
+    }
+};
+
+template <int BLOCK_N, int WARPS>
+__global__ void __launch_bounds__(PartialSums<BLOCK_N, WARPS>::WARPS * 32)
+    clear_flags(const __grid_constant__ WgmmaProblem p) {
+#if LSCD_SM90
+    let_next_grid_begin();
+    wait_for_previous_grid();  // which may still ask for flags of its own
+    for (int slot = threadIdx.x / 32; slot < p.slots; slot += WARPS)
+        PartialSums<BLOCK_N, WARPS>(p, blockIdx.y, slot).clear_flags(threadIdx.x % 32);
+#else
+    __trap();
+#endif
+}
+
+}  // namespace
+}  // namespace lscd
