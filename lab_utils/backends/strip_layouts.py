@@ -19,13 +19,17 @@ FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.n
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
 # Of dense products alone: with 16 warps; with 12 and 8, where B comes in quarters of a round's
-# tile. And with 12, where only so few have room for STRIP_STAGES copies of their largest chunks.
+# tile. And with 12 instead of 16, where that is faster (`_few_are_faster`).
 NARROWEST_WIDTHS, QUARTERED_WIDTHS, QUARTERS = (8, 16), (160, 192, 224, 256), 4
 FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
 # Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
 # fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
 # took a quarter less time than two of half the width.
 ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
+
+# Rounds of a thread block of 16 warps below which 12 are faster: with 6 by 2 to 8 %, with 10 not.
+# Bytes of a chunk from which they are for 8 and 16 columns, 1 to 5 %: memory binds, not decoding.
+FEW_ROUNDS, LARGE_CHUNK, LEAST_COLUMNS = 8, 4500, 16
 
 # Bytes of a block's shared memory: at most, and before the tiles of B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
@@ -92,19 +96,27 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
     about the same time, from memory once; what is left over stays idle, up to half of a GPU where
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
-    leaves room for rings of ENOUGH_STAGES; of few warps, if that is what a second one takes.
+    leaves room for rings of ENOUGH_STAGES; of few warps, where these are faster.
     """
     layouts = [_layout(A, N, widths) for widths in _widths(A.name)]
     enough = (one for one in layouts if one.stages >= ENOUGH_STAGES[A.name])
     layout = next(enough, layouts[-1])
-    narrow = layout.block_n <= NARROW_WIDTHS[-1]
-    if A.name == STREAMS and narrow and layout.stages < STRIP_STAGES:
-        few = _layout(A, N, FEW_WIDTHS, FEW_WARPS)
-        layout = few if few.stages == STRIP_STAGES else layout
-    rows = row_blocks_of(A, layout.warps)
     each = multiprocessors // layout.passes
+    if A.name == STREAMS and layout.block_n <= NARROW_WIDTHS[-1]:
+        few = _layout(A, N, FEW_WIDTHS, FEW_WARPS)
+        layout = few if _few_are_faster(A, layout, few, each) else layout
+    rows = row_blocks_of(A, layout.warps)
     wanted = each if split_k is None else round(split_k * rows)
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
+
+
+def _few_are_faster(A: Strips, many: Layout, few: Layout, multiprocessors: int) -> bool:
+    """Of blocks of 16 warps and of 12, for the same columns."""
+    if few.stages != many.stages:
+        return few.stages > many.stages
+    rounds = row_blocks_of(A, many.warps) * A.rounds
+    large = A.nbytes >= LARGE_CHUNK * A.strips * A.rounds
+    return rounds < FEW_ROUNDS * multiprocessors or (large and many.block_n <= LEAST_COLUMNS)
 
 
 def _widths(format: str) -> list[tuple[int, ...]]:
