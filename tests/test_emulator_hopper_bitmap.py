@@ -17,8 +17,7 @@ WIDTHS = (1, 9, 17, 25, 33, 41, 49, 64, 70, 100, 130, 170, 200, 256, 300)
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_width_and_tail(dtype) -> None:
-    """All blocks, and passes; few and many rounds; M and K that no chunk divides; last strips without
-    rows."""
+    """All blocks, and passes, of few and many rounds; M and K that no chunk divides."""
     for N, (M, K) in itertools.product(WIDTHS, ((65, 257), (40, 2100))):
         W = random_sparse(M, K, 0.7, dtype=dtype, seed=N, mean=0.5)
         product(BitmapStrips.encode(W), W, N)
