@@ -18,6 +18,7 @@ from lab_utils.backends.choosing import (
     expected,
 )
 from lab_utils.backends.gpus import HELD
+from lab_utils.backends.strip_layouts import STREAMS
 from lab_utils.cli import main
 from lab_utils.patterns import random_sparse
 
@@ -45,9 +46,15 @@ def measured(gpu: str) -> pd.DataFrame:
     return table.dropna(subset=["zero_row_24", *STRIPS], how="all").assign(dense=1.0)
 
 
-@pytest.mark.parametrize(("gpu", "cases"), [("h200", 550), ("h100-80gb-hbm3", 420)])
-def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str, cases: int) -> None:
+# Cases at least; what the chosen format may take in 98 of 100, in the time of the fastest one. On
+# an H100 zero-row 2:4 takes up to an eighth longer with 16 columns than its costs say.
+HELD_TO = {"h200": (650, 1.05), "h100-80gb-hbm3": (600, 1.07)}
+
+
+@pytest.mark.parametrize("gpu", HELD_TO)
+def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str) -> None:
     lost, table = [], measured(gpu)
+    cases, nearly = HELD_TO[gpu]
     for case, row in zip(table.index, table.itertuples(index=False), strict=True):
         found = {name: ratio for name, ratio in row._asdict().items() if ratio == ratio}
         ranked = (one.format for one in expected(*case, catalog.device(GPUS[gpu])))
@@ -55,7 +62,7 @@ def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str, cases: in
         lost.append(max(found.values()) / found[chosen])
     assert len(lost) >= cases
     most = {case: one for case, one in zip(table.index, lost, strict=True) if one >= 1.15}
-    assert np.mean(lost) < 1.01 and np.quantile(lost, 0.98) < 1.06
+    assert np.mean(lost) < 1.005 and np.quantile(lost, 0.98) < nearly
     assert set(most) <= {MISJUDGED.get(gpu)} and max(most.values(), default=1) < 1.21
 
 
@@ -74,7 +81,7 @@ def formats_of(*case: float, gpu: str = "H200-SXM") -> set[str]:
 
 
 def test_every_format_is_for_its_columns_and_gpus() -> None:
-    assert formats_of(4096, 4096, 16, 0.9) == {"dense", *PUBLISHED, *ZERO_ROW}
+    assert formats_of(4096, 4096, 16, 0.9) == {"dense", *PUBLISHED, *ZERO_ROW, STREAMS}
     assert formats_of(4096, 4096, 17, 0.9) == {"dense", *PUBLISHED, *STRIPS}
     assert formats_of(4096, 4096, 8, 0.7, gpu="A100-80GB") == {"dense", *PUBLISHED}
 
@@ -89,7 +96,7 @@ def test_packed_streams_are_told_apart_where_pairs_would_be_chosen() -> None:
     assert fastest("H100-SXM", 0.8) == "zero_row_24_packed"
     assert fastest("H100-SXM", 0.9) == "zero_row_24"
     assert "zero_row_24_packed" in formats_of(36864, 9216, 8, 0.8)
-    assert formats_of(36864, 9216, 8, 0.4) == {"dense", *PUBLISHED, "zero_row_24"}
+    assert formats_of(36864, 9216, 8, 0.4) == {"dense", *PUBLISHED, "zero_row_24", STREAMS}
 
 
 @pytest.mark.parametrize("format", STRIPS)

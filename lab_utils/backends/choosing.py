@@ -17,7 +17,8 @@ from lab_utils.catalog import Device
 MOST_COLUMNS = 128  # beyond, ways compete, and few products beat dense
 SM_90, DENSE = "sm_90", "dense"
 # Columns of a pass of each kernel, and how many a product has that it is for: in 163 rows of more
-# than 16 columns strips were faster than zero-row 2:4, in 1 of 144 of fewer, 1.05 times.
+# than 16 columns strips were faster than zero-row 2:4, in 1 of 144 of fewer, 1.05 times; but for
+# bitmap_strips, which are up to 1.1 times as fast with 16 columns and fewer, up to .6.
 PUBLISHED, PUBLISHED_WIDTHS = ("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128)
 ZERO_ROW, ZERO_ROW_WIDTHS = (hopper.FORMAT, PACKED), (8, 16)
 STRIPS = tuple(hopper_wgmma.FORMATS)
@@ -61,6 +62,7 @@ def _widths(N: int, sparsity: float, gpu: Device, streams: Streams) -> dict[str,
         return published
     if ZERO_ROW_WIDTHS[-1] >= N:
         told = ZERO_ROW[:1] if streams == Streams.PACKED else ZERO_ROW
-        return published | dict.fromkeys(told, ZERO_ROW_WIDTHS)
+        narrowest = {strip_layouts.STREAMS: strip_layouts.NARROWEST_WIDTHS}
+        return published | dict.fromkeys(told, ZERO_ROW_WIDTHS) | narrowest
     narrow, wide = strip_layouts.NARROW_WIDTHS, strip_layouts.WIDTHS
     return published | {name: wide if sparsity >= WIDE_FROM[name] else narrow for name in STRIPS}

@@ -14,12 +14,12 @@ hold the numbers to rows of both)::
     tiles          cost · the arithmetic of 512 columns at a peak of their own + passes · far
                    cost: of all passes, in those of 512 columns (backends/hopper_tiles.py)
 
-and what it takes to start: each pass of a kernel, but once where they stand side by side; for the
-others each piece of A. n: columns of a pass / 64. Bytes of a kernel stand for what they keep its
-multiprocessors busy with: on another GPU they take as long as on an H200, by clocks, but no pass is
-faster than memory reads A (READ), or the datasheet's peak allows. (No other GPU than these two has
-any rows.) Decoding is fitted to zero-row 2:4 and to lane_24_strips; TCA-BME takes as long as the
-former, by its rows, Tiled-CSL is assumed to.
+and what it takes to start, and to add up n columns: each pass of a kernel, but once where they
+stand side by side; for the others each piece of A. n: columns of a pass / 64. Bytes of a kernel
+stand for what they keep its multiprocessors busy with: on another GPU they take as long as on an
+H200, by clocks, but no pass is faster than memory reads A (READ), or the datasheet's peak allows.
+(No other GPU than these two has any rows.) Decoding is fitted to zero-row 2:4 and to
+lane_24_strips; TCA-BME takes as long as the former, by its rows, Tiled-CSL is assumed to.
 """
 
 import functools
@@ -46,7 +46,8 @@ LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; 
 
 class Cost(NamedTuple):
     """Of a pass over A: a, b and c above, in the time of reading so many bytes; its start, which
-    all passes have together if they stand side by side. And e; d, of decoding first; f, g and h.
+    all passes have together if they stand side by side. And e; d, of decoding first; f, g and h;
+    what partial sums take, for each 64 columns.
     """
 
     encoded: float
@@ -59,6 +60,7 @@ class Cost(NamedTuple):
     far: float = 0.0
     near: float = 1.0
     beyond: float = 0.0
+    sums_us: float = 0.0
 
 
 COSTS = {
@@ -73,7 +75,8 @@ COSTS = {
         near=0.465, beyond=0.14,
     ),
     "bitmap_strips": Cost(
-        0.091, 0.478, 0.123, 11.4, side_by_side=True, entries=0.175, decoding=1.15, beyond=0.173,
+        0.087, 0.506, 0.103, 6.0, side_by_side=True, entries=0.166, decoding=1.15, beyond=0.28,
+        sums_us=3.0,
     ),
 }  # fmt: skip
 
@@ -138,7 +141,8 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     busy = _busy_us(encoded + dense + far, gpu)
     read = READ * _read_us(product.encoded_bytes, gpu)
     least = _arithmetic_us(product, product.block_n, 1.0, gpu)
-    return starts * cost.start_us + product.passes * max(busy, read, least)
+    start = cost.start_us + cost.sums_us * n
+    return starts * start + product.passes * max(busy, read, least)
 
 
 def decoding_us(product: Product, gpu: Gpu) -> float:

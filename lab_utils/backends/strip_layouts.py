@@ -21,6 +21,7 @@ WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
 # Of dense products alone: with 16 warps; with 12 and 8, where B comes in quarters of a round's
 # tile. And with 12 instead of 16, where that is faster (`_few_are_faster`).
 NARROWEST_WIDTHS, QUARTERED_WIDTHS, QUARTERS = (8, 16), (160, 192, 224, 256), 4
+STREAMS_WIDTHS = NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS
 FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
 # Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
 # fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
@@ -121,9 +122,8 @@ def _few_are_faster(A: Strips, many: Layout, few: Layout, multiprocessors: int) 
 
 def _widths(format: str) -> list[tuple[int, ...]]:
     """What thread blocks may have, the widest first."""
-    narrow = NARROWEST_WIDTHS + NARROW_WIDTHS if format == STREAMS else NARROW_WIDTHS
-    wide = narrow + WIDE_WIDTHS
-    return [wide + QUARTERED_WIDTHS if format == STREAMS else wide, wide[:-1], narrow]
+    every = STREAMS_WIDTHS if format == STREAMS else WIDTHS
+    return [every, *(tuple(w for w in every if w <= most) for most in (96, NARROW_WIDTHS[-1]))]
 
 
 def meets_b(A: Strips) -> bool:
