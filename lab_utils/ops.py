@@ -20,7 +20,8 @@ def spmm(
     """C[M, N] = A[M, K] · B[K, N], with fp32 sums rounded once to the dtype of A and B.
 
     A: encoded weights, fp16 or bf16. B: [K, N], same dtype and device, any strides; a GPU kernel
-    reads it in place where its columns are contiguous, as those of xᵀ are, else a copy (`explain`).
+    reads it in place where its columns are contiguous, as those of xᵀ are, else a copy; that of
+    bitmap_strips a copy, too, where K is no multiple of 64 (`explain`).
     `backend`: one of `backends.BACKENDS`; None takes `cuda` for GPU and `cpu` for host tensors.
     `out`: [M, N], written and returned; without it, C takes the memory order of B.
     Raises ValueError for operands that do not fit, and RuntimeError where the backend cannot run.
@@ -34,7 +35,7 @@ def spmm(
 
 
 def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> Tensor:
-    """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with B = xᵀ, no copy of x or y."""
+    """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with contiguous columns B = xᵀ."""
     return _of_tokens(x, A, lambda B: spmm(A, B, backend=backend))
 
 
@@ -62,7 +63,7 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
 
 def _of_tokens(x: Tensor, A: SparseMatrix, product: Callable[[Tensor], Tensor]) -> Tensor:
-    """`product` of B[K, N] = x[..., K] transposed, as y[..., M]; nothing is copied."""
+    """`product` of B[K, N] = x[..., K] transposed, as y[..., M]; nothing is copied here."""
     _check_encoded(A)
     _check_x(x, A)
     if x.numel() == 0:  # no tokens

@@ -18,7 +18,7 @@ from lab_utils.backends import cuda, hopper, hopper_wgmma, strip_layouts
 from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.published import is_hopper
-from lab_utils.backends.ways import TILES
+from lab_utils.backends.ways import FUSED, TILES
 from lab_utils.baselines import BASELINES
 from lab_utils.baselines.bandwidth import read_all
 from lab_utils.formats import FORMATS
@@ -60,6 +60,8 @@ def products() -> Iterator[str]:
             yield from tiled_products(format)
         if format in hopper_wgmma.FORMATS:
             yield from wide_products(format)
+            if format == strip_layouts.STREAMS:
+                yield from sixteen_warps(format)
             yield from activated_products(format, (24, 130), split_k=ADDED)
 
 
@@ -70,7 +72,7 @@ def documented_products() -> Iterator[str]:
         W, B = operands(M, K, N, dtype, 0.7)
         A = encode(W, hopper.FORMAT, **kinds[kind]).to("cuda")
         C = torch.empty(N, M, dtype=dtype, device="cuda").T
-        cuda._multiply(hopper, A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
+        cuda._multiply(FUSED, A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
         accuracy.check(C.cpu(), W, B)
         yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} {kind}"
 
@@ -98,9 +100,23 @@ def wide_products(format: str) -> Iterator[str]:
         W, B = operands(230, 450, N, dtype, sparsity)
         A = encode(W, format).to("cuda")
         C = torch.empty(N, 230, dtype=dtype, device="cuda").T
-        cuda._multiply(hopper_wgmma, A, B.cuda(), C, hopper_wgmma.layout_of(A, N, 1, split_k))
+        cuda._multiply(FUSED, A, B.cuda(), C, hopper_wgmma.layout_of(A, N, 1, split_k))
         accuracy.check(C.cpu(), W, B)
         yield f"{format} wide 230x450 N={N} {dtype} split_k={split_k}"
+
+
+def sixteen_warps(format: str) -> Iterator[str]:
+    """Narrow blocks of the wgmma kernel that large matrices have."""
+    widths = strip_layouts.NARROWEST_WIDTHS + strip_layouts.NARROW_WIDTHS
+    for N, dtype, split_k in itertools.product(widths, DTYPES, SPLITS):
+        W, B = operands(70, 2100, N, dtype, 0.7)
+        A = encode(W, format).to("cuda")
+        layout = hopper_wgmma.layout_of(A, N, 1, split_k)
+        assert layout.warps == 16
+        C = torch.empty(N, 70, dtype=dtype, device="cuda").T
+        cuda._multiply(FUSED, A, B.cuda(), C, layout)
+        accuracy.check(C.cpu(), W, B)
+        yield f"{format} narrow 70x2100 N={N} {dtype} split_k={split_k}"
 
 
 def tiled_products(format: str) -> Iterator[str]:

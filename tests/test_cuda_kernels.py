@@ -11,6 +11,7 @@ from torch import Tensor
 from lab_utils import accuracy, encode, explain, sparse_linear, spmm
 from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import cuda, hopper, hopper_wgmma, strip_layouts
+from lab_utils.backends.ways import FUSED
 from lab_utils.patterns import PATTERNS, random_sparse
 
 pytestmark = pytest.mark.gpu
@@ -94,7 +95,7 @@ def test_documented_metadata_is_enough(format: str, kind: dict, dtype: torch.dty
         A, B = encode(W, format, **kind).to("cuda"), activations(2410, 20, dtype).cuda()
         layout = hopper.layout_of(A, 20, 132, documented=True)
         C = torch.full((20, 500), torch.nan, dtype=dtype, device="cuda").T
-        cuda._multiply(hopper, A, B, C, layout)
+        cuda._multiply(FUSED, A, B, C, layout)
         accuracy.check(C.cpu(), W, B.cpu())
 
 
@@ -116,7 +117,7 @@ def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -
     for sparsity, M in ((0.1, 300), (0.6, 2000), (0.9, 36000), (0.97, 500)):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")
-        for N in (1, *strip_layouts.WIDTHS, 65, 150, 190, 220, 250):
+        for N in (1, 16, *strip_layouts.WIDTHS, 65, 150, 190, 220, 250):
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
             with cuda.forced("fused"):
@@ -141,7 +142,25 @@ def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype)
             assert layout.block_n in widths  # chunks of denser A leave no room
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
-            cuda._multiply(hopper_wgmma, A, B, C, layout)
+            cuda._multiply(FUSED, A, B, C, layout)
+            accuracy.check(C.cpu(), W, B.cpu())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    "format", [one for one in STRIPS if one.values[0] == strip_layouts.STREAMS]
+)
+def test_narrow_strips_of_sixteen_warps(format: str, dtype: torch.dtype) -> None:
+    """What `layout_of` leaves to large matrices, for others have twelve."""
+    for sparsity, M, split_k in ((0.7, 300, 1), (0.7, 2000, 1.5), (0.9, 500, 4)):
+        W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
+        A = encode(W, format).to("cuda")
+        for N in strip_layouts.NARROWEST_WIDTHS + strip_layouts.NARROW_WIDTHS:
+            layout = hopper_wgmma.layout_of(A, N, 1, split_k)
+            assert (layout.block_n, layout.warps) == (N, 16)
+            B = activations(1210, N, dtype, seed=N).cuda()
+            C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
+            cuda._multiply(FUSED, A, B, C, layout)
             accuracy.check(C.cpu(), W, B.cpu())
 
 

@@ -8,6 +8,7 @@ from emulated import DTYPES, activations, product
 
 from lab_utils import accuracy, encode, spmm
 from lab_utils.backends import emulator, hopper_wgmma
+from lab_utils.backends.row_blocks import share_out
 from lab_utils.backends.ways import FUSED, TILES, forced
 from lab_utils.formats import BitmapStrips
 from lab_utils.patterns import random_sparse
@@ -75,11 +76,22 @@ def test_quarters_of_a_round_come_around() -> None:
     """B of blocks with more than 128 columns: many rounds, a row block's last strips missing."""
     W = random_sparse(330, 2500, 0.5, mean=0.5)
     A = BitmapStrips.encode(W)
-    for N, warps, split_k in ((150, 12, 1.5), (180, 12, 4), (220, 8, 1), (250, 8, 2.5)):
+    cases = ((150, 12, 1.5), (180, 12, 4), (220, 8, 1), (250, 8, 2.5), (300, 12, 1.5))
+    for N, warps, split_k in cases:
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
         assert (layout.warps, layout.tile_slots, layout.tiles_of_round) == (warps, 4, 4)
         with forced(FUSED):
             product(A, W, N, split_k)
+
+
+def test_flags_of_more_parts_than_there_are_warps() -> None:
+    """Row blocks have owners: one block clears all flags, of each pass, before."""
+    W = random_sparse(4600, 300, 0.6, mean=0.5)
+    A = BitmapStrips.encode(W)
+    layout = hopper_wgmma.layout_of(A, 8, 1, 2)
+    plan = share_out(A, layout.blocks, layout.warps)
+    assert plan.owners and plan.slots > layout.warps == 16
+    product(A, W, 8, 2)
 
 
 def test_few_warps_where_only_their_rings_have_room_for_two_copies() -> None:

@@ -57,8 +57,8 @@ SYNCHRONISES = re.compile(
     r"|(?:sparse|dense)\.wait\(\)|wait_for_previous_grid\(\)|wgmma_(?:fence|commit|wait<\d>)\(\)"
 )
 # Kernels that the products here do not use: they are not compiled each time.
-OTHERS = re.compile(r"case (?:24|32|48|56|64|96|128|192|224|256): return launch<.*;")
-BF16 = "launch_width<FORMAT, __nv_bfloat16>(p, stream)"
+OTHERS = re.compile(r"case (?:8|16|24|32|48|56|64|96|128|192|224|256): return launch<.*;")
+BF16 = "launch_blocks<FORMAT, __nv_bfloat16>(p, stream)"
 ROBBED = [(name, one) for name, case in CASES.items() for one in robbed(case.sources, SYNCHRONISES)]
 LOST = "|".join(
     (r"no (?:barrier|wait|fence) between|no flag tells of it", "no griddepcontrol.wait before",

@@ -39,6 +39,20 @@ def test_the_pitch_of_a_single_column_is_its_own() -> None:
     assert aligned_columns(B).stride() == (64, 1) and aligned_columns(B).data_ptr() == B.data_ptr()
 
 
+@pytest.mark.parametrize("K", [1, 50, 64, 65, 128])
+def test_whole_blocks_of_rows_have_zeros_behind(K: int) -> None:
+    """A view where K is a multiple, whatever its pitch; else a copy, as long as the blocks."""
+    rows = torch.arange(1, 136 * 9 + 1).half().view(9, 136)
+    B = rows.T[:K]  # behind K are others' numbers
+    columns = aligned_columns(B, 64)
+    assert (columns.data_ptr() == B.data_ptr()) == (K % 64 == 0)
+    assert torch.equal(columns[:, :K], B.T) and columns.stride(0) >= -(-K // 64) * 64
+    assert not columns[:, K:].any() and columns.shape[1] % 64 == 0
+    assert (copies(B, 64) == {}) == (K % 64 == 0) and copies(B, 1) == {}
+    if K % 64:
+        assert f"it has {K} rows, of which" in copies(B, 64)["copies"]
+
+
 @pytest.mark.parametrize(
     ("B", "said"),
     [

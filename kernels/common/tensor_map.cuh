@@ -51,7 +51,8 @@ inline cudaError_t make_tensor_map(TensorMap* map, Dtype dtype, const void* matr
     return encode_tensor_map(map, dtype, matrix, 2, sizes, pitches, box);
 }
 
-// The same matrix of `blocks` x TENSOR_COLS columns, whose tiles have several blocks, one behind the other.
+// The same matrix of `blocks` x TENSOR_COLS columns, whose tiles have several blocks, one behind the other. So the
+// last dimension's pitch is less than the one before's, as of maps of heads inside tokens, which are widely used.
 inline cudaError_t make_blocks_map(TensorMap* map, Dtype dtype, const void* matrix, int rows, int blocks,
                                    int64_t pitch, int tile_rows, int tile_blocks) {
     const cuuint64_t sizes[] = {TENSOR_COLS, cuuint64_t(rows), cuuint64_t(blocks)};

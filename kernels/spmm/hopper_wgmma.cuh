@@ -8,10 +8,10 @@
 namespace lscd {
 
 constexpr int STRIP_ROWS = 16;   // of a chunk
-constexpr int DENSE_ROWS = 256;  // of B' in a round
+constexpr int DENSE_ROWS = 256;  // of B', or of B, in a round
 
-// Warps of a thread block: as many as have registers for their sums, or, of narrow ones, FEW_WARPS, where only then
-// two copies of each one's chunks have room.
+// Warps of a thread block: as many as have registers for their sums, or, of narrow ones of bitmaps, FEW_WARPS, where
+// these are faster (backends/strip_layouts.py).
 constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : block_n <= 192 ? 12 : 8; }
 constexpr int MOST_WARPS = wgmma_warps(8), FEW_WARPS = 12;
 
@@ -26,7 +26,7 @@ struct __align__(16) Segment {
 constexpr int STRIP_STAGES = 2;
 
 // What a warp must know to begin: copies of its ring, [starts[i], ends[i]) in 16 bytes, none where both are
-// 0; the chunks behind them (Walk), of which the first is [start, end); of the first warps, the tile of B'
+// 0; the chunks behind them (Walk), of which the first is [start, end); of the first warps, the tile of B
 // that each begins with, and what comes in its place (Walks); segments [segment, end_segment) of the
 // thread block, and the first of them.
 struct __align__(128) WarpStart {
@@ -55,7 +55,7 @@ struct WgmmaProblem : Problem {
     int32_t warps;                   // of each; by tiles, 0
     int32_t slots, added_rows;       // row blocks that add_slots adds; 0 where these have owners
     int32_t stages, stage_bytes;     // of each warp's ring of chunks; of TCA-BME, of the block's ring
-    int32_t tile_slots;              // tiles of B' in shared memory; by tiles, of A
+    int32_t tile_slots;              // tiles of B' or B in shared memory; by tiles, of A
     const Segment* segments;
     const int32_t* first_segment;    // [blocks + 1]: of each thread block
     const SharedRows* shared;

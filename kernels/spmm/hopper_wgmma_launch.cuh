@@ -1,4 +1,4 @@
-// Launching the product of a format in strips: the expansion of B, the product, and what adds its sums.
+// Launching the product of a format in strips: what stands before it, the product, and what adds its sums.
 #pragma once
 #include "../common/grid.cuh"
 #include "hopper_wgmma_columns.cuh"

@@ -1,4 +1,4 @@
-// SpMM on 2:4 in strips: any mask on wgmma.sp of sm_90, for 17 columns and more.
+// SpMM on strips: any mask on wgmma of sm_90, for 17 columns and more, on bitmaps for any number.
 //
 //   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh); where these are B itself, at most
 //                  clear_flags (hopper_wgmma_columns.cuh)
@@ -6,14 +6,14 @@
 //   add_slots      row blocks that several thread blocks have parts of, if no owner adds these up
 //                  (hopper_wgmma_slots.cuh, backends/row_blocks.py)
 //
-//   a row block           a round, 192 or 256 columns, and its tile of B', or four -->
+//   a row block           a round, 192 or 256 columns, and its tile of B' (of B, or four) -->
 //   warpgroup 0  warp 0   [ chunk ][ chunk ]...   strip of 16 rows: its chunks lie behind each other
 //                warp 1   [ chunk ][ chunk ]...
 //                ...      shares of equal costs: a stretch of rounds, of one row block or several
 //
-//   global   data, a strip a warp                          B', a tile a round, or four
-//              | ld_sparse (bulk copies)                     | ld_dense (bulk copies)
-//   shared   metadata, streams             entries         B' [k'][n]
+//   global   data, a strip a warp                          B', a tile a round (B, one or four)
+//              | ld_sparse (bulk copies)                     | ld_dense (bulk or tensor copies)
+//   shared   metadata, streams             entries         B' [k'][n] (B [n][k])
 //              | extract: gather             |               |
 //   tensor   A registers --- wgmma.sp <------(---------------+
 //              metadata selects rows of B'   +-- mma.sync ---+   weights that found no slot
@@ -117,7 +117,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N, WARPS> {
         begin_mbarriers();
         sparse.begin(record);
         sparse.fill(0, 1);
-        wait_for_previous_grid();  // weights can be read before; B' and C are others' until now
+        wait_for_previous_grid();  // weights can be read before; B, B' and C are others' until now
         dense.fill(record, 0, 1);
         sparse.fill(1, p.stages);
         int end = record[WarpStart::END_SEGMENT];

@@ -1,4 +1,4 @@
-// Tiles of B' for blocks of more than 128 columns, of which shared memory has a round's at a time: in quarters, each
+// Tiles of B for blocks of more than 128 columns, of which shared memory has a round's at a time: in quarters, each
 // with a place of its own. Who leaves one, says so to an mbarrier; the warp whose duty it is fetches the quarter of the
 // next round, a step later, when the others have left it, too.
 #pragma once

@@ -30,7 +30,8 @@ PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 288, 512: 352}, 384
 def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
     """The most bytes that A [M, K] · B [K, N] takes beside A, B and C, unless A is decoded first.
 
-    A is encoded as `format` chooses by itself; 0 for formats without a kernel.
+    A is encoded as `format` chooses by itself; 0 for formats without a kernel. A copy of B, which
+    `explain` tells of, is not counted.
     """
     if format in WORKERS:
         tiled = _of_pairs(N) if format == "tca_bme" and STRIP_WIDTHS[-1] < N else 0

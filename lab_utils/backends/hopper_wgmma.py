@@ -35,7 +35,7 @@ INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
 EPILOGUE = ("bias", "relu")  # fields of a problem
 BLOCK_ROWS = 64  # of B, which the tensor copy engine puts into shared memory: 128 bytes of a column
-NARROW = 16  # columns, which hopper.py's kernel multiplies faster
+NARROW = 16  # columns, which hopper.py's kernel multiplies faster than strips of 2:4
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
 # All codes of metadata, and products narrower than a swizzle.
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)

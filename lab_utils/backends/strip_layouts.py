@@ -112,7 +112,7 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
 
 
 def _few_are_faster(A: Strips, many: Layout, few: Layout, multiprocessors: int) -> bool:
-    """Of blocks of 16 warps and of 12, for the same columns."""
+    """Of blocks of 16 warps and of 12, which may be a little wider."""
     if few.stages != many.stages:
         return few.stages > many.stages
     rounds = row_blocks_of(A, many.warps) * A.rounds
