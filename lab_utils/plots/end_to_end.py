@@ -44,8 +44,9 @@ def generation_throughput(
     """Figures 13, 15 and 16a: tokens per GPU-second by batch, and speed-up over dense.
 
     Lines are measured; the speed-up is over our dense decoder at the same batch, on the number of
-    GPUs where it has most tokens per GPU-second. At "best" stands one mark for each sparsity: the
-    best of all formats, batches and numbers of GPUs. Open marks are published, on A100s: tables
+    GPUs where it has most tokens per GPU-second. At "best" stands one mark for each sparsity that
+    was measured with as many sequences as dense weights have at their best: the best of all
+    formats, batches and numbers of GPUs. Open marks are published, on A100s: tables
     flash_llm_throughput and flash_llm_end_to_end. Left, a mark without a known batch lies at
     "best".
     """
@@ -124,10 +125,17 @@ def _series(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _is_best(rows: pd.DataFrame) -> pd.Series:
-    """Whether no other row of its side has more tokens per GPU-second."""
+    """Whether no other row of its side has more tokens per GPU-second.
+
+    No row of a sparsity that was measured with fewer sequences for each GPU than dense weights have
+    at their best: of that, its own best one is not known.
+    """
     side = [rows.format.eq(TRANSFORMERS), rows.sparsity]
-    rates = rows.tokens_per_gpu_second
-    return rates.eq(rates.groupby(side).transform("max"))
+    rates, each = rows.tokens_per_gpu_second, rows.batch / rows.gpus
+    best = rates.eq(rates.groupby(side).transform("max"))
+    of_dense = each[best & rows.format.eq("dense")].min()
+    few = each.groupby(side).transform("max").lt(of_dense) & rows.sparsity.gt(0)
+    return best & ~few
 
 
 def _with_best(rows: pd.DataFrame) -> pd.Series:
