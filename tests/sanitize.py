@@ -59,9 +59,7 @@ def products() -> Iterator[str]:
         if TILES in ways_of(format, is_hopper(torch.device("cuda"))):
             yield from tiled_products(format)
         if format in hopper_wgmma.FORMATS:
-            yield from wide_products(format)
-            if format == strip_layouts.STREAMS:
-                yield from sixteen_warps(format)
+            yield from products_of_large(format)
             yield from activated_products(format, (24, 130), split_k=ADDED)
 
 
@@ -92,31 +90,25 @@ def activated_products(
         yield f"{format} maximum {M}x{K} N={N} {dtype} bias={biased}"
 
 
-def wide_products(format: str) -> Iterator[str]:
-    """Blocks of the wgmma kernel that large matrices have."""
+def products_of_large(format: str) -> Iterator[str]:
+    """Blocks of the wgmma kernel that large matrices have: wide ones and, of streams, narrow ones
+    that do not have few warps.
+    """
     widths = (*strip_layouts.WIDE_WIDTHS, 150, 200, 300)  # of those beyond, some in two passes
     sparsity = 0.9 if format == strip_layouts.LANES else 0.7  # chunks leave room for two stages
-    for N, dtype, split_k in itertools.product(widths, DTYPES, SPLITS):
-        W, B = operands(230, 450, N, dtype, sparsity)
-        A = encode(W, format).to("cuda")
-        C = torch.empty(N, 230, dtype=dtype, device="cuda").T
-        cuda._multiply(FUSED, A, B.cuda(), C, hopper_wgmma.layout_of(A, N, 1, split_k))
-        accuracy.check(C.cpu(), W, B)
-        yield f"{format} wide 230x450 N={N} {dtype} split_k={split_k}"
-
-
-def sixteen_warps(format: str) -> Iterator[str]:
-    """Narrow blocks of the wgmma kernel that large matrices have."""
-    widths = strip_layouts.NARROWEST_WIDTHS + strip_layouts.NARROW_WIDTHS
-    for N, dtype, split_k in itertools.product(widths, DTYPES, SPLITS):
-        W, B = operands(70, 2100, N, dtype, 0.7)
+    cases = [(230, 450, N, sparsity) for N in widths]
+    if format == strip_layouts.STREAMS:
+        narrow = strip_layouts.NARROWEST_WIDTHS + strip_layouts.NARROW_WIDTHS
+        cases += [(70, 2100, N, 0.7) for N in narrow]
+    for (M, K, N, zeros), dtype, split_k in itertools.product(cases, DTYPES, SPLITS):
+        W, B = operands(M, K, N, dtype, zeros)
         A = encode(W, format).to("cuda")
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
-        assert layout.warps == 16
-        C = torch.empty(N, 70, dtype=dtype, device="cuda").T
+        assert layout.warps == strip_layouts.warps_of(layout.block_n)
+        C = torch.empty(N, M, dtype=dtype, device="cuda").T
         cuda._multiply(FUSED, A, B.cuda(), C, layout)
         accuracy.check(C.cpu(), W, B)
-        yield f"{format} narrow 70x2100 N={N} {dtype} split_k={split_k}"
+        yield f"{format} as if large {M}x{K} N={N} {dtype} split_k={split_k}"
 
 
 def tiled_products(format: str) -> Iterator[str]:

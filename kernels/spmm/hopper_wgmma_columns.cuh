@@ -21,8 +21,8 @@ struct ColumnsTile {
 
     // Of B with whole blocks of rows.
     static cudaError_t make_map(ColumnsProblem* p) {
-        if (p->K % TENSOR_COLS && p->ldb < round_up(p->K, TENSOR_COLS)) return cudaErrorInvalidValue;
         int blocks = ceil_div(p->K, TENSOR_COLS);
+        if (p->ldb < blocks * TENSOR_COLS) return cudaErrorInvalidValue;
         return make_blocks_map(&p->columns, p->dtype, p->B, p->N, blocks, p->ldb, BLOCK_N, BLOCKS);
     }
     // The nth one of the columns of a pass.
@@ -38,7 +38,7 @@ struct ColumnsTile {
 };
 
 template <int BLOCK_N, int WARPS>
-__global__ void __launch_bounds__(PartialSums<BLOCK_N, WARPS>::WARPS * 32)
+__global__ void __launch_bounds__(PartialSums<BLOCK_N, WARPS>::THREADS)
     clear_flags(const __grid_constant__ WgmmaProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();

@@ -24,7 +24,7 @@ cudaError_t launch_before(ColumnsProblem& p, cudaStream_t stream) {
     if (p.adds_slots() || !p.slots) return cudaSuccess;
     auto clear = clear_flags<BLOCK_N, WARPS>;
     if (auto error = divide_as_product(clear)) return error;
-    return launch_grid<WgmmaProblem>(clear, p, dim3(1, p.passes()), WARPS * 32, 0, stream);
+    return launch_grid<WgmmaProblem>(clear, p, dim3(1, p.passes()), PartialSums<BLOCK_N, WARPS>::THREADS, 0, stream);
 }
 
 template <class FORMAT, class T, int BLOCK_N, int WARPS = wgmma_warps(BLOCK_N)>

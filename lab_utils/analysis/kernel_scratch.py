@@ -38,13 +38,11 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
         return 4 * max(_of_tiles(format, M, K, N), tiled)
     if format == "zero_row_24":
         return 4 * _of_chunks(M, K, N)
-    rounds = {
-        "zero_row_24_strips": zero_row_24_strips.rounds(K, 1),
-        "lane_24_strips": lane_24_strips.rounds(K),
-    }
-    if format not in rounds and format != "bitmap_strips":
-        return 0
-    strips = _of_strips(rounds[format], N) if format in rounds else _of_bitmap_strips(N)
+    strips = {
+        "zero_row_24_strips": _of_strips(zero_row_24_strips.rounds(K, 1), N),
+        "lane_24_strips": _of_strips(lane_24_strips.rounds(K), N),
+        "bitmap_strips": _of_bitmap_strips(N),
+    }.get(format, 0)
     tiled = format in TILED_STRIPS and STRIP_WIDTHS[-1] < N
     return 4 * max(strips, _of_pairs(N) if tiled else 0)
 

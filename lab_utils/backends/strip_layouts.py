@@ -23,6 +23,9 @@ WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
 NARROWEST_WIDTHS, QUARTERED_WIDTHS, QUARTERS = (8, 16), (160, 192, 224, 256), 4
 STREAMS_WIDTHS = NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS
 FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
+# What thread blocks of a format may have: the widest there are, else up to 96, or 64 columns.
+WIDTHS_OF = dict.fromkeys((FORMAT, LANES), (WIDTHS, WIDTHS[:-1], NARROW_WIDTHS))
+WIDTHS_OF[STREAMS] = STREAMS_WIDTHS, *(NARROWEST_WIDTHS + some for some in WIDTHS_OF[FORMAT][1:])
 # Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
 # fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
 # took a quarter less time than two of half the width.
@@ -30,7 +33,7 @@ ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
 
 # Rounds of a thread block of 16 warps below which 12 are faster: with 6 by 2 to 8 %, with 10 not.
 # Bytes of a chunk from which they are for 8 and 16 columns, 1 to 5 %: memory binds, not decoding.
-FEW_ROUNDS, LARGE_CHUNK, LEAST_COLUMNS = 8, 4500, 16
+FEW_ROUNDS, LARGE_CHUNK = 8, 4500
 
 # Bytes of a block's shared memory: at most, and before the tiles of B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
@@ -99,9 +102,10 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
     leaves room for rings of ENOUGH_STAGES; of few warps, where these are faster.
     """
-    layouts = [_layout(A, N, widths) for widths in _widths(A.name)]
-    enough = (one for one in layouts if one.stages >= ENOUGH_STAGES[A.name])
-    layout = next(enough, layouts[-1])
+    for widths in WIDTHS_OF[A.name]:
+        layout = _layout(A, N, widths)
+        if layout.stages >= ENOUGH_STAGES[A.name]:
+            break
     each = multiprocessors // layout.passes
     if A.name == STREAMS and layout.block_n <= NARROW_WIDTHS[-1]:
         few = _layout(A, N, FEW_WIDTHS, FEW_WARPS)
@@ -117,13 +121,7 @@ def _few_are_faster(A: Strips, many: Layout, few: Layout, multiprocessors: int) 
         return few.stages > many.stages
     rounds = row_blocks_of(A, many.warps) * A.rounds
     large = A.nbytes >= LARGE_CHUNK * A.strips * A.rounds
-    return rounds < FEW_ROUNDS * multiprocessors or (large and many.block_n <= LEAST_COLUMNS)
-
-
-def _widths(format: str) -> list[tuple[int, ...]]:
-    """What thread blocks may have, the widest first."""
-    every = STREAMS_WIDTHS if format == STREAMS else WIDTHS
-    return [every, *(tuple(w for w in every if w <= most) for most in (96, NARROW_WIDTHS[-1]))]
+    return rounds < FEW_ROUNDS * multiprocessors or (large and many.block_n in NARROWEST_WIDTHS)
 
 
 def meets_b(A: Strips) -> bool:
