@@ -20,9 +20,10 @@ struct BitmapStream : BitmapChunk {
     static constexpr int WORDS = 4, REGISTERS = 16;  // of bitmaps, in a lane; of a word: four products of 16 columns
     static constexpr int WORDS_OF_HALF = 2;          // of columns, each of which has a bank of its own
     static constexpr uint32_t VALUE = LINE_BYTES / 2 + 2, IN_LINE = LINE_BYTES - 1;
-    // What stays of a count now and then, so that the lowest six bits never overflow: of 16 values at most.
+    // What stays of a count now and then, so that the lowest six bits never overflow: they begin as 0 or 2, and have
+    // room for 30 values more.
     static constexpr uint32_t SETTLED = ~0x3du;
-    static constexpr int UNSETTLED = 8;
+    static constexpr int UNSETTLED = 15;
 
     Address lines;               // in all lanes the same, which loads add as a uniform register
     uint32_t bank, count;        // the lane's, in bytes; the next value's, less one
@@ -38,13 +39,14 @@ struct BitmapStream : BitmapChunk {
     // `second` is the bank of the second half of columns.
     template <int WORD, class Put>
     __device__ __forceinline__ void take(const uint4& bits, uint32_t second, Put put) {
-        constexpr bool LAST = WORD % WORDS_OF_HALF == WORDS_OF_HALF - 1;  // in its bank
+        constexpr int IN_BANK = WORD % WORDS_OF_HALF, FIRST = IN_BANK * REGISTERS;
+        constexpr bool LAST = IN_BANK == WORDS_OF_HALF - 1;
         uint32_t now = of(bits, WORD), then = of(bits, (WORD + 1) % WORDS);
 #pragma unroll
         for (int i = 0; i < REGISTERS; i++) {
             uint32_t mine = own, begin = at, first = word, next;
-            if (i + 1 < REGISTERS) look(now, i + 1), next = word;
-            else if (!LAST) look(then, 0), next = word;
+            if (i + 1 < REGISTERS) look(now, FIRST + i + 1), next = word;
+            else if (!LAST) look(then, REGISTERS), next = word;
             else next = load(count & SETTLED);
             put(i, bytes_from(first, next, begin) & mine);
         }
@@ -58,12 +60,12 @@ struct BitmapStream : BitmapChunk {
     __device__ __forceinline__ uint32_t load(uint32_t count) const {
         return ld_shared(lines + select_bits(IN_LINE, bank, count));
     }
-    // A window of two halves ends with the last value of the register, or, where it has none or the first column's
-    // alone, one behind it.
-    __device__ __forceinline__ void look(uint32_t bits, int i) {
+    // The nth register of a bank. A window of two halves ends with its last value, or, where it has none or the first
+    // column's alone, one behind it.
+    __device__ __forceinline__ void look(uint32_t bits, int nth) {
         constexpr uint32_t OF_FIRST = uint8_t(-VALUE), OF_SECOND = OF_FIRST << 16;  // a mask's bytes are 0 or -1
-        if (i % UNSETTLED == 0) count &= SETTLED;
-        own = own_halves(bits, i);
+        if (nth && nth % UNSETTLED == 0) count &= SETTLED;
+        own = own_halves(bits, nth % REGISTERS);
         at = __dp4a(int(own), int(OF_FIRST), int(count));
         count = __dp4a(int(own), int(OF_FIRST | OF_SECOND), int(count));  // not of `at`, which would take longer
         word = load(at);

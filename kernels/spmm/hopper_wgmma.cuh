@@ -94,8 +94,7 @@ struct DenseTile {
     }
     // From row k on, a multiple of 8; the sum has no carry.
     __device__ static uint64_t descriptor(Address at, int k) {
-        uint64_t first = n_major<ROW_BYTES>(at, PART_BYTES);
-        return first >> 32 << 32 | uint32_t(uint32_t(first) + (k * ROW_BYTES >> 4));
+        return n_major<ROW_BYTES>(at, PART_BYTES) + (k * ROW_BYTES >> 4);
     }
 };
 

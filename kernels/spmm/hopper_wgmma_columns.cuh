@@ -31,9 +31,8 @@ struct ColumnsTile {
     }
     // From row k of a round on, a multiple of 16; the sum has no carry.
     __device__ static uint64_t descriptor(Address at, int k) {
-        uint64_t first = k_major(at);
         uint32_t on = k / TENSOR_COLS * BLOCK_BYTES + k % TENSOR_COLS * 2;
-        return first >> 32 << 32 | uint32_t(uint32_t(first) + (on >> 4));
+        return k_major(at) + (on >> 4);
     }
 };
 
