@@ -2,7 +2,8 @@
 
 `make sanitize` runs it under memcheck, racecheck, initcheck and synccheck, which see what a right
 result can hide. Outputs start unwritten, so that initcheck finds what a kernel leaves out, and all
-operands are made on the CPU, so that hardly any kernel but ours runs.
+operands are made on the CPU, so that hardly any kernel but ours runs. Flags alone are written
+before: kernels ask for them until they are set, and take them for not set whatever was there.
 """
 
 import itertools
@@ -16,7 +17,7 @@ from lab_utils import accuracy, build, encode, ladder
 from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import cuda, hopper, hopper_wgmma, strip_layouts
 from lab_utils.backends.kernels import ways_of
-from lab_utils.backends.launch import Epilogue
+from lab_utils.backends.launch import Epilogue, Launch
 from lab_utils.backends.published import is_hopper
 from lab_utils.backends.ways import FUSED, TILES
 from lab_utils.baselines import BASELINES
@@ -209,12 +210,21 @@ def bytes_of(array: Tensor) -> Tensor:
     return array.contiguous().view(torch.uint8)
 
 
+def scratch_with_flags(launch: Launch, *new: Callable, own: Callable = Launch.scratch) -> dict:
+    """Scratch memory of a launch, in which flags are written."""
+    arrays = own(launch, *new)
+    if launch.call[0] in hopper_wgmma.FORMATS.values():
+        arrays["partial"][..., -hopper_wgmma.FLAG_WORDS * launch.problem.warps :] = 0
+    return arrays
+
+
 def main(libraries: list[str]) -> None:
     """Check these libraries of kernels, one after another; all of them unless some are named."""
     if unknown := set(libraries) - set(CHECKS):
         sys.exit(f"sanitize: library={unknown.pop()!r}: unknown; allowed: {', '.join(CHECKS)}")
     if not torch.cuda.is_available():
         sys.exit("sanitize: torch sees no CUDA device")
+    Launch.scratch = scratch_with_flags
     for library in libraries or gpu_libraries():
         right: list[str] = []
         try:

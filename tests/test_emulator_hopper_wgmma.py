@@ -5,6 +5,7 @@ What is of lane_24_strips alone stands in test_emulator_hopper_lanes.py.
 
 import ctypes
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ import torch
 from emulated import DTYPES, activations, machine_of, product, with_epilogue
 from torch import Tensor
 
-from lab_utils import encode, explain, spmm
+from lab_utils import accuracy, encode, explain, spmm
 from lab_utils.backends import cuda, emulator, hopper_wgmma, strip_layouts
+from lab_utils.backends.launch import Launch
 from lab_utils.backends.simt import Machine
-from lab_utils.formats import Lane24Strips, ZeroRow24Strips
+from lab_utils.formats import BitmapStrips, Lane24Strips, ZeroRow24Strips
 from lab_utils.patterns import PATTERNS, random_sparse
 
 WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130)
@@ -153,6 +155,25 @@ def test_activations_that_are_not_finite_stay_in_their_products() -> None:
     assert torch.equal(~C.isfinite(), (W[:, 7] != 0)[:, None] & (torch.arange(24) == 3))
 
 
+@pytest.mark.parametrize("format", [ZeroRow24Strips, Lane24Strips, BitmapStrips])
+def test_flags_may_be_anything_before(monkeypatch, format) -> None:
+    """Nobody clears them: who has waited for one takes it away, so that launches leave none."""
+    W, B = random_sparse(700, 900, 0.8, mean=0.5), activations(900, 40)
+    memory: dict[tuple, Tensor] = {}
+
+    def scratch(launch: Launch, new: Callable, own: Callable = Launch.scratch) -> dict:
+        return own(launch, lambda shape: memory.setdefault(shape, new(shape).fill_(1)))
+
+    monkeypatch.setattr(Launch, "scratch", scratch)
+    A = format.encode(W)
+    with emulator.recording(split_k=1.5) as traces:
+        C, again, third = (spmm(A, B, backend="emulator") for _ in range(3))
+    kernels = {trace.kernels[-1].split("<")[0] for trace in traces}
+    assert kernels == {"hopper_wgmma"}  # the owners of row blocks add their sums
+    accuracy.check(C, W, B)
+    assert torch.equal(C, again) and torch.equal(C, third)
+
+
 # --- what the kernel needs of the GPU ---
 
 
@@ -172,7 +193,7 @@ def test_the_plan_for_a_gpu_fills_it(h200) -> None:
     launch = hopper_wgmma.launch_of(A, 64, cuda._layout(A, 64, None))
     again = hopper_wgmma.launch_of(A, 64, cuda._layout(A, 64, plan.split_k))  # as lab anatomy
     assert launch.problem.blocks == again.problem.blocks == 132
-    assert launch.sums == (1, launch.problem.slots, 64 * 256 + 16)  # flags of warps, too
+    assert launch.sums == (1, launch.problem.slots, 64 * 256 + 2 * 16)  # a flag a warp, too
     assert launch.more == {"tiles": (1, 16, 256, 32)}
     rings = 16 * launch.problem.stages * launch.problem.stage_bytes
     tiles = launch.problem.tile_slots * 256 * 128

@@ -13,7 +13,10 @@
 
 namespace lscd {
 using Address = uint32_t;  // of a byte of shared memory
-}
+// What a flag of global memory is when it is set. Memory that is no flag does not have these 64 bits: so flags are not
+// cleared before, if whoever waits for one takes it away.
+constexpr uint64_t FLAG_IS_SET = 0x4f9710409983dcba;
+}  // namespace lscd
 
 #ifdef LSCD_EMULATOR
 #include "../emulator/instructions/ptx.h"
@@ -55,14 +58,16 @@ __device__ inline void st_global(T* to, T value) {
 // A flag of global memory: who sees it set sees all that its setter, and lanes of its warp that it met before,
 // had written. A block may wait for those before it, which have begun: GPUs begin blocks in the order of their
 // numbers, though nothing promises it.
-__device__ inline void st_release(uint32_t* flag, uint32_t value) {
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+__device__ inline void set_flag(uint64_t* flag) {
+    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(flag), "l"(FLAG_IS_SET) : "memory");
 }
-__device__ inline void wait_for_flag(const uint32_t* flag) {
-    uint32_t set;
-    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(set) : "l"(flag) : "memory");
-    while (!set);
+__device__ inline void wait_for_flag(const uint64_t* flag) {
+    uint64_t value;
+    do asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(flag) : "memory");
+    while (value != FLAG_IS_SET);
 }
+// Behind the wait, of all who wait for it.
+__device__ inline void unset_flag(uint64_t* flag) { st_global(flag, uint64_t(0)); }
 
 // cp.async of 16 bytes, of which `valid` (0 to 16) are read and the others are zeros. L2 only.
 template <class T>

@@ -1,5 +1,5 @@
 // B as it lies, for products that meet its rows themselves and no others: the tensor copy engine reads columns of it,
-// and nothing stands before the product but, where row blocks have owners, one block that clears their flags.
+// and no grid stands before the product.
 #pragma once
 #include "../common/tensor_map.cuh"
 #include "hopper_wgmma_slots.cuh"
@@ -35,19 +35,6 @@ struct ColumnsTile {
         return k_major(at) + (on >> 4);
     }
 };
-
-template <int BLOCK_N, int WARPS>
-__global__ void __launch_bounds__(PartialSums<BLOCK_N, WARPS>::THREADS)
-    clear_flags(const __grid_constant__ WgmmaProblem p) {
-#if LSCD_SM90
-    let_next_grid_begin();
-    wait_for_previous_grid();  // which may still ask for flags of its own
-    for (int slot = threadIdx.x / 32; slot < p.slots; slot += WARPS)
-        PartialSums<BLOCK_N, WARPS>(p, blockIdx.y, slot).clear_flags(threadIdx.x % 32);
-#else
-    __trap();
-#endif
-}
 
 }  // namespace
 }  // namespace lscd

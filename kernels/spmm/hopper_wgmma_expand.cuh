@@ -6,7 +6,7 @@
 //   of streams a lane  k    k+1  k+2  k+3    k+4  k+5  k+6  k+7    k+8 ...
 //
 // All wait for it, and its blocks stand where the grid before leaves room, several on one SM: so they are
-// small. They also clear the flags of the product's partial sums.
+// small.
 #pragma once
 #include "hopper_eights.cuh"
 #include "hopper_wgmma_slots.cuh"
@@ -20,7 +20,7 @@ template <class FORMAT, int BLOCK_N>
 struct ExpandDense {
     using Tile = DenseTile<BLOCK_N>;
     static constexpr int COLUMNS = 16, PARTS = Tile::WIDTH / COLUMNS, EIGHTS = COLUMNS / 8;
-    static constexpr int ROUND_COLS = FORMAT::ROUND_COLS, PRODUCT_WARPS = wgmma_warps(BLOCK_N);
+    static constexpr int ROUND_COLS = FORMAT::ROUND_COLS;
     static constexpr int THREADS = 128, WARPS = THREADS / 32, BYTES = ROUND_COLS * COLUMNS * 2;
     // Of which wide tiles ask for more than they need: so many that nine blocks share an SM, not sixteen.
     static constexpr int OF_NINE = 22 * 1024, SHARED_BYTES = BLOCK_N > 32 ? OF_NINE : BYTES;
@@ -98,18 +98,10 @@ struct ExpandDense {
         }
     }
 
-    // Before warps of the product set them.
-    __device__ void clear_flags() const {
-        if (p.adds_slots()) return;
-        for (int slot = blockIdx.x; slot < p.slots; slot += gridDim.x)
-            PartialSums<BLOCK_N, PRODUCT_WARPS>(p, pass, slot).clear_flags(threadIdx.x);
-    }
-
     __device__ void run() const {
         int k0 = FORMAT::first_row(p, round);
         if (FORMAT::of_level(p, round)) ld_level(k0);
         else ld_rows(k0);
-        clear_flags();
         __syncthreads();
         store();
     }

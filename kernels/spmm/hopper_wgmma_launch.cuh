@@ -9,8 +9,8 @@
 namespace lscd {
 namespace {
 
-// What stands before a product that meets B', and before one that meets B as it lies.
-template <class FORMAT, int BLOCK_N, int>
+// What a product needs first: B', or, where it meets B as it lies, how that lies.
+template <class FORMAT, int BLOCK_N>
 cudaError_t launch_before(WgmmaProblem& p, cudaStream_t stream) {
     using Expand = ExpandDense<FORMAT, BLOCK_N>;
     auto expand = expand_dense<FORMAT, BLOCK_N>;
@@ -18,13 +18,9 @@ cudaError_t launch_before(WgmmaProblem& p, cudaStream_t stream) {
     dim3 grid(p.rounds * Expand::PARTS, p.passes());
     return launch_grid(expand, p, grid, Expand::THREADS, Expand::SHARED_BYTES, stream);
 }
-template <class, int BLOCK_N, int WARPS>
-cudaError_t launch_before(ColumnsProblem& p, cudaStream_t stream) {
-    if (auto error = ColumnsTile<BLOCK_N>::make_map(&p)) return error;
-    if (p.adds_slots() || !p.slots) return cudaSuccess;
-    auto clear = clear_flags<BLOCK_N, WARPS>;
-    if (auto error = divide_as_product(clear)) return error;
-    return launch_grid<WgmmaProblem>(clear, p, dim3(1, p.passes()), PartialSums<BLOCK_N, WARPS>::THREADS, 0, stream);
+template <class, int BLOCK_N>
+cudaError_t launch_before(ColumnsProblem& p, cudaStream_t) {
+    return ColumnsTile<BLOCK_N>::make_map(&p);
 }
 
 template <class FORMAT, class T, int BLOCK_N, int WARPS = wgmma_warps(BLOCK_N)>
@@ -42,7 +38,7 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     if (auto error = divide_as_product(add)) return error;
     typename FORMAT::Problem whole{p};
     dim3 grid(p.blocks, p.passes()), rows(p.added_rows * (BLOCK_N / 8), p.passes());
-    auto error = launch_before<FORMAT, BLOCK_N, WARPS>(whole, stream);
+    auto error = launch_before<FORMAT, BLOCK_N>(whole, stream);
     if (!error) error = launch_grid(kernel, whole, grid, 32 * WARPS, bytes, stream);
     if (error || !p.adds_slots()) return error;
     return launch_grid(add, p, rows, PartialSums<BLOCK_N, WARPS>::THREADS, 0, stream);

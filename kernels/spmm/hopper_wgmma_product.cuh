@@ -1,7 +1,7 @@
 // SpMM on strips: any mask on wgmma of sm_90, for 17 columns and more, on bitmaps for any number.
 //
-//   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh); where these are B itself, at most
-//                  clear_flags (hopper_wgmma_columns.cuh)
+//   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh), unless these are B itself
+//                  (hopper_wgmma_columns.cuh)
 //   hopper_wgmma   the product: a thread block has 256, 192 or 128 rows, and BLOCK_N columns of C, at a time
 //   add_slots      row blocks that several thread blocks have parts of, if no owner adds these up
 //                  (hopper_wgmma_slots.cuh, backends/row_blocks.py)
@@ -78,7 +78,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N, WARPS> {
             st_global(to.at(i, strip * 32 + lane), quad(sum[i]), evict_last());
         if (p.adds_slots()) return;
         __syncwarp();
-        if (lane == 0) st_release(to.flag(strip), 1u);
+        if (lane == 0) set_flag(to.flag(strip));
     }
     // What other thread blocks have of the row block, in the order of their slots. They are earlier ones, so
     // that they run when this one waits for them.
@@ -88,6 +88,8 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N, WARPS> {
         for (int slot = rows.y; slot < int(rows.z); slot++) {
             Partial from(p, blockIdx.y, slot);
             wait_for_flag(from.flag(strip));
+            __syncwarp();
+            if (lane == 0) unset_flag(from.flag(strip));
 #pragma unroll
             for (int i = 0; i < BLOCK_N / 8; i++)
                 add_quad(sum[i], ld_global(from.at(i, strip * 32 + anew(lane))));

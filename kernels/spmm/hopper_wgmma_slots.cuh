@@ -8,23 +8,19 @@ namespace lscd {
 namespace {
 
 // partial[pass][slot], as its threads have it: of eight columns, four sums of each. Both who writes and
-// who reads them do so by 16 bytes a thread, side by side. Behind them a flag for each warp: 1 once its
-// sums are there.
+// who reads them do so by 16 bytes a thread, side by side. Behind them a flag for each warp, set once its sums are
+// there, until their reader has seen that.
 template <int BLOCK_N, int OF_WARPS>
 struct PartialSums {
     static constexpr int WARPS = OF_WARPS, ROWS = WARPS * STRIP_ROWS, THREADS = WARPS * 32;
-    static constexpr int EIGHTS = BLOCK_N / 8, SUMS = EIGHTS * THREADS, FLAGS = WARPS / 4;  // of 16 bytes
+    static constexpr int EIGHTS = BLOCK_N / 8, SUMS = EIGHTS * THREADS, FLAGS = WARPS / 2;  // of 16 bytes
     float4* first;
 
     __device__ PartialSums(const WgmmaProblem& p, int pass, int slot)
         : first(reinterpret_cast<float4*>(p.partial) + (int64_t(pass) * p.slots + slot) * (SUMS + FLAGS)) {}
     __device__ float4* at(int eight, int thread) const { return first + eight * THREADS + thread; }
-    __device__ uint32_t* flag(int warp) const {
-        return reinterpret_cast<uint32_t*>(first + SUMS) + warp;
-    }
-    // By so many threads.
-    __device__ void clear_flags(int thread) const {
-        if (thread < WARPS) st_global(flag(thread), 0u);
+    __device__ uint64_t* flag(int warp) const {
+        return reinterpret_cast<uint64_t*>(first + SUMS) + warp;
     }
 };
 

@@ -34,6 +34,7 @@ FORMATS = {  # and who multiplies them
 INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
 EPILOGUE = ("bias", "relu")  # fields of a problem
+FLAG_WORDS = 2  # of 4 bytes
 BLOCK_ROWS = 64  # of B, which the tensor copy engine puts into shared memory: 128 bytes of a column
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster than strips of 2:4
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
@@ -71,9 +72,9 @@ def split_k_of(A: Strips, layout: Layout) -> float:
 
 
 def sums_of(A: Strips, layout: Layout) -> tuple[int, ...]:
-    """Passes, slots, and numbers of 4 bytes in each: partial sums, and a flag for each warp."""
+    """Passes, slots, and words of 4 bytes in each: partial sums, and behind them a flag a warp."""
     slots = share_out(A, layout.blocks, layout.warps).slots
-    return layout.passes, slots, layout.block_n * layout.row_block + layout.warps
+    return layout.passes, slots, layout.block_n * layout.row_block + FLAG_WORDS * layout.warps
 
 
 def tiles_of(A: Strips, layout: Layout) -> dict[str, tuple[int, ...]]:

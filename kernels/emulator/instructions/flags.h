@@ -6,18 +6,18 @@
 
 namespace lscd {
 
-inline void st_release(uint32_t* flag, uint32_t value, simt::Site site = simt::here()) {
+inline void set_flag(uint64_t* flag, simt::Site site = simt::here()) {
     simt::check_global("release", flag, sizeof *flag, sizeof *flag, true, site);
     simt::note({simt::Op::global_store, site, {}, {int64_t(flag), sizeof *flag}});
     simt::Block& block = *simt::Block::current;
-    if (*flag) block.fail(site, "sets a flag that is not 0: it has been set, or nobody has cleared it");
-    *flag = value;
+    if (*flag == FLAG_IS_SET) block.fail(site, "sets a flag that is set");
+    *flag = FLAG_IS_SET;
     auto& stores = block.states.of<simt::Unreleased>();
-    simt::machine.between->release(uint64_t(flag), simt::Block::lane->now(), stores);
+    simt::machine.between->release(uint64_t(flag), site, simt::Block::lane->now(), stores);
 }
 
 // Whoever sets it runs on another core, or has ended.
-inline void wait_for_flag(const uint32_t* flag, simt::Site site = simt::here()) {
+inline void wait_for_flag(const uint64_t* flag, simt::Site site = simt::here()) {
     simt::check_global("acquire", flag, sizeof *flag, sizeof *flag, false, site);
     simt::note({simt::Op::global_load, site, {}, {int64_t(flag), sizeof *flag}});
     simt::Block& block = *simt::Block::current;
@@ -29,6 +29,16 @@ inline void wait_for_flag(const uint32_t* flag, simt::Site site = simt::here()) 
         std::this_thread::yield();
     }
     simt::Block::lane->states.of<simt::Acquired>().flags.insert(uint64_t(flag));
+}
+
+inline void unset_flag(uint64_t* flag, simt::Site site = simt::here()) {
+    simt::check_global("store", flag, sizeof *flag, sizeof *flag, true, site);
+    simt::note({simt::Op::global_store, site, {}, {int64_t(flag), sizeof *flag}});
+    simt::Block& block = *simt::Block::current;
+    if (!simt::Block::lane->states.of<simt::Acquired>().flags.count(uint64_t(flag)))
+        block.fail(site, "takes away a flag that it has not seen set");
+    *flag = 0;
+    simt::machine.between->unset(uint64_t(flag));
 }
 
 }  // namespace lscd

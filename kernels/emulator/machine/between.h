@@ -1,9 +1,10 @@
 // What blocks of one grid have to do with each other. What one stores in global memory, another may read
-// behind a flag: the first sets it behind its stores, the other waits for it. Blocks begin in the order
-// of their numbers, so that one may wait for those before it. Here the blocks of a cluster are one.
+// behind a flag: the first sets it behind its stores, the other waits for it, and may take it away. Blocks begin in
+// the order of their numbers, so that one may wait for those before it. Here the blocks of a cluster are one.
 #pragma once
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -35,7 +36,7 @@ class Between {
     };
     std::mutex busy;
     std::unordered_map<uint64_t, Word> words;
-    std::set<uint64_t> flags;  // that are set
+    std::map<uint64_t, Site> flags;  // that are set, and where
     std::unique_ptr<std::atomic<bool>[]> ended;
 
     std::string each;  // of those that are numbered: block, or cluster
@@ -71,17 +72,25 @@ class Between {
     }
 
     // A flag is set: it tells of what happened before.
-    void release(uint64_t flag, const Moment& now, Unreleased& stores) {
+    void release(uint64_t flag, Site site, const Moment& now, Unreleased& stores) {
         std::lock_guard<std::mutex> guard(busy);
         std::vector<Stored> later;
         for (const Stored& one : stores.all)
             if (one.by.races_with(now)) later.push_back(one);
             else words[one.address].flag = flag;
-        stores.all = later, flags.insert(flag);
+        stores.all = later, flags[flag] = site;
+    }
+    void unset(uint64_t flag) {
+        std::lock_guard<std::mutex> guard(busy);
+        flags.erase(flag);
     }
     bool is_set(uint64_t flag) {
         std::lock_guard<std::mutex> guard(busy);
         return flags.count(flag);
+    }
+    // What is wrong when all blocks have ended, or nothing: the next grid takes a flag that is left for its own.
+    std::string left() const {
+        return flags.empty() ? std::string() : flags.begin()->second.text() + ", sets a flag that nobody takes away";
     }
     // Whether blocks before this one may still set a flag.
     bool others_run(int block) const {

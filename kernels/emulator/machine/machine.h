@@ -69,7 +69,8 @@ struct Machine {
             const std::vector<Request>& watched = block.counter.watched;
             requests.insert(requests.end(), watched.begin(), watched.end());
         }
-        return faulty == blocks;
+        if (faulty == blocks) fault = between->left();
+        return fault.empty();
     }
 
     // What is wrong with an access to global memory, or nothing; `early`: why the grid before may still
