@@ -46,9 +46,8 @@ def measured(gpu: str) -> pd.DataFrame:
     return table.dropna(subset=["zero_row_24", *STRIPS], how="all").assign(dense=1.0)
 
 
-# Cases at least; what the chosen format may take in 98 of 100, in the time of the fastest one. On
-# an H100 zero-row 2:4 takes up to an eighth longer with 16 columns than its costs say.
-HELD_TO = {"h200": (650, 1.05), "h100-80gb-hbm3": (600, 1.07)}
+# Cases at least; what the chosen format may take in 98 of 100, in the time of the fastest one.
+HELD_TO = {"h200": (650, 1.04), "h100-80gb-hbm3": (600, 1.03)}
 
 
 @pytest.mark.parametrize("gpu", HELD_TO)
@@ -62,7 +61,7 @@ def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str) -> None:
         lost.append(max(found.values()) / found[chosen])
     assert len(lost) >= cases
     most = {case: one for case, one in zip(table.index, lost, strict=True) if one >= 1.15}
-    assert np.mean(lost) < 1.005 and np.quantile(lost, 0.98) < nearly
+    assert np.mean(lost) < 1.003 and np.quantile(lost, 0.98) < nearly
     assert set(most) <= {MISJUDGED.get(gpu)} and max(most.values(), default=1) < 1.21
 
 

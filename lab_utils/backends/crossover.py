@@ -34,7 +34,7 @@ from lab_utils.backends.ways import DECODED, FUSED, TILES
 from lab_utils.formats import SparseMatrix, ZeroRow24
 
 NESTED = f"{ZeroRow24.name}, nested"  # whose costs are not those of pairs
-READ = 1.06  # least time of a pass of a kernel, in that of reading A: of rows of an H100
+READ = 1.08  # least time of a pass of a kernel, in that of reading A: of rows of an H100
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
@@ -66,16 +66,16 @@ class Cost(NamedTuple):
 COSTS = {
     "tiled_csl": Cost(0.85, 0.27, 0.57, 9.4),
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
-    "zero_row_24": Cost(0.83, 0.02, 1.11, 5.3),
-    PACKED: Cost(0.74, 0.14, 1.16, 6.4),
-    NESTED: Cost(0.935, 0.02, 0.79, 4.8, decoding=1.8),
+    "zero_row_24": Cost(0.48, 0.06, 0.95, 3.2, sums_us=13.5),
+    PACKED: Cost(0.81, 0.156, 0.83, 3.0, sums_us=12.7),
+    NESTED: Cost(0.977, 0.019, 0.577, 3.0, decoding=1.8, sums_us=10.4),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(
         0.079, 0.198, 0.018, 10.2, side_by_side=True, entries=0.88, decoding=0.95, far=10.7,
         near=0.465, beyond=0.14,
     ),
     "bitmap_strips": Cost(
-        0.087, 0.506, 0.103, 6.0, side_by_side=True, entries=0.166, decoding=1.15, beyond=0.28,
+        0.087, 0.506, 0.103, 5.2, side_by_side=True, entries=0.166, decoding=1.15, beyond=0.28,
         sums_us=3.0,
     ),
 }  # fmt: skip
