@@ -2,7 +2,7 @@
 
 A kernel that decodes A while it multiplies does so again for every so many columns: a pass. Times
 are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/devices.yaml), times
-what rows of an H200 say, of READ and packed streams those of an H100, too (data/measured; tests
+what rows of an H200 say, of READ and zero-row 2:4 those of an H100, too (data/measured; tests
 hold the numbers to rows of both)::
 
     kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5 + h · part of B that the
