@@ -10,7 +10,7 @@ FLAG_IS_SET = 0x4F9710409983DCBA  # kernels/common/ptx.cuh
 FAULTS = {  # whichever of the blocks comes first
     "no_wait_for_the_flag": "(stored by block 0 of the grid, no (wait between|flag tells of it)"
     "|read by block [12] of the grid, no wait between)",
-    "a_flag_before_others_have_stored": "lane 1: load .*stored by block 0 of .*no flag tells of it",
+    "a_flag_before_others_have_stored": "lane 0: load .*stored by block 0 of .*no flag tells of it",
     "a_wait_for_a_later_block": "waits for a flag that no block before it sets: deadlock",
     "a_flag_set_twice": "sets a flag that is set",
     "a_flag_that_stays_set": "sets a flag that nobody takes away",

@@ -84,8 +84,7 @@ def test_quarters_of_a_round_come_around() -> None:
             product(A, W, N, split_k)
 
 
-def test_flags_of_more_parts_than_there_are_warps() -> None:
-    """Row blocks have owners: one block clears all flags, of each pass, before."""
+def test_owners_take_away_flags_of_more_parts_than_there_are_warps() -> None:
     W = random_sparse(4600, 300, 0.6, mean=0.5)
     A = BitmapStrips.encode(W)
     layout = hopper_wgmma.layout_of(A, 8, 1, 2)

@@ -2,7 +2,7 @@
 
 import ctypes
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from lab_utils import accuracy, encode, explain, spmm
 from lab_utils.analysis.kernel_trace import Counts, KernelTrace
 from lab_utils.backends import emulator, hopper_tiles
 from lab_utils.backends.hopper_tiles import LANES, Layout, layout_of
+from lab_utils.backends.launch import Launch
 from lab_utils.backends.row_blocks import row_blocks_of
 from lab_utils.backends.simt import apart
 from lab_utils.backends.ways import forced
@@ -100,6 +101,23 @@ def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
     assert trace.kernels == ("hopper_tiles<Lanes, __half, 160>", *added)
     own = (p for p in trace.lines if p.kernel == trace.kernels[0])
     assert {p.function for p in own if Path(p.file).name == "hopper_tiles_sums.cuh"} == ends
+
+
+def test_slots_are_as_long_as_the_kernel_takes_them(monkeypatch) -> None:
+    """Of as many as are in use, the last one ends where scratch memory does."""
+    W, scratch = random_sparse(384, 700, 0.8, mean=0.5), {}
+
+    def in_use(A: Lane24Strips, layout: Layout) -> int:
+        return int(hopper_tiles._shares(A, layout).shared[-1, 2])
+
+    def made(launch: Launch, new: Callable, own: Callable = Launch.scratch) -> dict:
+        scratch.update(arrays := own(launch, new))
+        return arrays
+
+    monkeypatch.setattr(hopper_tiles, "_slots", in_use)
+    monkeypatch.setattr(Launch, "scratch", made)
+    of_pairs(Lane24Strips.encode(W), W, 320, 5)
+    assert scratch["partial"].isfinite().all()
 
 
 @pytest.mark.parametrize(("pairs", "slots"), [(3, 4), (5, 9)])

@@ -151,7 +151,7 @@ def test_the_plan_for_a_gpu_fills_it(h200, N, columns, shares, sums) -> None:
     problem = launch.problem
     assert (problem.blocks, problem.block_n) == (66, 256)
     assert problem.stage_bytes == again.rings.stage_bytes
-    assert launch.sums == (2, problem.slots, 256 * 128 + 8)
+    assert launch.sums == (2, problem.slots, 256 * 128)
     assert not launch.more
     added = launch.arrays["shared"]
     assert problem.added_rows == len(added) == 24 * again.passes % 66

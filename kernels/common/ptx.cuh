@@ -13,8 +13,8 @@
 
 namespace lscd {
 using Address = uint32_t;  // of a byte of shared memory
-// What a flag of global memory is when it is set. Memory that is no flag does not have these 64 bits: so flags are not
-// cleared before, if whoever waits for one takes it away.
+// What a flag of global memory is when it is set. Whatever memory has been before, it has these 64 bits by a chance of
+// 2^-64: so nobody clears flags, if every grid leaves none set. Whoever waits for one takes it away.
 constexpr uint64_t FLAG_IS_SET = 0x4f9710409983dcba;
 }  // namespace lscd
 
@@ -66,7 +66,7 @@ __device__ inline void wait_for_flag(const uint64_t* flag) {
     do asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(flag) : "memory");
     while (value != FLAG_IS_SET);
 }
-// Behind the wait, of all who wait for it.
+// By one lane, when all that wait have seen it: who comes later waits for ever.
 __device__ inline void unset_flag(uint64_t* flag) { st_global(flag, uint64_t(0)); }
 
 // cp.async of 16 bytes, of which `valid` (0 to 16) are read and the others are zeros. L2 only.

@@ -47,7 +47,7 @@ struct BitmapStream : BitmapChunk {
             uint32_t mine = own, begin = at, first = word, next;
             if (i + 1 < REGISTERS) look(now, FIRST + i + 1), next = word;
             else if (!LAST) look(then, REGISTERS), next = word;
-            else next = load(count & SETTLED);
+            else next = load(count);
             put(i, bytes_from(first, next, begin) & mine);
         }
         if (LAST && WORD + 1 < WORDS) go_on_in(second, then);

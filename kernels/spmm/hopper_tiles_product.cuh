@@ -182,7 +182,7 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     dim3 rows(p.added_rows * (BLOCK_N / 8), PAIR);
     auto error = launch_grid(kernel, whole, dim3(PAIR * p.blocks), Has::THREADS, bytes, stream, {true, PAIR});
     if (error || !p.adds_slots()) return error;
-    return launch_grid(add, whole, rows, PartialSums<BLOCK_N, PAIR_STRIPS>::THREADS, 0, stream);
+    return launch_grid(add, whole, rows, PairSums<BLOCK_N>::THREADS, 0, stream);
 }
 
 template <class FORMAT, class T>

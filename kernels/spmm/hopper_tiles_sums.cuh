@@ -5,6 +5,10 @@
 namespace lscd {
 namespace {
 
+// Of a thread block's columns; a grid of its own adds them.
+template <int COLUMNS>
+using PairSums = PartialSums<COLUMNS, PAIR_STRIPS, false>;
+
 // Whether C takes words of two rows.
 __device__ inline bool in_words(const WgmmaProblem& p) {
     return p.M % 2 == 0 && p.ldc % 2 == 0 && reinterpret_cast<uintptr_t>(p.C) % 4 == 0;
@@ -60,7 +64,7 @@ struct TileSums {
         }
     }
     __device__ void store_part(const float (&sum)[EIGHTS][4], int product, int slot) const {
-        PartialSums<Has::ALL_COLUMNS, PAIR_STRIPS> to(p, rank, slot);
+        PairSums<Has::ALL_COLUMNS> to(p, rank, slot);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
             if (8 * i < p.product_columns)
@@ -72,7 +76,7 @@ struct TileSums {
 // many threads as have written them.
 template <class T, class Has>
 struct AddParts {
-    using Partial = PartialSums<Has::ALL_COLUMNS, PAIR_STRIPS>;
+    using Partial = PairSums<Has::ALL_COLUMNS>;
 
     const TilesProblem& p;
     int shared = blockIdx.x / Partial::EIGHTS, eight = blockIdx.x % Partial::EIGHTS, rank = blockIdx.y;
@@ -96,7 +100,7 @@ struct AddParts {
 };
 
 template <class FORMAT, class T, int BLOCK_N>
-__global__ void __launch_bounds__(PartialSums<BLOCK_N, PAIR_STRIPS>::THREADS)
+__global__ void __launch_bounds__(PairSums<BLOCK_N>::THREADS)
     add_parts(const __grid_constant__ TilesProblem p) {
 #if LSCD_SM90
     let_next_grid_begin();

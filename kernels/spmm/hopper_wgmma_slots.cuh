@@ -8,12 +8,12 @@ namespace lscd {
 namespace {
 
 // partial[pass][slot], as its threads have it: of eight columns, four sums of each. Both who writes and
-// who reads them do so by 16 bytes a thread, side by side. Behind them a flag for each warp, set once its sums are
-// there, until their reader has seen that.
-template <int BLOCK_N, int OF_WARPS>
+// who reads them do so by 16 bytes a thread, side by side. Behind them, for those that owners add, a flag for each
+// warp, set once its sums are there, until their reader has seen that.
+template <int BLOCK_N, int OF_WARPS, bool HAVE_FLAGS = true>
 struct PartialSums {
     static constexpr int WARPS = OF_WARPS, ROWS = WARPS * STRIP_ROWS, THREADS = WARPS * 32;
-    static constexpr int EIGHTS = BLOCK_N / 8, SUMS = EIGHTS * THREADS, FLAGS = WARPS / 2;  // of 16 bytes
+    static constexpr int EIGHTS = BLOCK_N / 8, SUMS = EIGHTS * THREADS, FLAGS = HAVE_FLAGS ? WARPS / 2 : 0;  // of 16 bytes
     float4* first;
 
     __device__ PartialSums(const WgmmaProblem& p, int pass, int slot)

@@ -22,7 +22,7 @@ STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper
 BITMAP_WIDTHS, QUARTERED_ROWS, QUARTERED_WIDTH = (8, 16, *STRIP_WIDTHS), 192, 192
 TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
 TILED_STRIPS = ("lane_24_strips", "bitmap_strips")  # formats of strips with a kernel by tiles
-PAIR_ROWS, PAIR_FLAGS = 128, 8  # of either block of a pair of hopper_tiles_product.cuh
+PAIR_ROWS = 128  # of either block of a pair of hopper_tiles_product.cuh
 # Its columns, at most, by N: more than half of N where chunks leave no room for that.
 PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 288, 512: 352}, 384
 
@@ -80,7 +80,7 @@ def _of_bitmap_strips(N: int) -> int:
 def _of_pairs(N: int) -> int:
     """By tiles: sums of parts of row blocks, at most one more for each pair than it has."""
     columns = next((width for most, width in PAIR_WIDTHS.items() if most >= N), WIDEST_PAIR)
-    return 2 * (MULTIPROCESSORS - 1) * (PAIR_ROWS * columns + PAIR_FLAGS)
+    return 2 * (MULTIPROCESSORS - 1) * PAIR_ROWS * columns
 
 
 def _whole(N: int, widths: tuple[int, ...]) -> int:

@@ -243,7 +243,7 @@ def launch_of(A: Tiled, N: int, layout: Layout, place: Place = unmoved) -> Launc
     read = {name: A.arrays[name] for name in READ[A.name]} | _shares(A, layout)._asdict()
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays)
-    sums = PAIR, _slots(A, layout), layout.block_n * ROW_BLOCK + WARPS
+    sums = PAIR, _slots(A, layout), layout.block_n * ROW_BLOCK
     return Launch((FORMATS[A.name],), problem, sums, arrays)
 
 

@@ -1,5 +1,5 @@
 // Blocks of a grid that wait for each other, with one fault each, for tests/test_emulator_flags.py: a launch
-// has three blocks of 32 threads. Words 0 to 31 of C are what one block stores for the last one, 64 is its flag.
+// has three blocks of 32 threads. Words 0 to 31 of C are what one block stores for another, 64 and 65 are its flag.
 #include "probe.cuh"
 
 namespace lscd {
@@ -16,7 +16,7 @@ struct Words {
     __device__ void put(bool together = true) const {
         st_global(data + i, i);
         if (together) __syncwarp();
-        if (i == 0) set_flag(flag);
+        if (i == 31) set_flag(flag);
     }
     __device__ void take() const { st_global(data + 96 + i, ld_global(data + i)); }
     // Two blocks store and wait; the other one has nothing to do.
