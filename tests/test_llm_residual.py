@@ -121,8 +121,8 @@ def test_a_layer_needs_few_kernels(format: str | None) -> None:
         model = pruned(random_model(torch.float16, layers=layers), 0.6).cuda()
         with cuda.forced("fused"):  # so small matrices are decoded first
             counts.append(kernels_of_a_step(sparse(model, format) if format else model))
-    # At most: those split along K add up in a kernel of their own, or have flags cleared, and
-    # strips of 2:4 want B expanded.
+    # At most: those split along K add up in a kernel of their own, and strips of 2:4 want B
+    # expanded.
     products = {None: 4, "zero_row_24_strips": 12, "lane_24_strips": 12}.get(format, 8)
     relu = format not in (None, *WITH_EPILOGUE)
     assert (counts[1] - counts[0]) / 4 <= products + 5 + relu

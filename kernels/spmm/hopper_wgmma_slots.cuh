@@ -13,7 +13,8 @@ namespace {
 template <int BLOCK_N, int OF_WARPS, bool HAVE_FLAGS = true>
 struct PartialSums {
     static constexpr int WARPS = OF_WARPS, ROWS = WARPS * STRIP_ROWS, THREADS = WARPS * 32;
-    static constexpr int EIGHTS = BLOCK_N / 8, SUMS = EIGHTS * THREADS, FLAGS = HAVE_FLAGS ? WARPS / 2 : 0;  // of 16 bytes
+    static constexpr int EIGHTS = BLOCK_N / 8;
+    static constexpr int SUMS = EIGHTS * THREADS, FLAGS = HAVE_FLAGS ? WARPS / 2 : 0;  // of 16 bytes
     float4* first;
 
     __device__ PartialSums(const WgmmaProblem& p, int pass, int slot)
