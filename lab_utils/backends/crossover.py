@@ -68,7 +68,7 @@ COSTS = {
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
     "zero_row_24": Cost(0.48, 0.06, 0.95, 3.2, sums_us=13.5),
     PACKED: Cost(0.81, 0.156, 0.83, 3.0, sums_us=12.7),
-    NESTED: Cost(0.977, 0.019, 0.577, 3.0, decoding=1.8, sums_us=10.4),
+    NESTED: Cost(0.957, 0.036, 0.453, 1.0, decoding=1.8, sums_us=22.1),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(
         0.079, 0.198, 0.018, 10.2, side_by_side=True, entries=0.88, decoding=0.95, far=10.7,
