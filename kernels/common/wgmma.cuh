@@ -13,8 +13,8 @@ namespace lscd {
 
 // --- descriptors of matrices in shared memory ------------------------------------------------------
 //
-// Sixteen bytes number i of row r of a matrix lie where number i ^ r % 8 would (rows of 128 bytes; of 64
-// bytes: i ^ r / 2 % 4). A matrix begins at a multiple of 8 rows; parts of its rows, further on in them.
+// Sixteen bytes number i of row r of a matrix k_major lie where number i ^ r % 8 would. It begins at a multiple of 8
+// rows; parts of its rows, further on in them.
 
 // [rows of A or columns of B][k], 128 bytes a row.
 __device__ inline uint64_t k_major(Address at) {
@@ -22,12 +22,10 @@ __device__ inline uint64_t k_major(Address at) {
     return (at & 0x3ffff) >> 4 | UNUSED << 16 | EIGHT_ROWS >> 4 << 32 | SWIZZLE_128 << 62;
 }
 
-// B as [k][n], ROW_BYTES of n a row, 128 or 64. What follows in n is `next` bytes further on.
-template <int ROW_BYTES>
-__device__ inline uint64_t n_major(Address at, uint32_t next) {
-    static_assert(ROW_BYTES == 128 || ROW_BYTES == 64);
-    constexpr uint64_t SWIZZLE = ROW_BYTES == 128 ? 1 : 2, EIGHT_ROWS = 8 * ROW_BYTES;
-    return (at & 0x3ffff) >> 4 | uint64_t(next >> 4) << 16 | EIGHT_ROWS >> 4 << 32 | SWIZZLE << 62;
+// B as [n / 8][k][8], without a swizzle: what follows in n is `next` bytes further on.
+__device__ inline uint64_t n_major(Address at, uint64_t next) {
+    constexpr uint64_t EIGHT_ROWS = 8 * 16;
+    return (at & 0x3ffff) >> 4 | EIGHT_ROWS >> 4 << 16 | next >> 4 << 32;
 }
 
 }  // namespace lscd

@@ -70,23 +70,16 @@ struct WgmmaProblem : Problem {
     __host__ __device__ int passes() const { return ceil_div(N, block_n); }
 };
 
-// The tile of B' that a round meets, [k'][n]: as wide as a swizzle of 32 or 64 columns, or several such
-// parts, one behind the other. wgmma may use fewer columns.
+// The tile of B' that a round meets, eight columns behind the others: [n / 8][k'][8]. So a row has one address for all
+// of them, and constants. There are columns for whole blocks of 32 or 64, since entries read so many at once.
 template <int BLOCK_N, int ROWS = DENSE_ROWS>
 struct DenseTile {
     static constexpr int OF_ROUND = 1;
     static constexpr int PART = BLOCK_N <= 32 || BLOCK_N % 64 == 32 ? 32 : 64;
     static constexpr int WIDTH = round_up(BLOCK_N, PART);
-    static constexpr int ROW_BYTES = PART * 2, PART_BYTES = ROWS * ROW_BYTES;
-    static constexpr int BYTES = PART_BYTES * (WIDTH / PART);
-    // Sixteen bytes of row k, columns 8 i to 8 i + 7 of a part, lie where number i ^ this would.
-    template <class Int>
-    __host__ __device__ static constexpr Int swizzle(Int k) { return PART == 64 ? k % 8 : k / 2 % 4; }
+    static constexpr int ROW_BYTES = 16, EIGHT_BYTES = ROWS * ROW_BYTES, BYTES = WIDTH / 8 * EIGHT_BYTES;
     // Of row k, columns 8 i to 8 i + 7.
-    __host__ __device__ static constexpr int offset(int k, int i) {
-        constexpr int IN_PART = PART / 8;
-        return i / IN_PART * PART_BYTES + k * ROW_BYTES + (i % IN_PART ^ swizzle(k)) * 16;
-    }
+    __host__ __device__ static constexpr int offset(int k, int i) { return i * EIGHT_BYTES + k * ROW_BYTES; }
     // The nth one of a pass, by a bulk copy.
     __device__ static void ld_dense(const WgmmaProblem& p, int pass, int nth, Address to, Address barrier) {
         auto* from = static_cast<const uint8_t*>(p.tiles) + (int64_t(pass) * p.rounds + nth) * BYTES;
@@ -94,7 +87,7 @@ struct DenseTile {
     }
     // From row k on, a multiple of 8; the sum has no carry.
     __device__ static uint64_t descriptor(Address at, int k) {
-        return n_major<ROW_BYTES>(at, PART_BYTES) + (k * ROW_BYTES >> 4);
+        return n_major(at, EIGHT_BYTES) + (k * ROW_BYTES >> 4);
     }
 };
 

@@ -13,11 +13,13 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
     using Base::p, Base::lane, Base::dense, Base::sum;
     using Tile = typename Base::Tile;
     using Entries = typename FORMAT::template Entries<T, BLOCK_N>;
+    using Places = typename FORMAT::Places;
 
     typename FORMAT::Values values;
+    Places places;           // of a step of entries, that the lane reads
     uint32_t x[2][4] = {};  // metadata, by turns
 
-    __device__ SlotsWarp(const WgmmaProblem& p, Address memory) : Base(p, memory), values(lane) {}
+    __device__ SlotsWarp(const WgmmaProblem& p, Address memory) : Base(p, memory), values(lane), places(lane) {}
 
     // smem2tc: a step of all tiles.
     __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], Address rows, int step) {
@@ -48,17 +50,17 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
         uint32_t left_before = 0;
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            if (step && FORMAT::single_steps(h.steps)) entries.load(at + FORMAT::ENTRIES, dense.tile(), lane);
+            if (step && FORMAT::single_steps(h.steps)) entries.load(at + FORMAT::ENTRIES, dense.tile(), places);
             values.prepare(h, step);
             wgmma_wait<0>();  // for all four warps: sums are registers again, whichever has entries
             values.finish(h, step);
             if (step == 0) {
                 wgmma_used(before);
-                if (follows) left_before = dense.leave(dense.slot_before());
+                if (follows) left_before = dense.leave(dense.before);
                 if (!tile_is_there) dense.wait();
             } else if (!left_out(Stage::smem2tc)) add_entries(entries, at, h.steps);
             smem2tc(x, rows, step);
-            if (step == 0) dense.refill(dense.slot_before(), left_before);
+            if (step == 0) dense.refill(dense.before, left_before);
         }
     }
 
@@ -71,7 +73,7 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
 #pragma unroll 1
         while (steps > 1) {
             steps--;
-            entries.load(at += FORMAT::STEP_BYTES, dense.tile(), lane);
+            entries.load(at += FORMAT::STEP_BYTES, dense.tile(), places);
             entries.add_to(sum);
         }
         if constexpr (FORMAT::FAR)
@@ -82,9 +84,12 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
     }
     __device__ __forceinline__ void add_fours(Address chunk, uint32_t stated) {
         typename FORMAT::template Fours<T, BLOCK_N> entries;
+        constexpr int BYTES = FORMAT::FOUR * FORMAT::STEP_BYTES;
+        Address at = chunk + FORMAT::ENTRIES + FORMAT::single_steps(stated) * FORMAT::STEP_BYTES;
+        Address end = at + FORMAT::fours(stated) * BYTES, metadata = end;
 #pragma unroll 1
-        for (uint32_t i = 0; i < FORMAT::fours(stated); i++) {
-            entries.load(chunk, stated, i, dense.tile(), lane);
+        for (; at != end; at += BYTES, metadata += FORMAT::FOUR_BYTES) {
+            entries.load(at, metadata, dense.tile(), places);
             entries.add_to(sum);
         }
     }
@@ -92,7 +97,7 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
         const uint8_t* at = p.data() + int64_t(ld_shared(chunk + FORMAT::FAR_AT)) * 16;
 #pragma unroll 1
         for (; steps; steps--, at += FORMAT::STEP_BYTES) {
-            entries.load(at, dense.tile(), lane);
+            entries.load_far(at, dense.tile(), places);
             entries.add_to(sum);
         }
     }

@@ -6,13 +6,13 @@
 namespace lscd {
 namespace {
 
-// Shared memory of a block: mbarriers of tiles, how many warps have left each (of quarters there are mbarriers for
-// that, too: hopper_wgmma_quarters.cuh), the end of its segments, and which tile comes next in each one's place;
-// mbarriers of rings; what each warp keeps; tiles; rings.
-constexpr int MOST_TILES = 6, LEFT = MOST_TILES * 8, END_OF_SEGMENTS = LEFT + MOST_TILES * 4;
-constexpr int NEXT_TILES = 80, RING_BARRIERS = NEXT_TILES + MOST_TILES * 16;
-constexpr int KEPT = RING_BARRIERS + STRIP_STAGES * MOST_WARPS * 8, KEPT_BYTES = 12, DENSE_TILES = 1024;
-static_assert(END_OF_SEGMENTS + 4 <= NEXT_TILES && KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
+// Shared memory of a block: what is known of each tile's place (an mbarrier, whether its tile is there; how many warps
+// have left it, or an mbarrier for that, too: hopper_wgmma_quarters.cuh; which tile comes next); the end of its
+// segments; mbarriers of rings; what each warp keeps; tiles; rings.
+constexpr int MOST_TILES = 6, PLACE_BYTES = 32, LEFT = 8, NEXT_TILE = 16;
+constexpr int END_OF_SEGMENTS = MOST_TILES * PLACE_BYTES, RING_BARRIERS = END_OF_SEGMENTS + 16;
+constexpr int KEPT = RING_BARRIERS + MOST_WARPS * STRIP_STAGES * 8, KEPT_BYTES = 16, DENSE_TILES = 1024;
+static_assert(KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
 
 // The chunks of a warp, one of so many.
 template <class FORMAT, int WARPS>
@@ -20,8 +20,9 @@ struct SparseRing {
     using Chunks = Walk<WARPS>;
 
     const WgmmaProblem& p;
+    Address memory;  // of the block
     int strip, lane;
-    Chunks chunks{0, 0, 0};       // to be copied,
+    Chunks chunks{0, 0, 0};       // to be copied, whose segment waits in shared memory,
     uint32_t start = 0, end = 0;  // from here to there, in 16 bytes
     Address stage, barrier;       // of the chunk that is read next
     int stages_left = p.stages;
@@ -33,18 +34,25 @@ struct SparseRing {
     static_assert(LINE == 16 << IN_LINE && IN_LINE * STRIP_STAGES <= 32);
 
     __device__ SparseRing(const WgmmaProblem& p, Address memory, int tile_bytes, int strip, int lane)
-        : p(p), strip(strip), lane(lane),
+        : p(p), memory(memory), strip(strip), lane(lane),
           stage(memory + DENSE_TILES + p.tile_slots * tile_bytes + strip * p.stages * p.stage_bytes),
           barrier(memory + RING_BARRIERS + strip * p.stages * 8) {}
 
-    // The chunk after that: of the same segment it begins where the one before ends.
+    __device__ Address kept_segment() const { return memory + KEPT + strip * KEPT_BYTES + 12; }
+    __device__ void keep_segment() const {
+        if (lane == 0) st_shared(kept_segment(), chunks.segment);
+    }
+    __device__ void open_next() {
+        chunks.segment = ld_shared(kept_segment());
+        chunks.open_next(p, strip);
+        __syncwarp();
+        keep_segment();
+    }
+    // The chunk after that; of chunk 0, if there is none: numbers that nobody uses, for a branch less. Both are loaded
+    // anew: a load's answer that is moved is waited for.
     __device__ void next() {
-        start = end;
-        if (uniform(++chunks.at == chunks.last)) {
-            chunks.open_next(p, strip);
-            if (uniform(chunks.more())) start = __ldg(p.chunk_start() + chunks.at);
-        }
-        if (uniform(chunks.more())) end = __ldg(p.chunk_start() + chunks.at + 1);
+        if (uniform(++chunks.at == chunks.last)) open_next();
+        start = __ldg(p.chunk_start() + chunks.at), end = __ldg(p.chunk_start() + chunks.at + 1);
     }
     // How far into a stage a chunk lies, in 16 bytes: so that its lines of global memory stay lines, if the
     // stage has room for that.
@@ -81,6 +89,7 @@ struct SparseRing {
     __device__ void filled(const LaneNumbers<WarpStart>& record) {
         chunks = Chunks(record, WarpStart::CHUNKS);
         start = record[WarpStart::START], end = record[WarpStart::END];
+        keep_segment();
     }
     // Until they are filled.
     __device__ bool has_copy() const { return start < end; }
@@ -90,7 +99,7 @@ struct SparseRing {
     __device__ void wait() const { mbarrier_wait(barrier, parity); }
     __device__ Address chunk() const { return stage + lines % (LINE / 16) * 16; }
 
-    // All lanes have read the stage; the next copy takes its place.
+    // All lanes have read the stage; the next copy takes its place. The other stage is read next, if there is one.
     __device__ void refill() {
         __syncwarp();
         lines >>= IN_LINE;

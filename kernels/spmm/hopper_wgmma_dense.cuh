@@ -20,13 +20,17 @@ struct DenseCopies {
     __device__ DenseCopies(const Problem& p, Address memory, int warp, int lane)
         : p(p), memory(memory), warp(warp), lane(lane) {}
 
-    __device__ Address tile(uint32_t slot) const { return memory + DENSE_TILES + slot * Tile::BYTES; }
-    __device__ Address is_there_at(uint32_t slot) const { return memory + 8 * slot; }
+    // Of a tile's place, `PLACE_BYTES` behind the one before: the tile, and the mbarrier that says whether it is there.
+    __device__ Address tile(uint32_t place) const {
+        static_assert(Tile::BYTES % PLACE_BYTES == 0);
+        return memory + DENSE_TILES + place * (Tile::BYTES / PLACE_BYTES);
+    }
+    __device__ Address is_there_at(uint32_t place) const { return memory + place; }
 
-    // ld_dense: a copy of a round's tile, of several the slot's.
-    __device__ void ld_dense(int slot, int round) const {
-        int nth = round * Tile::OF_ROUND + slot % Tile::OF_ROUND;
-        Tile::ld_dense(p, blockIdx.y, nth, tile(slot), is_there_at(slot));
+    // ld_dense: a copy of a round's tile, of several the place's.
+    __device__ void ld_dense(uint32_t place, int round) const {
+        int nth = round * Tile::OF_ROUND + place / PLACE_BYTES % Tile::OF_ROUND;
+        Tile::ld_dense(p, blockIdx.y, nth, tile(place), is_there_at(place));
     }
 
     // One lane of each of the first warps begins with a tile.
@@ -35,24 +39,24 @@ struct DenseCopies {
     __device__ void fill(const LaneNumbers<WarpStart>& record, int from, int to) const {
         Tiles tile(record, WarpStart::TILE), then(record, WarpStart::NEXT_TILE);
         if (!begins() || warp < from || warp >= to || !tile.more()) return;
-        ld_dense(warp, tile.at);
-        expect(warp, then);
+        ld_dense(warp * PLACE_BYTES, tile.at);
+        expect(warp * PLACE_BYTES, then);
     }
-    // The tile under way to this slot, and what comes after it: stored before the mbarrier knows of the copy,
+    // The tile under way to this place, and what comes after it: stored before the mbarrier knows of the copy,
     // for whoever will have waited for it.
-    __device__ void expect(int slot, const Tiles& then) const {
-        Address to = memory + NEXT_TILES + 16 * slot;
+    __device__ void expect(uint32_t place, const Tiles& then) const {
+        Address to = memory + place + NEXT_TILE;
         st_shared(to, then.segment), st_shared(to + 4, then.at), st_shared(to + 8, then.last);
-        mbarrier_arrive_expect(is_there_at(slot), Tile::BYTES);
+        mbarrier_arrive_expect(is_there_at(place), Tile::BYTES);
     }
-    // What comes next in this slot, if anything does; all have left what was there.
-    __device__ void fetch_next(int slot) const {
-        Address next = memory + NEXT_TILES + 16 * slot;
+    // What comes next in this place, if anything does; all have left what was there.
+    __device__ void fetch_next(uint32_t place) const {
+        Address next = memory + place + NEXT_TILE;
         Tiles tile(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8));
         if (!tile.more()) return;
-        ld_dense(slot, tile.at);
+        ld_dense(place, tile.at);
         tile.skip(p, p.tile_slots / Tile::OF_ROUND);
-        expect(slot, tile);
+        expect(place, tile);
     }
 };
 
@@ -63,40 +67,41 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     using Base::Base, Base::p, Base::memory, Base::warp, Base::lane;
     static_assert(Base::Tile::OF_ROUND == 1);
 
-    uint32_t slot = 0, parity = 0;  // of the tile that is read next
+    uint32_t at = 0, before = 0;  // places of the tile that is read next, and of the one before
+    uint32_t parity = 0;          // of the former
 
-    __device__ Address tile() const { return Base::tile(slot); }
+    __device__ Address tile() const { return Base::tile(at); }
 
     __device__ void make_barriers() const {
         if (!this->begins()) return;
-        mbarrier_init(this->is_there_at(warp), 1);
-        st_shared(memory + LEFT + 4 * warp, 0);  // nobody has left it
+        mbarrier_init(this->is_there_at(warp * PLACE_BYTES), 1);
+        st_shared(memory + warp * PLACE_BYTES + LEFT, 0);  // nobody has left it
     }
-    __device__ void wait() const { mbarrier_wait(this->is_there_at(slot), parity); }
+    __device__ void wait() const { mbarrier_wait(this->is_there_at(at), parity); }
     // Asked ahead of time, since the answer takes some.
-    __device__ bool is_there() const { return mbarrier_is_over(this->is_there_at(slot), parity); }
+    __device__ bool is_there() const { return mbarrier_is_over(this->is_there_at(at), parity); }
     // A name of its own, since results do not depend on it: the test that takes waits away leaves it.
     __device__ void until_first_is_there() const { wait(); }
     __device__ void advance() {
-        if (++slot == uint32_t(p.tile_slots)) slot = 0, parity ^= 1;
+        before = at, at += PLACE_BYTES;
+        if (at == uint32_t(p.tile_slots) * PLACE_BYTES) at = 0, parity ^= 1;
     }
-    __device__ int slot_before() const { return (slot ? slot : p.tile_slots) - 1; }
 
     // This warp has read the tile, and synchronised since. How many had before, lane 0 learns.
-    __device__ uint32_t leave(int slot) const {
-        return count_shared(lane == 0, memory + LEFT + 4 * slot, WARPS - 1);
+    __device__ uint32_t leave(uint32_t place) const {
+        return count_shared(lane == 0, memory + place + LEFT, WARPS - 1);
     }
     // The last one to leave fetches another tile, for all.
-    __device__ void refill(int slot, uint32_t left_before) const {
-        if (left_before == WARPS - 1) this->fetch_next(slot);
+    __device__ void refill(uint32_t place, uint32_t left_before) const {
+        if (left_before == WARPS - 1) this->fetch_next(place);
     }
     // Behind a segment, whose products are over.
-    __device__ void end() const { refill(slot_before(), leave(slot_before())); }
+    __device__ void end() const { refill(before, leave(before)); }
     // Rounds of a row block that ends above this warp's strip: lane 0 waits, for which all wait before they
     // read a tile again.
     __device__ void pass(int rounds) {
         for (; rounds; rounds--, advance())
-            if (lane == 0) wait(), refill(slot, leave(slot));
+            if (lane == 0) wait(), refill(at, leave(at));
     }
 
     // --- a round in steps: `ask` before the step's products, `enter` when those before are over, if these
@@ -107,13 +112,13 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     template <int STEP>
     __device__ uint32_t enter(bool is_there, bool follows) const {
         if (STEP) return 0;
-        uint32_t left_before = follows ? leave(slot_before()) : 0;
+        uint32_t left_before = follows ? leave(before) : 0;
         if (!is_there) wait();
         return left_before;
     }
     template <int STEP>
     __device__ void go_on(uint32_t left_before) const {
-        if (!STEP) refill(slot_before(), left_before);
+        if (!STEP) refill(before, left_before);
     }
 };
 

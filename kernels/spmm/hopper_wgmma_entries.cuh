@@ -5,6 +5,18 @@
 namespace lscd {
 namespace {
 
+// Four numbers of a lane, of eight bits each, in one register: to add one to an address is one instruction.
+struct FourNumbers {
+    uint32_t all;
+
+    __device__ FourNumbers(uint32_t a, uint32_t b, uint32_t c, uint32_t d) : all(keep(a | b << 8 | c << 16 | d << 24)) {}
+    template <int I, uint32_t TIMES = 1>
+    __device__ Address added_to(Address at) const {
+        static_assert(TIMES < 256);
+        return __dp4a(all, TIMES << 8 * I, at);
+    }
+};
+
 // A [16 x 8] holds a weight in each column, and B the rows of B' that they meet.
 template <class T, int BLOCK_N>
 struct EntryStep {
@@ -13,15 +25,13 @@ struct EntryStep {
     uint32_t a[2];
     Address row;  // of B', that the lane reads for ldmatrix
 
-    // Where the lane's part of row k lies; `swizzle` is the row's.
-    __device__ __forceinline__ void meet(Address tile, uint32_t lane, uint32_t k, uint32_t swizzle) {
-        row = tile + ((lane / 8 ^ swizzle) << 4) + k * Tile::ROW_BYTES;
-    }
+    // Row k: `eight` is where the columns that the lane reads of it begin.
+    __device__ __forceinline__ void meet(Address eight, uint32_t k) { row = eight + k * Tile::ROW_BYTES; }
     __device__ __forceinline__ void add_to(float (&sum)[BLOCK_N / 8][4]) const {
 #pragma unroll
         for (int n = 0; n < BLOCK_N; n += 32) {
             uint32_t b[4];
-            ldmatrix_x4_trans(b, (row ^ n % Tile::PART * 2) + n / Tile::PART * Tile::PART_BYTES);
+            ldmatrix_x4_trans(b, row + n / 8 * Tile::EIGHT_BYTES);
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 if (n + 8 * i < BLOCK_N) mma_m16n8k8<T>(sum[n / 8 + i], a[0], a[1], b[i]);
@@ -38,18 +48,15 @@ struct FourSteps {
     uint32_t a[4], metadata;
     Address row;  // of B', that the lane reads for ldmatrix
 
-    __device__ __forceinline__ void meet(Address tile, uint32_t k) {
-        row = tile + (Tile::swizzle(k) << 4) + k * Tile::ROW_BYTES;
-    }
+    __device__ __forceinline__ void meet(Address tile, uint32_t k) { row = tile + k * Tile::ROW_BYTES; }
     __device__ __forceinline__ void add_to(float (&sum)[BLOCK_N / 8][4]) const {
-        constexpr int IN_PART = Tile::PART / 8;
         constexpr int EIGHTS = BLOCK_N / 8, AT_ONCE = 4;
 #pragma unroll
         for (int from = 0; from < EIGHTS; from += AT_ONCE) {
             uint32_t b[AT_ONCE][4];
 #pragma unroll
             for (int i = from; i < from + AT_ONCE && i < EIGHTS; i++)
-                ldmatrix_x4_trans(b[i - from], (row ^ i % IN_PART * 16) + i / IN_PART * Tile::PART_BYTES);
+                ldmatrix_x4_trans(b[i - from], row + i * Tile::EIGHT_BYTES);
 #pragma unroll
             for (int i = from; i < from + AT_ONCE && i < EIGHTS; i++)
                 mma_sp_m16n8k32<T, 0>(sum[i], a, b[i - from], metadata);

@@ -85,7 +85,7 @@ struct ExpandDense {
     // A thread has every APART-th row of B'.
     __device__ void store() const {
         constexpr int APART = THREADS / EIGHTS, IN_B = FORMAT::source(APART);
-        static_assert(APART % 4 == 0 && IN_B % 16 == 0 && Tile::swizzle(APART) == 0);
+        static_assert(APART % 4 == 0 && IN_B % 16 == 0);
         int row = threadIdx.x / EIGHTS, eight = threadIdx.x % EIGHTS;
         Address from = at(FORMAT::source(row), eight);
         int64_t tile = int64_t(pass) * p.rounds + round;

@@ -75,40 +75,62 @@ struct LaneStrips : LaneChunk, MeetsExpanded {
         }
     };
 
-    template <class T, int BLOCK_N>
-    struct Entries : EntryStep<T, BLOCK_N> {
-        __device__ __forceinline__ void load(Address entries, Address tile, int lane) {
-            uint32_t own = anew(lane);
-            uint2 pair = ld_shared_v2(entries + own % 4 * PAIR_BYTES);
-            take(pair, ld_shared_u8(entries + COLUMNS_AT + own % 8), tile, own);
+    // What a lane reads of a step of entries, and of four.
+    struct Places {
+        static constexpr int EIGHT_BYTES = DenseTile<8>::EIGHT_BYTES, EIGHTS_STEP = 64;
+        uint32_t lane;
+        FourNumbers in_step, in_four;
+
+        // Columns of A are a step's places 0 2 1 3 4 6 5 7: so two pairs of values, one below the other, are what the
+        // first two and the last two of four columns have.
+        __device__ explicit Places(uint32_t lane)
+            : lane(lane),
+              in_step(7 - lane / 4, lane % 4 * PAIR_BYTES, COLUMNS_AT + lane % 8, lane / 4 * 4),
+              in_four(lane / 8 * EIGHTS_STEP, lane / 8 * STEP_BYTES + COLUMNS_AT + (lane & 4 | lane << 1 & 2 | lane >> 1 & 1),
+                      lane % 4 / 2 * STEP_BYTES + lane % 2 * (2 * PAIR_BYTES), lane % 2) {}
+
+        // In a tile of B'; in a step; behind it, in the metadata of four.
+        __device__ Address eight(Address tile) const {
+            return in_four.added_to<0, EIGHT_BYTES / EIGHTS_STEP>(tile);
         }
-        // Of a far step.
-        __device__ __forceinline__ void load(const uint8_t* step, Address tile, int lane) {
-            uint2 pair = __ldg(reinterpret_cast<const uint2*>(step) + lane % 4);
-            take(pair, __ldg(step + COLUMNS_AT + lane % 8), tile, lane);
-        }
-        __device__ __forceinline__ void take(uint2 pair, uint32_t column, Address tile, uint32_t lane) {
-            for (int half = 0; half < 2; half++) this->a[half] = pair.x & of_row(pair.y, lane, half);
-            this->meet(tile, lane, column, DenseTile<BLOCK_N>::swizzle(column));
+        __device__ Address pair(Address step) const { return in_step.added_to<1>(step); }
+        __device__ Address column(Address step) const { return in_step.added_to<2>(step); }
+        __device__ Address metadata(Address four) const { return in_step.added_to<3>(four); }
+        // In four steps.
+        __device__ Address column_of_four(Address steps) const { return in_four.added_to<1>(steps); }
+        __device__ Address pairs_of_four(Address steps) const { return in_four.added_to<2>(steps); }
+        // Its half of two bits, in the lower one.
+        __device__ uint32_t half(uint32_t bits) const { return bits >> (in_four.all >> 24); }
+        // Of two values' rows of the strip, one bit of 16 each: the halves, as ones, that are in the lane's row of a
+        // half. A shift takes five bits.
+        __device__ uint32_t own(uint32_t rows, int half) const {
+            return prmt(__funnelshift_l(0, rows, in_step.all), 0, half ? 0xbb99 : 0xaa88);
         }
     };
-    // Of two values' rows of the strip, one bit of 16 each: the halves, as ones, that are in the lane's row of a half.
-    __device__ __forceinline__ static uint32_t of_row(uint32_t rows, uint32_t lane, int half) {
-        return prmt(rows << (7 - lane / 4), 0, half ? 0xbb99 : 0xaa88);
-    }
 
-    // Four steps: columns of A are a step's places 0 2 1 3 4 6 5 7, so that two pairs of values, one below the other,
-    // are what the first two and the last two of four columns have.
+    template <class T, int BLOCK_N>
+    struct Entries : EntryStep<T, BLOCK_N> {
+        __device__ __forceinline__ void load(Address step, Address tile, const Places& places) {
+            uint2 pair = ld_shared_v2(places.pair(step));
+            take(pair, ld_shared_u8(places.column(step)), tile, places);
+        }
+        __device__ __forceinline__ void load_far(const uint8_t* step, Address tile, const Places& places) {
+            uint32_t lane = anew(int(places.lane));
+            uint2 pair = __ldg(reinterpret_cast<const uint2*>(step) + lane % 4);
+            take(pair, __ldg(step + COLUMNS_AT + lane % 8), tile, places);
+        }
+        __device__ __forceinline__ void take(uint2 pair, uint32_t column, Address tile, const Places& places) {
+            for (int half = 0; half < 2; half++) this->a[half] = pair.x & places.own(pair.y, half);
+            this->meet(places.eight(tile), column);
+        }
+    };
+
     template <class T, int BLOCK_N>
     struct Fours : FourSteps<T, BLOCK_N> {
-        __device__ __forceinline__ void load(Address chunk, uint32_t stated, uint32_t nth, Address tile, int lane) {
-            uint32_t own = anew(lane), t = own % 4;
-            Address steps = chunk + ENTRIES + (single_steps(stated) + nth * FOUR) * STEP_BYTES;
-            Address metadata = chunk + ENTRIES + near_steps(stated) * STEP_BYTES + nth * FOUR_BYTES;
-            uint32_t place = own & 4 | own << 1 & 2 | own >> 1 & 1;
-            uint32_t column = ld_shared_u8(steps + COLUMNS_AT + own / 8 * STEP_BYTES + place);
-            this->metadata = ld_shared(metadata + own / 4 * 4) >> own % 2 & 0x55555555u | 0x88888888u;
-            Address pairs = steps + t / 2 * STEP_BYTES + t % 2 * (2 * PAIR_BYTES);
+        __device__ __forceinline__ void load(Address steps, Address metadata, Address tile, const Places& places) {
+            uint32_t column = ld_shared_u8(places.column_of_four(steps));
+            this->metadata = places.half(ld_shared(places.metadata(metadata))) & 0x55555555u | 0x88888888u;
+            Address pairs = places.pairs_of_four(steps);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 uint2 first = ld_shared_v2(pairs + i * (2 * STEP_BYTES));
@@ -116,7 +138,7 @@ struct LaneStrips : LaneChunk, MeetsExpanded {
 #pragma unroll
                 for (int half = 0; half < 2; half++)
                     this->a[2 * i + half] =
-                        first.x & of_row(first.y, own, half) | second.x & of_row(second.y, own, half);
+                        first.x & places.own(first.y, half) | second.x & places.own(second.y, half);
             }
             this->meet(tile, column);
         }

@@ -7,10 +7,7 @@
 namespace lscd {
 namespace {
 
-// Whether quarters are there, say the first mbarriers; these come behind them, where other rings have more tiles'
-// mbarriers, and counters.
-constexpr int QUARTERS = 4, HAVE_LEFT = QUARTERS * 8;
-static_assert(HAVE_LEFT + QUARTERS * 8 <= END_OF_SEGMENTS);
+constexpr int QUARTERS = 4;
 
 template <class FORMAT, int BLOCK_N, int WARPS>
 struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
@@ -22,14 +19,15 @@ struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     uint32_t parity = 0;  // of the round
 
     __device__ Address tile() const { return Base::tile(0); }
-    __device__ Address has_left_at(int quarter) const { return memory + HAVE_LEFT + 8 * quarter; }
+    __device__ Address is_there_at(int quarter) const { return Base::is_there_at(quarter * PLACE_BYTES); }
+    __device__ Address has_left_at(int quarter) const { return is_there_at(quarter) + LEFT; }
 
     __device__ void make_barriers() const {
         if (!this->begins()) return;
-        mbarrier_init(this->is_there_at(warp), 1);
+        mbarrier_init(is_there_at(warp), 1);
         mbarrier_init(has_left_at(warp), WARPS);
     }
-    __device__ void wait(int quarter) const { mbarrier_wait(this->is_there_at(quarter), parity); }
+    __device__ void wait(int quarter) const { mbarrier_wait(is_there_at(quarter), parity); }
     __device__ void until_first_is_there() const { wait(0); }
     __device__ void advance() { parity ^= 1; }
 
@@ -41,7 +39,7 @@ struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     __device__ void refill(int quarter, uint32_t of_round) const {
         if (warp != quarter * (WARPS / QUARTERS)) return;
         mbarrier_wait(has_left_at(quarter), of_round);
-        if (lane == 0) this->fetch_next(quarter);
+        if (lane == 0) this->fetch_next(quarter * PLACE_BYTES);
     }
     // Behind a segment, and behind `advance`.
     __device__ void end() const {
@@ -59,7 +57,7 @@ struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     // --- a round in steps, as DenseRing's ---
 
     template <int STEP>
-    __device__ bool ask() const { return mbarrier_is_over(this->is_there_at(STEP), parity); }
+    __device__ bool ask() const { return mbarrier_is_over(is_there_at(STEP), parity); }
     template <int STEP>
     __device__ bool enter(bool is_there, bool follows) const {
         if (STEP || follows) leave((STEP + QUARTERS - 1) % QUARTERS);

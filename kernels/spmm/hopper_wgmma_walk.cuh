@@ -21,7 +21,8 @@ struct Walk {
     // The first segment from here on that has something.
     __device__ void open(const WgmmaProblem& p, int strip) {
         at = last = 0;
-        for (int end = __ldg(p.first_segment + blockIdx.x + 1); segment < end; segment++) {
+        int block = anew(int(blockIdx.x));  // rare: no register waits for it
+        for (int end = __ldg(p.first_segment + block + 1); segment < end; segment++) {
             uint4 s = __ldg(reinterpret_cast<const uint4*>(p.segments + segment));
             int mine = s.x * STRIPS + strip;
             if (STRIPS && mine >= p.strips) continue;

@@ -87,17 +87,22 @@ struct ZeroRowStrips : MeetsExpanded {
         }
     };
 
+    struct Places {
+        int lane;
+        __device__ explicit Places(int lane) : lane(lane) {}
+    };
+
     // The swizzle of entry i is that of row i: its row of B' is as far behind a multiple of eight.
     template <class T, int BLOCK_N>
     struct Entries : EntryStep<T, BLOCK_N> {
-        __device__ __forceinline__ void load(Address entries, Address tile, int lane) {
-            uint32_t own = anew(lane), g = own / 4, place = own % 8;  // signed / and % take three instructions
+        __device__ __forceinline__ void load(Address entries, Address tile, const Places& places) {
+            uint32_t own = anew(places.lane), g = own / 4, place = own % 8;  // signed / and % take three instructions
             auto of_row = [](uint32_t entry, uint32_t row) { return entry >> 24 == row ? entry & 0xffff : 0; };
             uint2 two = ld_shared_v2(entries + own % 4 * 8);
             uint32_t mine = ld_shared(entries + place * 4);
             this->a[0] = of_row(two.x, g) | of_row(two.y, g) << 16;
             this->a[1] = of_row(two.x, g + 8) | of_row(two.y, g + 8) << 16;
-            this->meet(tile, own, mine >> 16 & 255, DenseTile<BLOCK_N>::swizzle(place));
+            this->meet(tile + own / 8 * DenseTile<BLOCK_N>::EIGHT_BYTES, mine >> 16 & 255);
         }
     };
 };

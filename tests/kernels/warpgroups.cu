@@ -14,17 +14,16 @@ namespace {
     int i = int(threadIdx.x);                                  \
     (void)A, (void)C, (void)i;
 
-// Pair `at` of a matrix of 128-byte lines, or of 64 bytes, swizzled.
-__device__ Address swizzled(Address matrix, int at, int line_bytes = 128) {
+// Pair `at` of a matrix of 128-byte lines.
+__device__ Address swizzled(Address matrix, int at) {
     Address place = matrix + at * 4;
-    int lines = line_bytes == 128 ? place >> 7 & 7 : place >> 7 & 3;
-    return place ^ lines << 4;
+    return place ^ (place >> 7 & 7) << 4;
 }
 
 // `pairs` of A, from the first one on, to shared memory; then they are for wgmma.
-__device__ void fill(Address to, const uint32_t* from, int pairs, int line_bytes = 128) {
+__device__ void fill(Address to, const uint32_t* from, int pairs, bool swizzles = true) {
     for (int at = threadIdx.x; at < pairs; at += 128)
-        st_shared(swizzled(to, at, line_bytes), __ldg(from + at));
+        st_shared(swizzles ? swizzled(to, at) : to + at * 4, __ldg(from + at));
     async_proxy_fence();
     __syncthreads();
 }
@@ -58,20 +57,20 @@ __global__ void dense(const __grid_constant__ Problem p) {
     store<COLS>(C, d);
 }
 
-// A: b [64 k][WIDTH n], then a[4] and metadata of each lane; C: 0.5 + a b's k 32 to 63.
+// A: b [COLS / 8][64 k][8 n], then a[4] and metadata of each lane; C: 0.5 + a b's k 32 to 63.
 template <class T, int COLS, int STEP>
 __global__ void sparse(const __grid_constant__ Problem p) {
     OPERANDS
-    constexpr int ROW_BYTES = COLS <= 32 ? 64 : 128;
-    fill(shared, A, 16 * ROW_BYTES, ROW_BYTES);
-    const uint32_t* mine = A + 16 * ROW_BYTES + i * 5;
+    constexpr int ROW_BYTES = 16, EIGHT_BYTES = 64 * ROW_BYTES, PAIRS = COLS / 8 * EIGHT_BYTES / 4;
+    fill(shared, A, PAIRS, false);
+    const uint32_t* mine = A + PAIRS + i * 5;
     uint32_t a[4], metadata = __ldg(mine + 4);
     for (int r = 0; r < 4; r++) a[r] = __ldg(mine + r);
     float d[COLS / 8][4];
     set<COLS>(d, 0.5f);
     wgmma_fence();
-    wgmma_sp_m64k32<T, COLS, STEP>(d, a, n_major<ROW_BYTES>(shared, 0) + (32 * ROW_BYTES >> 4), metadata,
-                                   p.M);
+    uint64_t b = n_major(shared, EIGHT_BYTES) + (32 * ROW_BYTES >> 4);
+    wgmma_sp_m64k32<T, COLS, STEP>(d, a, b, metadata, p.M);
     wgmma_commit();
     wgmma_wait<0>();
     store<COLS>(C, d);
@@ -152,7 +151,7 @@ __global__ void registers_written_too_early(const __grid_constant__ Problem p) {
     set<32>(d, 0);
     uint32_t a[4] = {1, 2, 3, 4}, metadata = 0x44444444;
     wgmma_fence();
-    wgmma_sp_m64k32<__half, 32, 0>(d, a, n_major<64>(shared, 0), metadata, 0);
+    wgmma_sp_m64k32<__half, 32, 0>(d, a, n_major(shared, 1024), metadata, 0);
     wgmma_commit();
     a[2] = 5;
     wgmma_wait<0>();  // here

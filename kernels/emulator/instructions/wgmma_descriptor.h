@@ -6,7 +6,7 @@
 
 namespace lscd::simt {
 
-constexpr int UNIT = 16;  // bytes, of one swizzle's pieces
+constexpr int UNIT = 16;  // bytes, of one swizzle's pieces, or a line without a swizzle
 
 // Elements (row, k): row of A, or column of B.
 struct Described {
@@ -14,11 +14,14 @@ struct Described {
     bool k_major;
     uint32_t start, next_part, next_eight, swizzle;  // swizzle: bits of an address that it changes
 
+    // Without a swizzle, n-major, the two distances change places.
     Described(uint64_t descriptor, bool k_major)
         : descriptor(descriptor), k_major(k_major), start(field(0)), next_part(field(16)),
-          next_eight(field(32)), swizzle(uint32_t(4 - (descriptor >> 62)) & 3) {}
+          next_eight(field(32)), swizzle(uint32_t(4 - (descriptor >> 62)) & 3) {
+        if (!swizzle && !k_major) std::swap(next_part, next_eight);
+    }
 
-    // A line has 64, 32 or 16 elements; what follows in it is elsewhere.
+    // A line has 64, 32, 16 or 8 elements; what follows in it is elsewhere.
     uint32_t address(int row, int k) const {
         int line = k_major ? row : k, in_line = k_major ? k : row, width = 8 << swizzle;
         uint32_t at = start + uint32_t(line % 8 * width + in_line % width) * 2 +
@@ -44,7 +47,7 @@ struct Described {
 
     // What is wrong with a matrix of so many rows, or nothing.
     std::string wrong(int rows, int depth) const {
-        if (!swizzle) return "a descriptor without swizzle, which the emulator does not know";
+        if (!swizzle && k_major) return "a k-major descriptor without swizzle, which the emulator does not know";
         if (descriptor >> 49 & 7 || start >> 7 & mask())
             return "a matrix that does not begin at a line that is a multiple of 8";
         for (int64_t at : units(0, rows, depth))
