@@ -71,13 +71,12 @@ struct WgmmaProblem : Problem {
 };
 
 // The tile of B' that a round meets, eight columns behind the others: [n / 8][k'][8]. So a row has one address for all
-// of them, and constants. There are columns for whole blocks of 32 or 64, since entries read so many at once.
+// of them, and constants. Its columns are a multiple of 32, since single steps of entries read so many at once.
 template <int BLOCK_N, int ROWS = DENSE_ROWS>
 struct DenseTile {
     static constexpr int OF_ROUND = 1;
-    static constexpr int PART = BLOCK_N <= 32 || BLOCK_N % 64 == 32 ? 32 : 64;
-    static constexpr int WIDTH = round_up(BLOCK_N, PART);
-    static constexpr int ROW_BYTES = 16, EIGHT_BYTES = ROWS * ROW_BYTES, BYTES = WIDTH / 8 * EIGHT_BYTES;
+    static constexpr int WIDTH = round_up(BLOCK_N, 32), ROW_BYTES = 16;
+    static constexpr int EIGHT_BYTES = ROWS * ROW_BYTES, BYTES = WIDTH / 8 * EIGHT_BYTES;
     // Of row k, columns 8 i to 8 i + 7.
     __host__ __device__ static constexpr int offset(int k, int i) { return i * EIGHT_BYTES + k * ROW_BYTES; }
     // The nth one of a pass, by a bulk copy.

@@ -6,12 +6,15 @@
 namespace lscd {
 namespace {
 
-// Shared memory of a block: what is known of each tile's place (an mbarrier, whether its tile is there; how many warps
-// have left it, or an mbarrier for that, too: hopper_wgmma_quarters.cuh; which tile comes next); the end of its
-// segments; mbarriers of rings; what each warp keeps; tiles; rings.
-constexpr int MOST_TILES = 6, PLACE_BYTES = 32, LEFT = 8, NEXT_TILE = 16;
-constexpr int END_OF_SEGMENTS = MOST_TILES * PLACE_BYTES, RING_BARRIERS = END_OF_SEGMENTS + 16;
-constexpr int KEPT = RING_BARRIERS + MOST_WARPS * STRIP_STAGES * 8, KEPT_BYTES = 16, DENSE_TILES = 1024;
+// Shared memory of a block: of each tile's place, sixteen bytes behind the one before, an mbarrier, whether its tile is
+// there; how many warps have left it, or an mbarrier for that, too (hopper_wgmma_quarters.cuh), not beside the former,
+// which is 1 % slower; and which tile comes next. Then the end of its segments; mbarriers of rings; what each warp
+// keeps, of the segment that it multiplies and, OF_COPIES, of the one that it copies; tiles; rings.
+constexpr int MOST_TILES = 6, PLACE_BYTES = 16, LEFT = 128, NEXT_TILE = 2 * LEFT;
+static_assert(MOST_TILES * PLACE_BYTES <= LEFT);
+constexpr int END_OF_SEGMENTS = 3 * LEFT, RING_BARRIERS = END_OF_SEGMENTS + 8;
+constexpr int KEPT = RING_BARRIERS + MOST_WARPS * STRIP_STAGES * 8, KEPT_BYTES = 16, OF_COPIES = 12;
+constexpr int DENSE_TILES = 1024;
 static_assert(KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
 
 // The chunks of a warp, one of so many.
@@ -38,7 +41,7 @@ struct SparseRing {
           stage(memory + DENSE_TILES + p.tile_slots * tile_bytes + strip * p.stages * p.stage_bytes),
           barrier(memory + RING_BARRIERS + strip * p.stages * 8) {}
 
-    __device__ Address kept_segment() const { return memory + KEPT + strip * KEPT_BYTES + 12; }
+    __device__ Address kept_segment() const { return memory + KEPT + strip * KEPT_BYTES + OF_COPIES; }
     __device__ void keep_segment() const {
         if (lane == 0) st_shared(kept_segment(), chunks.segment);
     }

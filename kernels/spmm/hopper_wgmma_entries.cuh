@@ -9,7 +9,8 @@ namespace {
 struct FourNumbers {
     uint32_t all;
 
-    __device__ FourNumbers(uint32_t a, uint32_t b, uint32_t c, uint32_t d) : all(keep(a | b << 8 | c << 16 | d << 24)) {}
+    __device__ FourNumbers(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+        : all(keep(a | b << 8 | c << 16 | d << 24)) {}
     template <int I, uint32_t TIMES = 1>
     __device__ Address added_to(Address at) const {
         static_assert(TIMES < 256);

@@ -86,7 +86,8 @@ struct LaneStrips : LaneChunk, MeetsExpanded {
         __device__ explicit Places(uint32_t lane)
             : lane(lane),
               in_step(7 - lane / 4, lane % 4 * PAIR_BYTES, COLUMNS_AT + lane % 8, lane / 4 * 4),
-              in_four(lane / 8 * EIGHTS_STEP, lane / 8 * STEP_BYTES + COLUMNS_AT + (lane & 4 | lane << 1 & 2 | lane >> 1 & 1),
+              in_four(lane / 8 * EIGHTS_STEP,
+                      lane / 8 * STEP_BYTES + COLUMNS_AT + (lane & 4 | lane << 1 & 2 | lane >> 1 & 1),
                       lane % 4 / 2 * STEP_BYTES + lane % 2 * (2 * PAIR_BYTES), lane % 2) {}
 
         // In a tile of B'; in a step; behind it, in the metadata of four.
@@ -99,7 +100,7 @@ struct LaneStrips : LaneChunk, MeetsExpanded {
         // In four steps.
         __device__ Address column_of_four(Address steps) const { return in_four.added_to<1>(steps); }
         __device__ Address pairs_of_four(Address steps) const { return in_four.added_to<2>(steps); }
-        // Its half of two bits, in the lower one.
+        // Of two lanes' metadata, a bit apart: its own, in even bits.
         __device__ uint32_t half(uint32_t bits) const { return bits >> (in_four.all >> 24); }
         // Of two values' rows of the strip, one bit of 16 each: the halves, as ones, that are in the lane's row of a
         // half. A shift takes five bits.

@@ -1,6 +1,5 @@
-// All codes of metadata, as hopper_select.cu tries them of mma.sp; and that products narrower
-// than the swizzle of B' read it where it lies. A warpgroup makes up operands, and each of its warps
-// counts the elements of C that are not what selection gives.
+// All codes of metadata, as hopper_select.cu tries them of mma.sp, on tiles of B' as they lie. A warpgroup makes up
+// operands, and each of its warps counts the elements of C that are not what selection gives.
 #include "hopper_probe.cuh"
 #include "hopper_wgmma.cuh"
 

@@ -92,7 +92,7 @@ struct ZeroRowStrips : MeetsExpanded {
         __device__ explicit Places(int lane) : lane(lane) {}
     };
 
-    // The swizzle of entry i is that of row i: its row of B' is as far behind a multiple of eight.
+    // Entry i's row of B' is as far behind a multiple of eight as row i: eight of them never meet in a bank.
     template <class T, int BLOCK_N>
     struct Entries : EntryStep<T, BLOCK_N> {
         __device__ __forceinline__ void load(Address entries, Address tile, const Places& places) {

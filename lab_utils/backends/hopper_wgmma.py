@@ -38,7 +38,7 @@ FLAG_WORDS = 2  # of 4 bytes
 BLOCK_ROWS = 64  # of B, which the tensor copy engine puts into shared memory: 128 bytes of a column
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster than strips of 2:4
 PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
-# All codes of metadata, and products narrower than a swizzle.
+# All codes of metadata, on tiles of B' as they lie.
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 
 

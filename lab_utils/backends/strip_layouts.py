@@ -1,8 +1,8 @@
 """What a thread block of hopper_wgmma has: columns, warps, and its parts of shared memory.
 
 In shared memory are a ring of chunks of A for each warp, and one of tiles of B for all. Products of
-bitmap_strips meet B as it lies; others B', which is a swizzle wide and has, for zero_row_24_strips,
-rows of zeros.
+bitmap_strips meet B as it lies; others B', whose tiles are multiples of 32 columns wide and have,
+for zero_row_24_strips, rows of zeros.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ FEW_ROUNDS, LARGE_CHUNK = 8, 4500
 # Bytes of a block's shared memory: at most, and before the tiles of B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of B, or of B', in a round
-SWIZZLED = 32  # columns, of which tiles of B' have multiples
+TILE_COLS = 32  # of which tiles of B' have multiples
 MOST_TILES = 6
 
 
@@ -144,7 +144,7 @@ def _layout(A: Strips, N: int, widths: tuple[int, ...], warps: int | None = None
     """Of one thread block, in as few passes as these widths allow."""
     block_n, passes = columns_of_a_pass(N, widths)
     warps = warps or warps_of(block_n)
-    columns = block_n if meets_b(A) else -(-block_n // SWIZZLED) * SWIZZLED
+    columns = block_n if meets_b(A) else -(-block_n // TILE_COLS) * TILE_COLS
     layout = Layout(block_n, warps, passes, 1, hopper.stage_bytes(A.largest_copy), columns)
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES
