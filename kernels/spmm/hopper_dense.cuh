@@ -8,7 +8,8 @@
 // ldmatrix takes an address for each row, so the zeros are one row, in front of row 0, whoever needs it.
 //
 // For nested chunks, whose steps have every third two groups of three and level 1 every third row of these, each eight
-// columns stand by themselves, 16 bytes a row, behind zeros of their own: then what ldmatrix reads at once is in different banks for all steps.
+// columns stand by themselves, 16 bytes a row, behind zeros of their own: then what ldmatrix reads at once is in
+// different banks for all steps.
 #pragma once
 #include "hopper_eights.cuh"
 

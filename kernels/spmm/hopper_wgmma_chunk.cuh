@@ -16,7 +16,7 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
     using Places = typename FORMAT::Places;
 
     typename FORMAT::Values values;
-    Places places;           // of a step of entries, that the lane reads
+    Places places;          // of steps of entries, and of fours, that the lane reads
     uint32_t x[2][4] = {};  // metadata, by turns
 
     __device__ SlotsWarp(const WgmmaProblem& p, Address memory) : Base(p, memory), values(lane), places(lane) {}

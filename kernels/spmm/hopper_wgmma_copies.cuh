@@ -8,14 +8,14 @@ namespace {
 
 // Shared memory of a block: of each tile's place, sixteen bytes behind the one before, an mbarrier, whether its tile is
 // there; how many warps have left it, or an mbarrier for that, too (hopper_wgmma_quarters.cuh), not beside the former,
-// which is 1 % slower; and which tile comes next. Then the end of its segments; mbarriers of rings; what each warp
-// keeps, of the segment that it multiplies and, OF_COPIES, of the one that it copies; tiles; rings.
-constexpr int MOST_TILES = 6, PLACE_BYTES = 16, LEFT = 128, NEXT_TILE = 2 * LEFT;
+// which is slower; and which tile comes next. Then the end of its segments; mbarriers of rings; what each warp keeps,
+// of the segment that it multiplies and, OF_COPIES, of the one that it copies; tiles; rings.
+constexpr int MOST_TILES = 6, PLACE_BYTES = 16, LEFT = 128, COMES_NEXT = 2 * LEFT;
 static_assert(MOST_TILES * PLACE_BYTES <= LEFT);
 constexpr int END_OF_SEGMENTS = 3 * LEFT, RING_BARRIERS = END_OF_SEGMENTS + 8;
 constexpr int KEPT = RING_BARRIERS + MOST_WARPS * STRIP_STAGES * 8, KEPT_BYTES = 16, OF_COPIES = 12;
 constexpr int DENSE_TILES = 1024;
-static_assert(KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
+static_assert(RING_BARRIERS % 8 == 0 && KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
 
 // The chunks of a warp, one of so many.
 template <class FORMAT, int WARPS>

@@ -45,13 +45,13 @@ struct DenseCopies {
     // The tile under way to this place, and what comes after it: stored before the mbarrier knows of the copy,
     // for whoever will have waited for it.
     __device__ void expect(uint32_t place, const Tiles& then) const {
-        Address to = memory + place + NEXT_TILE;
+        Address to = memory + place + COMES_NEXT;
         st_shared(to, then.segment), st_shared(to + 4, then.at), st_shared(to + 8, then.last);
         mbarrier_arrive_expect(is_there_at(place), Tile::BYTES);
     }
     // What comes next in this place, if anything does; all have left what was there.
     __device__ void fetch_next(uint32_t place) const {
-        Address next = memory + place + NEXT_TILE;
+        Address next = memory + place + COMES_NEXT;
         Tiles tile(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8));
         if (!tile.more()) return;
         ld_dense(place, tile.at);

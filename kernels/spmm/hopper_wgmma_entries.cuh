@@ -5,7 +5,7 @@
 namespace lscd {
 namespace {
 
-// Four numbers of a lane, of eight bits each, in one register: to add one to an address is one instruction.
+// Four numbers of a lane, less than 256 each, in one register: to add one to an address is one instruction.
 struct FourNumbers {
     uint32_t all;
 
@@ -40,8 +40,8 @@ struct EntryStep {
     }
 };
 
-// A [16 x 32] holds a weight in each column, of each row two of four columns at most: for half of the instructions,
-// and of the tensor core's time, that four steps take.
+// A [16 x 32] holds a weight in each column, of each row two of four columns at most: for half of the tensor core's
+// time, and two thirds of the instructions, that four steps take.
 template <class T, int BLOCK_N>
 struct FourSteps {
     using Tile = DenseTile<BLOCK_N>;

@@ -24,7 +24,7 @@ struct ExpandDense {
     static constexpr int THREADS = 128, WARPS = THREADS / 32, BYTES = ROUND_COLS * COLUMNS * 2;
     // Of which wide tiles ask for more than they need: so many that nine blocks share an SM, not sixteen.
     static constexpr int OF_NINE = 22 * 1024, SHARED_BYTES = BLOCK_N > 32 ? OF_NINE : BYTES;
-    static_assert(BYTES <= SHARED_BYTES);
+    static_assert(Tile::WIDTH % COLUMNS == 0 && BYTES <= SHARED_BYTES);
     static constexpr int TURNS = ROUND_COLS / 32, OF_WARP = COLUMNS / WARPS;
     static constexpr int PIECES = TURNS * EIGHTS / WARPS;         // of a warp, 32 k x 8 n
     static constexpr int STORES = DENSE_ROWS * EIGHTS / THREADS;  // of a thread

@@ -78,6 +78,7 @@ struct LaneStrips : LaneChunk, MeetsExpanded {
     // What a lane reads of a step of entries, and of four.
     struct Places {
         static constexpr int EIGHT_BYTES = DenseTile<8>::EIGHT_BYTES, EIGHTS_STEP = 64;
+        static_assert(EIGHT_BYTES % EIGHTS_STEP == 0 && 3 * EIGHTS_STEP < 256 && 3 * STEP_BYTES + COLUMNS_AT + 7 < 256);
         uint32_t lane;
         FourNumbers in_step, in_four;
 
@@ -101,7 +102,7 @@ struct LaneStrips : LaneChunk, MeetsExpanded {
         __device__ Address column_of_four(Address steps) const { return in_four.added_to<1>(steps); }
         __device__ Address pairs_of_four(Address steps) const { return in_four.added_to<2>(steps); }
         // Of two lanes' metadata, a bit apart: its own, in even bits.
-        __device__ uint32_t half(uint32_t bits) const { return bits >> (in_four.all >> 24); }
+        __device__ uint32_t own_metadata(uint32_t bits) const { return bits >> (in_four.all >> 24); }
         // Of two values' rows of the strip, one bit of 16 each: the halves, as ones, that are in the lane's row of a
         // half. A shift takes five bits.
         __device__ uint32_t own(uint32_t rows, int half) const {
@@ -130,7 +131,7 @@ struct LaneStrips : LaneChunk, MeetsExpanded {
     struct Fours : FourSteps<T, BLOCK_N> {
         __device__ __forceinline__ void load(Address steps, Address metadata, Address tile, const Places& places) {
             uint32_t column = ld_shared_u8(places.column_of_four(steps));
-            this->metadata = places.half(ld_shared(places.metadata(metadata))) & 0x55555555u | 0x88888888u;
+            this->metadata = places.own_metadata(ld_shared(places.metadata(metadata))) & 0x55555555u | 0x88888888u;
             Address pairs = places.pairs_of_four(steps);
 #pragma unroll
             for (int i = 0; i < 2; i++) {

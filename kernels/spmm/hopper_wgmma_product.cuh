@@ -13,7 +13,7 @@
 //
 //   global   data, a strip a warp                          B', a tile a round (B, one or four)
 //              | ld_sparse (bulk copies)                     | ld_dense (bulk or tensor copies)
-//   shared   metadata, streams             entries         B' [k'][n] (B [n][k])
+//   shared   metadata, streams             entries         B' [n/8][k'][8] (B [n][k])
 //              | extract: gather             |               |
 //   tensor   A registers --- wgmma.sp <------(---------------+
 //              metadata selects rows of B'   +-- mma.sync ---+   weights that found no slot

@@ -12,22 +12,22 @@ constexpr int QUARTERS = 4;
 template <class FORMAT, int BLOCK_N, int WARPS>
 struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     using Base = DenseCopies<FORMAT, BLOCK_N, WARPS>;
-    using Base::Base, Base::memory, Base::warp, Base::lane;
-    static_assert(Base::Tile::OF_ROUND == QUARTERS && WARPS % QUARTERS == 0);
+    using Base::Base, Base::warp, Base::lane;
+    static_assert(Base::Tile::OF_ROUND == QUARTERS && WARPS % QUARTERS == 0 && QUARTERS <= MOST_TILES);
     static constexpr int LATER = 1;  // steps, until others have most likely left a quarter
 
     uint32_t parity = 0;  // of the round
 
     __device__ Address tile() const { return Base::tile(0); }
-    __device__ Address is_there_at(int quarter) const { return Base::is_there_at(quarter * PLACE_BYTES); }
-    __device__ Address has_left_at(int quarter) const { return is_there_at(quarter) + LEFT; }
+    __device__ Address barrier(int quarter) const { return this->is_there_at(quarter * PLACE_BYTES); }
+    __device__ Address has_left_at(int quarter) const { return barrier(quarter) + LEFT; }
 
     __device__ void make_barriers() const {
         if (!this->begins()) return;
-        mbarrier_init(is_there_at(warp), 1);
+        mbarrier_init(barrier(warp), 1);
         mbarrier_init(has_left_at(warp), WARPS);
     }
-    __device__ void wait(int quarter) const { mbarrier_wait(is_there_at(quarter), parity); }
+    __device__ void wait(int quarter) const { mbarrier_wait(barrier(quarter), parity); }
     __device__ void until_first_is_there() const { wait(0); }
     __device__ void advance() { parity ^= 1; }
 
@@ -57,7 +57,7 @@ struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     // --- a round in steps, as DenseRing's ---
 
     template <int STEP>
-    __device__ bool ask() const { return mbarrier_is_over(is_there_at(STEP), parity); }
+    __device__ bool ask() const { return mbarrier_is_over(barrier(STEP), parity); }
     template <int STEP>
     __device__ bool enter(bool is_there, bool follows) const {
         if (STEP || follows) leave((STEP + QUARTERS - 1) % QUARTERS);

@@ -38,7 +38,7 @@ FEW_ROUNDS, LARGE_CHUNK = 8, 4500
 # Bytes of a block's shared memory: at most, and before the tiles of B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of B, or of B', in a round
-TILE_COLS = 32  # of which tiles of B' have multiples
+COLS_AT_ONCE = 32  # which entries read: tiles of B' have multiples
 MOST_TILES = 6
 
 
@@ -144,7 +144,7 @@ def _layout(A: Strips, N: int, widths: tuple[int, ...], warps: int | None = None
     """Of one thread block, in as few passes as these widths allow."""
     block_n, passes = columns_of_a_pass(N, widths)
     warps = warps or warps_of(block_n)
-    columns = block_n if meets_b(A) else -(-block_n // TILE_COLS) * TILE_COLS
+    columns = block_n if meets_b(A) else -(-block_n // COLS_AT_ONCE) * COLS_AT_ONCE
     layout = Layout(block_n, warps, passes, 1, hopper.stage_bytes(A.largest_copy), columns)
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES

@@ -84,10 +84,10 @@ inline int __dp4a(int a, int b, int c) {
     for (int shift = 0; shift < 32; shift += 8) c += int8_t(a >> shift) * int8_t(b >> shift);
     return c;
 }
-inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, int by) {
+inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, uint32_t by) {
     return uint32_t((uint64_t(high) << 32 | low) << by % 32 >> 32);
 }
-inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, int by) {
+inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t by) {
     return uint32_t((uint64_t(high) << 32 | low) >> by % 32);
 }
 inline float __int_as_float(int bits) {

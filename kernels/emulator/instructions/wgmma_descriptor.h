@@ -1,5 +1,6 @@
 // Matrices in shared memory as the descriptors of wgmma give them (common/wgmma.cuh makes them).
 #pragma once
+#include <utility>
 #include <vector>
 
 #include "floats.h"
