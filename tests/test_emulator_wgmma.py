@@ -86,8 +86,8 @@ def test_dense_products(machine, columns, dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("columns", [24, 32, 40, 64])
 def test_sparse_products_select_by_any_metadata(machine, columns, dtype, step) -> None:
-    """Rows of B that nobody selects are NaN."""
-    a, b = numbers(64, 16, dtype=dtype), numbers(64, columns, dtype=dtype)
+    """Also where B is wider than the product; rows of B that nobody selects are NaN."""
+    a, b = numbers(64, 16, dtype=dtype), numbers(64, 32 if columns <= 32 else 64, dtype=dtype)
     index = torch.randint(0, 3, (64, 16), generator=torch.Generator().manual_seed(step))
     b[3::4] = torch.nan
     held = [a[ROW + r % 2 * 8, 2 * T + r // 2 * 8 + h] for r in range(4) for h in range(2)]
@@ -98,7 +98,7 @@ def test_sparse_products_select_by_any_metadata(machine, columns, dtype, step) -
     )
     registers = torch.stack(held, 1).view(torch.int32)
     registers = torch.cat([registers, metadata.to(torch.int32)[:, None]], 1)
-    chosen = b[32:].float()[torch.arange(16) // 2 * 4 + index]  # [64, 16, columns]
+    chosen = b[32:].float()[torch.arange(16) // 2 * 4 + index, :columns]  # [64, 16, columns]
     eights = b.view(64, -1, 8).transpose(0, 1).contiguous()
     name = f"sparse_{str(dtype).removeprefix('torch.')}_{columns}_{step}"
     for adds in (False, True):

@@ -13,11 +13,10 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
     using Base::p, Base::lane, Base::dense, Base::sum;
     using Tile = typename Base::Tile;
     using Entries = typename FORMAT::template Entries<T, BLOCK_N>;
-    using Places = typename FORMAT::Places;
 
     typename FORMAT::Values values;
-    Places places;          // of steps of entries, and of fours, that the lane reads
-    uint32_t x[2][4] = {};  // metadata, by turns
+    typename FORMAT::Places places;  // of steps of entries, and of fours, that the lane reads
+    uint32_t x[2][4] = {};           // metadata, by turns
 
     __device__ SlotsWarp(const WgmmaProblem& p, Address memory) : Base(p, memory), values(lane), places(lane) {}
 

@@ -13,9 +13,14 @@ namespace {
 constexpr int MOST_TILES = 6, PLACE_BYTES = 16, LEFT = 128, COMES_NEXT = 2 * LEFT;
 static_assert(MOST_TILES * PLACE_BYTES <= LEFT);
 constexpr int END_OF_SEGMENTS = 3 * LEFT, RING_BARRIERS = END_OF_SEGMENTS + 8;
-constexpr int KEPT = RING_BARRIERS + MOST_WARPS * STRIP_STAGES * 8, KEPT_BYTES = 16, OF_COPIES = 12;
+constexpr int KEPT = RING_BARRIERS + MOST_WARPS * STRIP_STAGES * 8, KEPT_BYTES = 16, OF_COPIES = 3;
 constexpr int DENSE_TILES = 1024;
 static_assert(RING_BARRIERS % 8 == 0 && KEPT + MOST_WARPS * KEPT_BYTES <= DENSE_TILES);
+
+// Of the numbers that a strip's warp keeps.
+__device__ inline Address kept_at(Address memory, int strip, int nth) {
+    return memory + KEPT + strip * KEPT_BYTES + 4 * nth;
+}
 
 // The chunks of a warp, one of so many.
 template <class FORMAT, int WARPS>
@@ -41,7 +46,7 @@ struct SparseRing {
           stage(memory + DENSE_TILES + p.tile_slots * tile_bytes + strip * p.stages * p.stage_bytes),
           barrier(memory + RING_BARRIERS + strip * p.stages * 8) {}
 
-    __device__ Address kept_segment() const { return memory + KEPT + strip * KEPT_BYTES + OF_COPIES; }
+    __device__ Address kept_segment() const { return kept_at(memory, strip, OF_COPIES); }
     __device__ void keep_segment() const {
         if (lane == 0) st_shared(kept_segment(), chunks.segment);
     }
@@ -102,7 +107,7 @@ struct SparseRing {
     __device__ void wait() const { mbarrier_wait(barrier, parity); }
     __device__ Address chunk() const { return stage + lines % (LINE / 16) * 16; }
 
-    // All lanes have read the stage; the next copy takes its place. The other stage is read next, if there is one.
+    // All lanes have read the stage; the next copy takes its place.
     __device__ void refill() {
         __syncwarp();
         lines >>= IN_LINE;

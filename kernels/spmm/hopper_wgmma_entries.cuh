@@ -18,16 +18,20 @@ struct FourNumbers {
     }
 };
 
+// A row of B' that a lane reads for ldmatrix: row k, from where its columns begin.
+struct MetRow {
+    Address row;
+
+    __device__ __forceinline__ void meet(Address eight, uint32_t k) { row = eight + k * DenseTile<8>::ROW_BYTES; }
+};
+
 // A [16 x 8] holds a weight in each column, and B the rows of B' that they meet.
 template <class T, int BLOCK_N>
-struct EntryStep {
+struct EntryStep : MetRow {
     using Tile = DenseTile<BLOCK_N>;
 
     uint32_t a[2];
-    Address row;  // of B', that the lane reads for ldmatrix
 
-    // Row k: `eight` is where the columns that the lane reads of it begin.
-    __device__ __forceinline__ void meet(Address eight, uint32_t k) { row = eight + k * Tile::ROW_BYTES; }
     __device__ __forceinline__ void add_to(float (&sum)[BLOCK_N / 8][4]) const {
 #pragma unroll
         for (int n = 0; n < BLOCK_N; n += 32) {
@@ -43,13 +47,11 @@ struct EntryStep {
 // A [16 x 32] holds a weight in each column, of each row two of four columns at most: for half of the tensor core's
 // time, and two thirds of the instructions, that four steps take.
 template <class T, int BLOCK_N>
-struct FourSteps {
+struct FourSteps : MetRow {
     using Tile = DenseTile<BLOCK_N>;
 
     uint32_t a[4], metadata;
-    Address row;  // of B', that the lane reads for ldmatrix
 
-    __device__ __forceinline__ void meet(Address tile, uint32_t k) { row = tile + k * Tile::ROW_BYTES; }
     __device__ __forceinline__ void add_to(float (&sum)[BLOCK_N / 8][4]) const {
         constexpr int EIGHTS = BLOCK_N / 8, AT_ONCE = 4;
 #pragma unroll

@@ -152,7 +152,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N, WARPS> {
             row_block = s.x, rounds = s.z - s.y, slot = s.w;
         }
     }
-    __device__ Address kept(int i) const { return dense.memory + KEPT + strip * KEPT_BYTES + 4 * i; }
+    __device__ Address kept(int i) const { return kept_at(dense.memory, strip, i); }
     __device__ void keep_number(int i, int number) const {
         if (lane == 0) st_shared(kept(i), number);
     }

@@ -57,11 +57,12 @@ __global__ void dense(const __grid_constant__ Problem p) {
     store<COLS>(C, d);
 }
 
-// A: b [COLS / 8][64 k][8 n], then a[4] and metadata of each lane; C: 0.5 + a b's k 32 to 63.
+// A: b [WIDTH / 8][64 k][8 n], then a[4] and metadata of each lane; C: 0.5 + a b's k 32 to 63.
 template <class T, int COLS, int STEP>
 __global__ void sparse(const __grid_constant__ Problem p) {
     OPERANDS
-    constexpr int ROW_BYTES = 16, EIGHT_BYTES = 64 * ROW_BYTES, PAIRS = COLS / 8 * EIGHT_BYTES / 4;
+    constexpr int ROW_BYTES = 16, EIGHT_BYTES = 64 * ROW_BYTES;
+    constexpr int WIDTH = COLS <= 32 ? 32 : 64, PAIRS = WIDTH / 8 * EIGHT_BYTES / 4;
     fill(shared, A, PAIRS, false);
     const uint32_t* mine = A + PAIRS + i * 5;
     uint32_t a[4], metadata = __ldg(mine + 4);
