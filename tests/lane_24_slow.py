@@ -94,7 +94,7 @@ class SlowReading:
             at = 2 * ((lines_at + 128 * (lines[bank] - 1)) // 4 + bank)
             halves = {h: int(words.view(np.uint16)[at + h]) for h in has}
             self.read_group(words, lane, order, halves)
-        self.unused, rows = 0, []  # unused: column of entries that are not in use
+        self.first, rows = -1, []  # first: column of the first entry
         for step in range(near + far):
             at = begin + STEPS + 40 * step
             if step >= near:
@@ -120,13 +120,14 @@ class SlowReading:
         assert halves or nibble == 2
 
     def read_step(self, halves: list[int]) -> None:
-        self.unused = halves[16] if halves[8] else self.unused
+        self.first = halves[16] if self.first < 0 else self.first
+        unused = halves[16] if halves[8] else self.first  # column of entries that are not in use
         for value, row, column in zip(halves[:8], halves[8:16], halves[16:], strict=True):
             if row:
                 self.put(row.bit_length() - 1, column, value)
                 self.entries += 1
             else:
-                assert value == 0 and column == self.unused
+                assert value == 0 and column == unused
 
 
 def read_four(rows: list[int], metadata: list[int]) -> None:

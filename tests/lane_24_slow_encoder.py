@@ -11,7 +11,7 @@ from lane_24_slow import BANKS, LONE, STEPS, bits_of
 def split(group: list[int], entries: list[int]) -> tuple[list[int], list[int]]:
     """Columns of a group that stay, and those that it leaves out.
 
-    `entries`: how many of each column groups before have left out; those of this one are added.
+    `entries`: how many there are of each column so far; those of this group are added.
     """
     columns = [c for c in range(4) if group[c]]
     left = sorted(columns, key=lambda c: entries[c])[: max(len(columns) - 2, 0)]
@@ -46,14 +46,23 @@ class SlowChunk:
     """A chunk of `weights` [16, 256] (bits): what stands in words, what may, and its bytes."""
 
     def __init__(self, weights: np.ndarray):
+        self.fill(weights, set())
+        self.fill(weights, self.late(self.lines()))
+
+    def fill(self, weights: np.ndarray, late: set[tuple[int, int]]) -> None:
+        """`late`: (lane, order) of groups whose words find no line; all of these are entries."""
         words = [[[], []] for _ in range(32)]  # of a lane, of a step of wgmma.sp
         self.left = []  # (lane, order, column, value, row), whatever the number of lines
         entries = [0] * 4, [0] * 4  # of lanes with an even t, and with an odd one
+        for (lane, order), c in product(late, range(4)):
+            row, first = self.place(lane, order)
+            entries[lane % 2][c] += bool(weights[row, first + c])
         for lane in range(32):
             for order in range(32):
                 row, first = self.place(lane, order)
                 group = weights[row, first : first + 4].tolist()
-                kept, left = split(group, entries[lane % 2])
+                counts = [0] * 4 if (lane, order) in late else entries[lane % 2]
+                kept, left = split(group, counts)
                 self.left += [(lane, order, first + c, group[c], row) for c in left]
                 here = words[lane][order // 16]
                 if kept:
@@ -73,6 +82,11 @@ class SlowChunk:
         step, tile, half, r = order // 16, order // 4 % 4, order // 2 % 2, order % 2
         return lane // 4 + 8 * r, 4 * ((2 * tile + step) * 8 + 4 * half + lane % 4)
 
+    def late(self, lines: int) -> set[tuple[int, int]]:
+        """Lanes and orders of groups whose words find no line."""
+        late = [word for words in self.words for word in words[lines:]]
+        return {(word.lane, order) for word in late for order, *_ in word.groups}
+
     def entries(self, lines: int) -> list[tuple]:
         late = [entry for words in self.words for word in words[lines:] for entry in word.weights]
         return sorted(self.left + late)
@@ -80,8 +94,8 @@ class SlowChunk:
     def sizes(self, lines: int) -> tuple[int, int, int, int]:
         """Steps, far ones, where lines stand, bytes."""
         steps = -(-len(self.entries(lines)) // 8)
-        steps += steps in (3, 7)
-        near = min(steps, 8)
+        steps += steps in (3, 7, 11)
+        near = min(steps, 12)
         lines_at = 768 + 128 * -(-(40 + 40 * near + 32 * (near // 4)) // 128)
         nbytes = lines_at + 128 * lines + 128 * -(-40 * (steps - near) // 128)
         return steps, steps - near, lines_at, nbytes
@@ -115,10 +129,9 @@ class SlowChunk:
         far_at = lines_at + 128 * lines
         words[193] = (begin + far_at) // 16 if far else 0
         data[BANKS : BANKS + 32] = [self.bank[lane] for lane in range(32)]
-        column = 0
         for step, own in enumerate(entries):
-            at = STEPS + 40 * step if step < 8 else far_at + 40 * (step - 8)
-            column = own[0][2] if own[0][1] else column
+            at = STEPS + 40 * step if step < 12 else far_at + 40 * (step - 12)
+            column = (own if own[0][1] else entries[0])[0][2]
             values, rows, columns = zip(*[e if e[1] else (0, 0, column) for e in own], strict=True)
             pairs = np.array([values, rows]).reshape(2, 4, 2).transpose(1, 0, 2)
             halves[at // 2 :][:16] = pairs.ravel()
@@ -142,10 +155,20 @@ class SlowChunk:
         entries = self.entries(lines)
         queues = [[e for e in entries if e[2] % 8 == place] for place in range(8)]
         queues = [queue[::-1] if place % 2 else queue for place, queue in enumerate(queues)]
-        turns = [e for turn in zip_longest(*queues) for e in turn if e is not None]
-        found = [(e[3], 1 << e[4], e[2]) for e in turns]
-        found += [(0, 0, 0)] * (8 * self.sizes(lines)[0] - len(found))
-        return [found[i : i + 8] for i in range(0, len(found), 8)]
+        turns = [[e for e in turn if e is not None] for turn in zip_longest(*queues)]
+        steps, far, *_ = self.sizes(lines)
+        near = steps - far
+        found = turns[:near] + [[] for _ in range(near - len(turns))]
+        rest = [e for turn in turns[near:] for e in turn]
+        for step in reversed(found):
+            room = 8 - len(step)
+            step += rest[:room]
+            rest = rest[room:]
+        found += [rest[i : i + 8] for i in range(0, len(rest), 8)]
+        return [
+            [(e[3], 1 << e[4], e[2]) for e in step] + [(0, 0, 0)] * (8 - len(step))
+            for step in found
+        ]
 
     @staticmethod
     def in_fours(steps: list, near: int) -> tuple[list, int]:

@@ -8,9 +8,9 @@ from lab_utils.formats import Lane24Strips
 from lab_utils.patterns import random_sparse
 
 
-def twelve_steps() -> Lane24Strips:
-    """64x256; its first chunk has 21 lines, two fours and 4 far steps, the last one not full."""
-    return Lane24Strips.encode(random_sparse(64, 256, 0.7, seed=5))
+def sixteen_steps() -> Lane24Strips:
+    """64x256; its first chunk has 23 lines, three fours and 4 far steps, the last one not full."""
+    return Lane24Strips.encode(random_sparse(64, 256, 0.65, seed=21))
 
 
 def refused(A: Lane24Strips, name: str, at: int, values: list[int], message: str) -> None:
@@ -31,16 +31,16 @@ GARBAGE = "chunk 0 has a non-zero that is no value"
 
 
 def test_data_may_begin_anywhere_in_memory():
-    A = twelve_steps()
+    A = sixteen_steps()
     for offset in (1, 2):
         moved = torch.zeros(A.arrays["data"].numel() + offset, dtype=torch.uint8)[offset:]
         arrays = {**A.arrays, "data": moved.copy_(A.arrays["data"])}
         assert Lane24Strips(A.shape, A.dtype, arrays).constants == A.constants
 
 
-FOURS = STEPS + 8 * 40  # where their metadata begin, after eight near steps
-LINES = 1280
-FAR = LINES + 21 * 128
+FOURS = STEPS + 12 * 40  # where their metadata begin, after twelve near steps
+LINES = 1408
+FAR = LINES + 23 * 128
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ FAR = LINES + 21 * 128
         ("geometry", 0, [128], "its largest copy is 128 bytes, and has "),
         ("chunk_start", 2, [0], "chunk_start does not ascend"),
         ("chunk_start", 4, [8], "chunk_start begins and ends with"),
-        ("data", 768, [0x80], SIZE),  # lines begin elsewhere
-        ("data", 770, [0xE0], SIZE),  # three steps more, one line less
-        ("data", 770, [0x30], SIZE),  # three fours
+        ("data", 768, [0], SIZE),  # lines begin elsewhere
+        ("data", 770, [0xF0], SIZE),  # three steps more, one line less
+        ("data", 770, [0x31], SIZE),  # a near step more
         ("data", 771, [255], SIZE),
         ("data", 772, [0, 0], SIZE),  # far steps without an offset
         ("data", BANKS, [32], BANK),
@@ -61,11 +61,11 @@ FAR = LINES + 21 * 128
         ("data", 512, [0x80, 0x40, 0, 0x80], HALF),  # two share it already
         ("data", 640 + 4 * 8, [0, 0x80, 0, 0], HALF),  # begun in step 0
         ("data", 512, [0xFF] * 4, "chunk 0 has more words in a bank than lines"),
-        ("data", 770, [0x60], ENTRY),  # a step more, for which there is room
-        ("data", 770, [0x14], ENTRY),  # one four, where there is room for two
-        ("data", 770, [0x08], ENTRY),  # none, but metadata of two
+        ("data", 770, [0x70], ENTRY),  # a step more, for which there is room
+        ("data", 770, [0x24], ENTRY),  # two fours, where there is room for three
+        ("data", 770, [0x0C], ENTRY),  # none, but metadata of three
         ("data", FOURS, [0xFF], ENTRY),
-        ("data", FOURS + 63, [0xFF], ENTRY),
+        ("data", FOURS + 95, [0xFF], ENTRY),
         ("data", STEPS, [0, 0], ENTRY),  # a value of +0
         ("data", STEPS + 4, [0, 0], ENTRY),  # not in use, in front of some that are
         ("data", STEPS + 4, [3, 0], ENTRY),  # two rows
@@ -80,13 +80,13 @@ FAR = LINES + 21 * 128
     ],
 )
 def test_damage_is_named(name, at, values, message):
-    A = twelve_steps()
-    assert lines_and_steps(A, 0) == (21, 12)
+    A = sixteen_steps()
+    assert lines_and_steps(A, 0) == (23, 16)
     refused(A, name, at, values, message)
 
 
 def test_entries_of_a_four_stand_in_the_order_of_their_rows():
-    A = twelve_steps()
+    A = sixteen_steps()
     step = A.arrays["data"][STEPS : STEPS + 40]
     exchanged = step.clone()  # the second and the third one: places 1 and 4
     for a, b, size in ((2, 16, 2), (6, 20, 2), (33, 36, 1)):  # values, rows, columns
@@ -95,7 +95,7 @@ def test_entries_of_a_four_stand_in_the_order_of_their_rows():
 
 
 def test_a_wrong_size_is_found():
-    A = twelve_steps()
+    A = sixteen_steps()
     units = int(A.arrays["chunk_start"][1])
     for wrong in (8, 49, units - 8, units - 1, units + 1, units + 8):
         starts = A.arrays["chunk_start"].clone()
@@ -112,8 +112,8 @@ def test_a_group_without_a_word_has_a_nibble_of_its_own():
 
 
 def test_a_line_behind_the_words_of_a_bank_is_zero():
-    A = twelve_steps()
-    bank, words = next(item for item in words_of_banks(A, 0).items() if item[1] < 21)
+    A = sixteen_steps()
+    bank, words = next(item for item in words_of_banks(A, 0).items() if item[1] < 23)
     refused(A, "data", LINES + 128 * words + 4 * bank, [1], GARBAGE)
 
 

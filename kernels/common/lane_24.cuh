@@ -7,7 +7,7 @@ namespace lscd {
 
 struct LaneChunk {
     static constexpr int HALVES = 512, HALVES_OF_STEP = 128, HEADER = 768, FAR_AT = 772, BANKS = 776;
-    static constexpr int ENTRIES = 808, STEP_BYTES = 40, NEAR_STEPS = 8;
+    static constexpr int ENTRIES = 808, STEP_BYTES = 40, NEAR_STEPS = 12;
     // The last near steps are multiplied four at a time; their metadata stand behind all near ones.
     static constexpr int FOUR = 4, FOUR_BYTES = 32;
     // Of a step of entries: pairs, two values and two rows each, then columns.

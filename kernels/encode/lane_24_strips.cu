@@ -25,15 +25,19 @@ class Chunk {
         st_global(reinterpret_cast<uint16_t*>(at + row_at(place)), uint16_t(row));
         st_global(at + column_at(place), uint8_t(column));
     }
-    // Entries that are not in use have the column of the first one in the last step that has any, which is this one if
-    // it is a far step.
+    // Entries that are not in use have the column of their step's first one, or of the first of all. Of far ones only
+    // the last step has any.
     __device__ void put_unused(int entries, uint32_t far_column) const {
-        int last = (entries - 1) / PLACES;
-        uint32_t column = last < NEAR ? near_steps().first_column(last) : far_column;
-        for (int i = PLACES * last + lane_id(); i < PLACES * sizes_.steps; i += LANES) {
-            int step = i / PLACES, place = i % PLACES;
-            if (step < NEAR ? !near_steps().row(step, place) : i >= entries) put_entry(i, 0, 0, column);
+        auto near = near_steps();
+        for (int first = 0; first < PLACES * sizes_.near(); first += LANES) {
+            int i = first + lane_id(), step = i / PLACES;
+            bool unused = i < PLACES * sizes_.near() && !near.row(step, i % PLACES);
+            uint32_t column = unused ? near.first_column(near.row(step, 0) ? step : 0) : 0;
+            __syncwarp();  // all have read what a step begins with
+            if (unused) put_entry(i, 0, 0, column);
         }
+        for (int i = max(entries, PLACES * NEAR) + lane_id(); i < PLACES * sizes_.steps; i += LANES)
+            put_entry(i, 0, 0, far_column);
     }
 
   public:
@@ -69,7 +73,7 @@ class Chunk {
         near_.as<uint16_t>().store(2 * word + half, uint16_t(value));
     }
     __device__ void put_entries(const Tile& tile, const Slots& slots, int entries) const {
-        Numbers numbers(tile, slots);
+        Numbers numbers(tile, slots, sizes_.near());
         int last = (entries - 1) / PLACES * PLACES, first_column = 0;
         for (int order = 0; order < GROUPS; order++) {
             uint2 group = tile.group(order);

@@ -139,6 +139,12 @@ struct Plan {
     }
 };
 
+// Four counters of 16 bits, one for each column of a group, as what a group adds to them.
+__device__ inline uint64_t counters(uint32_t mask) {
+    return mask * 0x200040008001ull & 0x1000100010001ull;
+}
+__device__ inline int counter(uint64_t counters, int i) { return int(counters >> 16 * i & 0xffff); }
+
 // Sum over the lanes up to this one that have an even, or odd, t as it has.
 template <class T>
 __device__ T scan_of_kind(T value) {
@@ -150,11 +156,13 @@ __device__ T scan_of_kind(T value) {
     return value;
 }
 
-// Four counters of 16 bits, one for each column of a group, as what a group adds to them.
-__device__ inline uint64_t counters(uint32_t mask) {
-    return mask * 0x200040008001ull & 0x1000100010001ull;
+// Of all lanes that have an even, or odd, t as this one has.
+template <class T>
+__device__ T sum_of_kind(T value) {
+#pragma unroll
+    for (int d = 2; d < LANES; d *= 2) value += __shfl_xor_sync(ALL_LANES, value, d);
+    return value;
 }
-__device__ inline int counter(uint64_t counters, int i) { return int(counters >> 16 * i & 0xffff); }
 
 // Columns that a full group leaves out, of whose places there are so many entries already.
 __device__ inline uint32_t left_out(uint32_t mask, uint64_t counts) {
@@ -173,13 +181,21 @@ __device__ inline uint32_t left_out(uint32_t mask, uint64_t counts) {
 class Slots {
     uint32_t stays_, left_[4] = {};  // bit `order` of left_[i]: column i of that group, since it is full
 
+    // Of weights whose words do not fit.
+    __device__ uint64_t counts_of_others(const Contents& has, const Tile& tile) const {
+        uint64_t counts = 0;
+        for (uint32_t others = has.at_least(1) & ~stays_; others; others &= others - 1)
+            counts += counters(mask_of(tile.group(__popc((others & -others) - 1))));
+        return sum_of_kind(counts);
+    }
+
   public:
     // Lanes choose one after the other, those with an even t and those with an odd one side by side.
     __device__ Slots(const Contents& has, const Plan& plan, const Tile& tile) : stays_(plan.halves.any()) {
-        uint64_t counts = 0;
+        uint64_t counts = counts_of_others(has, tile);
         for (int turn = 0; turn < LANES / 2; turn++) {
             if (lane_id() / 2 == turn)
-                for (uint32_t full = has.at_least(3); full; full &= full - 1) {
+                for (uint32_t full = has.at_least(3) & stays_; full; full &= full - 1) {
                     int order = __popc((full & -full) - 1);
                     uint32_t left = left_out(mask_of(tile.group(order)), counts);
                     counts += counters(left);
@@ -205,9 +221,10 @@ class Slots {
 // Numbers of entries: a place p = column % 8 is 4 * (t % 2) + column of the group; odd ones count from their last.
 class Numbers {
     uint64_t next_, count_[2];  // of the lane's next entry; in the chunk, where t is even and odd
+    int near_;                  // steps
 
   public:
-    __device__ Numbers(const Tile& tile, const Slots& slots) {
+    __device__ Numbers(const Tile& tile, const Slots& slots, int near) : near_(near) {
         uint64_t mine = 0;
         for (int order = 0; order < GROUPS; order++)
             mine += counters(slots.left(order, mask_of(tile.group(order))));
@@ -216,14 +233,30 @@ class Numbers {
         for (int odd = 0; odd < 2; odd++)
             count_[odd] = __shfl_sync(ALL_LANES, upto, LANES - 2 + odd);
     }
-    // Where the lane's next entry of a column of its groups stands among all: the first ones of the
-    // places come first, then their second ones, and so on.
+    // Where the lane's next entry of a column of its groups stands among all: a place's first one in step 0, its second
+    // one in step 1, and so on; those that find no near step, where one has room, the last one first, or behind.
     __device__ int position(int column) {
-        int place = lane_id() % 2 * 4 + column, i = counter(next_, column), found = 0;
+        int place = lane_id() % 2 * 4 + column, i = counter(next_, column);
         if (place % 2) i = counter(lane_id() % 2 ? count_[1] : count_[0], column) - 1 - i;
         next_ += 1ull << 16 * column;
+        if (i < near_) return PLACES * i + in_step(i, place);
+        int others = 0;  // before it
+        for (int p = 0; p < PLACES; p++) others += max(0, min(count(p), i + (p < place)) - near_);
+        for (int step = near_ - 1; step >= 0; step--) {
+            int used = in_step(step, PLACES);
+            if (used + others < PLACES) return PLACES * step + used + others;
+            others -= PLACES - used;
+        }
+        return PLACES * near_ + others;
+    }
+
+  private:
+    __device__ int count(int place) const { return counter(count_[place / 4], place % 4); }
+    // Places before this one that have an entry for a step.
+    __device__ int in_step(int step, int place) const {
+        int found = 0;
 #pragma unroll
-        for (int p = 0; p < PLACES; p++) found += min(counter(count_[p / 4], p % 4), i + (p < place));
+        for (int p = 0; p < PLACES; p++) found += p < place && count(p) > step;
         return found;
     }
 };

@@ -102,18 +102,17 @@ __device__ int position_of(const Bytes& chunk, int n) {
 }
 
 // Each function looks at the lane's part of a chunk, of entries at each 32nd one. Those that are not in use come behind
-// all others, in as many steps as these leave.
+// the others of their step; there are as many steps as these need.
 __device__ bool entries_are_sound(const Bytes& chunk) {
     bool sound = true;
     int used = 0;
-    for (int i = lane_id(); i < chunk.entries(); i += LANES) used += chunk.entry(i).used();
-    used = __reduce_add_sync(ALL_LANES, used);
-    int first_of_last = max(used - 1, 0) / PLACES * PLACES;
     for (int n = lane_id(); n < chunk.entries(); n += LANES) {
-        Entry entry = chunk.entry(position_of(chunk, n));
-        if (entry.used()) sound &= entry.sound() && n < used;
-        else sound &= used && !entry.value && entry.column == chunk.entry(first_of_last).column;
+        Entry entry = chunk.entry(position_of(chunk, n)), first = chunk.entry(n / PLACES * PLACES);
+        bool follows = n % PLACES == 0 || chunk.entry(position_of(chunk, n - 1)).used();
+        if (entry.used()) used++, sound &= entry.sound() && follows;
+        else sound &= !entry.value && entry.column == (first.used() ? first : chunk.entry(0)).column;
     }
+    used = __reduce_add_sync(ALL_LANES, used);
     return sound && chunk.sizes.steps == steps_for(used);
 }
 

@@ -52,8 +52,7 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
     using Base = ChunkWarp<Has, LaneDecoder<Has>>;
     using Base::Base, Base::p, Base::memory, Base::lane, Base::ring;
 
-    static constexpr int PLACES = 8, NEAR_OF_LANE = 2;  // entries of a step; near ones that a lane has
-    static_assert(NEAR_STEPS * PLACES <= NEAR_OF_LANE * 32);
+    static constexpr int PLACES = 8, NEAR_OF_LANE = 2;  // entries of a step; near ones that a lane keeps
     static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
 
     uint32_t selectors = group_selectors(uint32_t(lane % 16));
@@ -77,7 +76,7 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
         uint32_t halves[2];
         Address words[2];
         Nibbles<Has::WIDE> nibbles;
-        bool far;  // whether it has more entries than rings hold
+        bool more;  // whether it has more entries than lanes keep
         LoneWeight near[NEAR_OF_LANE];
     };
     __device__ Chunk open(Address at) const {
@@ -90,18 +89,20 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
         Address below = words + __popc(first & FIRST_HALVES) * LINE_BYTES;
         below = __shfl_sync(~0u, below, ld_shared_u8(at + BANKS + lane));
         c.words[0] = swapped ? below : words, c.words[1] = swapped ? words : below;
-        c.far = far_steps(stated >> 16);
+        c.more = near * PLACES > NEAR_OF_LANE * 32;  // far ones too, then
         c.nibbles.load(at, lane, first_of_four());
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) {
-            uint32_t number = lane + 32 * i, place = number % PLACES;
-            Address from = at + ENTRIES + number / PLACES * STEP_BYTES;
-            if (number < near * PLACES)
-                c.near[i] = {ld_shared_u16(from + value_at(place)),
-                             ld_shared_u16(from + value_at(place) + ROWS_OF_PAIR),
-                             ld_shared_u8(from + COLUMNS_AT + place)};
+            uint32_t number = lane + 32 * i;
+            if (number < near * PLACES) c.near[i] = near_entry(at, number);
         }
         return c;
+    }
+    __device__ static LoneWeight near_entry(Address chunk, uint32_t number) {
+        uint32_t place = number % PLACES;
+        Address from = chunk + ENTRIES + number / PLACES * STEP_BYTES;
+        return {ld_shared_u16(from + value_at(place)), ld_shared_u16(from + value_at(place) + ROWS_OF_PAIR),
+                ld_shared_u8(from + COLUMNS_AT + place)};
     }
 
     // extract: of a quarter the lane's groups of a step, by halves of columns and halves of rows.
@@ -136,8 +137,10 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
     __device__ __forceinline__ void put_entries(const Chunk& c, Address chunk, int quarter, Address to) const {
 #pragma unroll
         for (int i = 0; i < NEAR_OF_LANE; i++) c.near[i].store(quarter, to);
-        if (!uniform(c.far)) return;
-        uint32_t steps = far_steps(ld_shared(chunk + HEADER) >> 16);
+        if (!uniform(c.more)) return;
+        uint32_t stated = ld_shared(chunk + HEADER) >> 16, near = near_steps(stated), steps = far_steps(stated);
+#pragma unroll 1
+        for (uint32_t i = NEAR_OF_LANE * 32 + lane; i / PLACES < near; i += 32) near_entry(chunk, i).store(quarter, to);
         const uint8_t* far = p.data() + int64_t(ld_shared(chunk + FAR_AT)) * 16;
 #pragma unroll 1
         for (uint32_t i = lane; i / PLACES < steps; i += 32) {

@@ -41,9 +41,9 @@ class Lane24Strips(Chunks16x256):
 
         chunk   a multiple of 128 bytes, at most 15360
                 +----------------+---------------+-----------------+---------+-----------------+
-                | metadata 512 B | halves that   | 128 to 512 B:   | lines   | far steps, 40 B |
+                | metadata 512 B | halves that   | 128 to 640 B:   | lines   | far steps, 40 B |
                 | the operand of | groups have:  | header, banks,  | 128 B   | each, those     |
-                | wgmma.sp       | 256 B         | up to 8 steps   | each    | from the 9th on |
+                | wgmma.sp       | 256 B         | up to 12 steps  | each    | from the 13th  |
                 +----------------+---------------+-----------------+---------+-----------------+
 
         data         uint8 [16 * U]               chunks of strip after strip, round after round
@@ -55,7 +55,7 @@ class Lane24Strips(Chunks16x256):
     """
 
     name = "lane_24_strips"
-    version = 5
+    version = 6
     PROBLEMS: ClassVar = {
         1: "has a size that its header does not state",
         2: "has banks that are not each one lane's",

@@ -112,7 +112,7 @@ Layout choose(const Weights& weights, const Words& words) {
 // Steps of entries, of which those of fours are in another order.
 class Entries {
     Entry entry_[PLACES][ROWS * COLS / PLACES];
-    i64 count_[PLACES] = {}, total_ = 0;
+    i64 count_[PLACES] = {};
 
     static void put(u8* chunk, const Layout& layout, i64 position, const Entry& entry) {
         memcpy(chunk + Entry::value_at(layout, position), &entry.value, 2);
@@ -121,12 +121,23 @@ class Entries {
     }
     // All in their order, and those that are not in use.
     std::vector<Entry> in_steps(const Layout& layout) const {
-        std::vector<Entry> found;
-        for (i64 i = 0; i64(found.size()) < total_; i++)
-            for (i64 place = 0; place < PLACES; place++)
-                if (i64 n = count_[place]; i < n) found.push_back(entry_[place][place % 2 ? n - 1 - i : i]);
-        found.resize(PLACES * layout.steps, {0, 0, 0});
+        std::vector<Entry> found(PLACES * layout.steps, Entry{0, 0, 0});
+        i64 near = layout.near(), used[NEAR_STEPS] = {}, last = near - 1, far = PLACES * near;
+        auto put = [&](i64 step, const Entry& entry) { found[PLACES * step + used[step]++] = entry; };
+        for_each_in_turn([&](i64 i, const Entry& entry) {
+            while (i >= near && last >= 0 && used[last] == PLACES) last--;
+            if (i < near) put(i, entry);
+            else if (last >= 0) put(last, entry);
+            else found[far++] = entry;
+        });
         return found;
+    }
+    // Calls visit(i, entry) for the first ones of the places, then for their second ones, and so on.
+    template <class Visit>
+    void for_each_in_turn(Visit visit) const {
+        for (i64 i = 0; i < *std::max_element(count_, count_ + PLACES); i++)
+            for (i64 place = 0; place < PLACES; place++)
+                if (i64 n = count_[place]; i < n) visit(i, entry_[place][place % 2 ? n - 1 - i : i]);
     }
     // By rows; who is not in use comes last.
     static void sort(Entry* step) {
@@ -141,7 +152,6 @@ class Entries {
     void add(u16 value, i64 row, i64 column) {
         i64 place = column % PLACES;
         entry_[place][count_[place]++] = {value, u16(1 << row), u8(column)};
-        total_++;
     }
     // Returns how many fours there are.
     i64 put(u8* chunk, const Layout& layout) const {
@@ -151,7 +161,7 @@ class Entries {
         bool sound = fours_are_sound(in_fours, layout.fours());
         if (sound) steps = sorted;
         for (i64 i = 0; i < i64(steps.size()); i++) {
-            if (!steps[i].row) steps[i].column = steps[(total_ - 1) / PLACES * PLACES].column;
+            if (!steps[i].row) steps[i].column = unused_column(steps.data(), i / PLACES);
             put(chunk, layout, i, steps[i]);
         }
         if (!sound) return 0;
@@ -181,12 +191,16 @@ struct Metadata {
     }
 };
 
-// Which columns of full groups become entries: so many of each place so far, of lanes with an even and with
-// an odd t.
+// Which columns of full groups become entries: how many entries each place has, of lanes with an even and with an
+// odd t.
 class Leftovers {
     i64 count_[2][GROUP] = {};
 
   public:
+    // All of a group.
+    void add(i64 lane, u32 columns) {
+        for_each_bit(columns, [&](i64 i) { count_[lane % 2][i]++; });
+    }
     u32 of_next(i64 lane, u32 columns) {
         i64(&counts)[GROUP] = count_[lane % 2];
         u32 left = 0;
@@ -205,10 +219,12 @@ class Leftovers {
 void put_words(u8* chunk, const Weights& weights, const Words& words, const Layout& layout,
                Metadata& metadata, Entries& entries) {
     Leftovers leftovers;
+    words.for_each_group(weights, [&](i64 lane, i64, u32 columns, u32, i64 line) {
+        if (line >= layout.lines) leftovers.add(lane, columns);
+    });
     words.for_each_group(weights, [&](i64 lane, i64 order, u32 columns, u32 halves, i64 line) {
         const u16* group = weights.group(lane, order);
-        u32 left = leftovers.of_next(lane, columns);
-        if (line >= layout.lines) left = columns;
+        u32 left = line < layout.lines ? leftovers.of_next(lane, columns) : columns;
         if (u32 kept = columns & ~left) {
             u8* word = chunk + layout.word_at(words.bank(lane, order / ORDERS_OF_STEP), line);
             i64 half = halves == 2;

@@ -18,9 +18,9 @@
 //                     second, by column:  1 | 0 << 2   2 | 1 << 2   3 | 2 << 2   3 | 3 << 2
 //   . . . .           neither half: 2 | 0 << 2
 //   a b . c           full: two stay, and one becomes an entry, or two where there are four weights:
-//                     those whose columns, modulo 8, have fewest such entries so far, of equals the
-//                     left one. Groups come in the order of lanes; lanes with an even t and with an
-//                     odd one have places of their own
+//                     those whose columns, modulo 8, have fewest entries so far, of equals the left one.
+//                     Groups come in the order of lanes, behind those whose words find no line; lanes
+//                     with an even t and with an odd one have places of their own
 //
 //   line              128 bytes, a word in each of 32 banks. Words of a lane's first 16 groups, those of
 //                     step 0, stand in bank `lane`, in line 0, line 1, ...; those of the others in a
@@ -36,18 +36,19 @@
 // do chunks that fill more than 4096 bytes before their far steps, whose rings leave no room for wide
 // blocks; of the number of the longest bank's words and the 13 below it, L is the one of least cost.
 //
-//   step              eight entries. An entry's place is its column modulo 8; places take turns
-//                     while they last, so that the columns of a step meet few banks of B twice.
-//                     Within a place, order is that of lanes, of groups, of columns, or of an odd
-//                     place the opposite, so that a step has few entries of one row
-//   near, far         the first eight stand in front of lines, the others behind them
-//   four              of near steps the last four, or twice four, which mma.sp multiplies at once: of columns 4 q
+//   near, far         the first twelve steps stand in front of lines, the others behind them
+//   step              eight entries. An entry's place is its column modulo 8. Of near steps the first has the first
+//                     entry of each place, the second one their second ones, and so on, so that the columns of a
+//                     step meet no bank of B twice. Whatever is left of a place finds room in the last step that
+//                     has some, or in far steps. Within a place, order is that of lanes, of groups, of columns, or
+//                     of an odd place the opposite, so that a step has few entries of one row
+//   four              of near steps the last four, eight or twelve, which mma.sp multiplies four at once: of columns 4 q
 //                     to 4 q + 3 of its A, those of places 4 h + 0, 2, 1, 3 of step q / 2, where h is
 //                     q % 2, a row has one of the first two and one of the last two at most. So the
 //                     entries of such a step stand in the order of their rows, and of each other: the
 //                     nth one is number 0 1 4 5 2 3 6 7, n and n + 4 have the same half of a nibble.
 //                     Where one row has more than four of a step, there are no fours. Three steps
-//                     become a four with one that has no entries; so do seven two
+//                     become a four with one more; so do seven and eleven
 //
 //   byte 0    metadata u32 [32][tile]    lane 4 g + 2 step + half: low 16 bits row g, high 16 row
 //                                        g + 8; nibble t of either
@@ -58,8 +59,8 @@
 //        776  banks u8 [32]              of a lane: where its words of step 1 stand
 //        808  near steps                 four pairs of entries: value u16 [2], row u16 [2], a bit:
 //                                        1 << row of the strip; column u8 [8], of the chunk. Not in
-//                                        use: 0, 0, the column that the last step with entries
-//                                        begins with
+//                                        use, behind the others: 0, 0, the column that the step begins
+//                                        with, or, of a step without entries, the first one
 //             metadata u32 [four][8]     of a four, of number g: low 16 bits row g, high 16 row g + 8;
 //                                        of nibble t bit 0: whether the row has the second of columns
 //                                        4 t to 4 t + 3, bit 2: the fourth; bits 1 and 3: of columns
@@ -76,7 +77,7 @@ using namespace chunk_16x256;
 
 constexpr i64 STEPS = 2, ORDERS = 32, ORDERS_OF_STEP = 16, GROUP = 4, PLACES = 8;
 constexpr i64 HALVES = 512, LINES_AT = 768, FAR_AT = 772, BANKS = 776, NEAR = 808;  // offsets
-constexpr i64 STEP_BYTES = 40, NEAR_STEPS = 8, FEWER_LINES = 13;
+constexpr i64 STEP_BYTES = 40, NEAR_STEPS = 12, FEWER_LINES = 13;
 constexpr i64 FOUR = 4, FOUR_BYTES = 32, FOURS_AT = 4, FAR_STEPS_AT = 6;
 // What the kernel does for a step, for four at once, and for a far one beside that, in bytes loaded in the same time.
 constexpr i64 COST_OF_STEP = 256, COST_OF_FOUR = 640, COST_OF_FAR = 768;
@@ -171,6 +172,12 @@ struct Entry {
         return layout.step_at(position / PLACES) + 4 * PLACES + position % PLACES;
     }
 };
+
+// The column of entries of a step that are not in use.
+inline u8 unused_column(const Entry* entries, i64 step) {
+    const Entry& first = entries[PLACES * step];
+    return first.row ? first.column : entries[0].column;
+}
 
 // --- of fours, whose entries are [four][step][place]
 

@@ -110,16 +110,17 @@ i64 position_of(const Bytes& chunk, i64 n) {
     return in_four ? PLACES * step + place_in_four(n % PLACES) : n;
 }
 
-// Entries that are not in use come behind all others, in as many steps as these leave.
+// Entries that are not in use come behind the others of their step; there are as many steps as these need.
 bool entries_are_sound(const Bytes& chunk) {
-    i64 all = PLACES * chunk.layout.steps, used = 0;
-    auto entry = [&](i64 n) { return chunk.entry(position_of(chunk, n)); };
+    i64 used = 0;
+    auto at = [&](i64 n) { return chunk.entry(position_of(chunk, n)); };
     bool sound = true;
-    for (i64 n = 0; n < all; n++) {
-        Entry e = entry(n);
-        bool one_bit = e.row && !(e.row & (e.row - 1));
-        if (e.row) sound &= n == used++ && one_bit && e.value;
-        else sound &= e.value == 0 && used && e.column == chunk.entry((used - 1) / PLACES * PLACES).column;
+    for (i64 n = 0; n < PLACES * chunk.layout.steps; n++) {
+        Entry entry = at(n), first = chunk.entry(n / PLACES * PLACES);
+        bool one_bit = entry.row && !(entry.row & (entry.row - 1));
+        bool follows = n % PLACES == 0 || at(n - 1).row;
+        if (entry.row) used++, sound &= one_bit && follows && entry.value;
+        else sound &= entry.value == 0 && entry.column == (first.row ? first : chunk.entry(0)).column;
     }
     return sound && chunk.layout.steps == steps_for(used);
 }
