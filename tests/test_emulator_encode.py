@@ -204,15 +204,15 @@ LANES_DAMAGE = [
     (888, [0, 0], 5),  # value and row of an entry in the third step
     (888 + 4, [3], 5),
     (0, [0x27], 6),  # metadata
-    (770, [0xD4], 5),  # one four, where there is room for two
-    (1128, [255], 5),  # metadata of fours
-    (1279, [1], 9),  # behind near steps
+    (770, [0x24], 5),  # two fours, where there is room for three
+    (1288, [255], 5),  # metadata of fours
+    (1407, [1], 9),  # behind near steps
 ]
 
 
 @pytest.mark.parametrize("at, written, problem", LANES_DAMAGE)
 def test_damage_of_lanes_is_named(on_gpu, at, written, problem):
-    A = encode(random_sparse(64, 256, 0.7), LANES)
+    A = encode(random_sparse(64, 256, 0.66), LANES)
     data = A.arrays["data"].clone()
     data[at : at + len(written)] = torch.tensor(written, dtype=torch.uint8)
     arrays = {**A.arrays, "data": data}
