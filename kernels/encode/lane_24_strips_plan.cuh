@@ -221,10 +221,10 @@ class Slots {
 // Numbers of entries: a place p = column % 8 is 4 * (t % 2) + column of the group; odd ones count from their last.
 class Numbers {
     uint64_t next_, count_[2];  // of the lane's next entry; in the chunk, where t is even and odd
-    int near_;                  // steps
+    int near_, room_;           // steps; how many of their places turns leave
 
   public:
-    __device__ Numbers(const Tile& tile, const Slots& slots, int near) : near_(near) {
+    __device__ Numbers(const Tile& tile, const Slots& slots, int near) : near_(near), room_(PLACES * near) {
         uint64_t mine = 0;
         for (int order = 0; order < GROUPS; order++)
             mine += counters(slots.left(order, mask_of(tile.group(order))));
@@ -232,6 +232,7 @@ class Numbers {
         next_ = upto - mine;
         for (int odd = 0; odd < 2; odd++)
             count_[odd] = __shfl_sync(ALL_LANES, upto, LANES - 2 + odd);
+        for (int p = 0; p < PLACES; p++) room_ -= min(count(p), near);
     }
     // Where the lane's next entry of a column of its groups stands among all: a place's first one in step 0, its second
     // one in step 1, and so on; those that find no near step, where one has room, the last one first, or behind.
@@ -241,17 +242,19 @@ class Numbers {
         next_ += 1ull << 16 * column;
         if (i < near_) return PLACES * i + in_step(i, place);
         int others = 0;  // before it
+#pragma unroll
         for (int p = 0; p < PLACES; p++) others += max(0, min(count(p), i + (p < place)) - near_);
-        for (int step = near_ - 1; step >= 0; step--) {
-            int used = in_step(step, PLACES);
-            if (used + others < PLACES) return PLACES * step + used + others;
-            others -= PLACES - used;
-        }
-        return PLACES * near_ + others;
+        return others < room_ ? room(others) : PLACES * near_ + others - room_;
     }
 
   private:
     __device__ int count(int place) const { return counter(count_[place / 4], place % 4); }
+    // The nth place of near steps that turns leave, from the last step on.
+    __device__ int room(int nth) const {
+        int step = near_ - 1, used = in_step(step, PLACES);
+        for (; used + nth >= PLACES; used = in_step(--step, PLACES)) nth -= PLACES - used;
+        return PLACES * step + used + nth;
+    }
     // Places before this one that have an entry for a step.
     __device__ int in_step(int step, int place) const {
         int found = 0;
