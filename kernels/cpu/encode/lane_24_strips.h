@@ -42,13 +42,13 @@
 //                     step meet no bank of B twice. Whatever is left of a place finds room in the last step that
 //                     has some, or in far steps. Within a place, order is that of lanes, of groups, of columns, or
 //                     of an odd place the opposite, so that a step has few entries of one row
-//   four              of near steps the last four, eight or twelve, which mma.sp multiplies four at once: of columns 4 q
-//                     to 4 q + 3 of its A, those of places 4 h + 0, 2, 1, 3 of step q / 2, where h is
-//                     q % 2, a row has one of the first two and one of the last two at most. So the
-//                     entries of such a step stand in the order of their rows, and of each other: the
-//                     nth one is number 0 1 4 5 2 3 6 7, n and n + 4 have the same half of a nibble.
-//                     Where one row has more than four of a step, there are no fours. Three steps
-//                     become a four with one more; so do seven and eleven
+//   four              of near steps the last four, eight or twelve, which mma.sp multiplies four at once: of
+//                     columns 4 q to 4 q + 3 of its A, those of places 4 h + 0, 2, 1, 3 of step q / 2, where h
+//                     is q % 2, a row has one of the first two and one of the last two at most. So the entries
+//                     of such a step stand in the order of their rows, and of each other: the nth one is
+//                     number 0 1 4 5 2 3 6 7, n and n + 4 have the same half of a nibble. Where one row has
+//                     more than four of a step, there are no fours. Three steps become a four with one more;
+//                     so do seven and eleven
 //
 //   byte 0    metadata u32 [32][tile]    lane 4 g + 2 step + half: low 16 bits row g, high 16 row
 //                                        g + 8; nibble t of either
