@@ -71,8 +71,8 @@ COSTS = {
     NESTED: Cost(0.957, 0.036, 0.453, 1.0, decoding=1.8, sums_us=22.1),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
     "lane_24_strips": Cost(
-        0.079, 0.198, 0.018, 10.2, side_by_side=True, entries=0.88, decoding=0.95, far=10.7,
-        near=0.465, beyond=0.14,
+        0.079, 0.198, 0.018, 10.2, side_by_side=True, entries=0.88, decoding=0.95, far=9.0,
+        near=0.485, beyond=0.14,
     ),
     "bitmap_strips": Cost(
         0.087, 0.506, 0.103, 5.2, side_by_side=True, entries=0.166, decoding=1.15, beyond=0.28,
@@ -91,7 +91,7 @@ class TilesCost(NamedTuple):
 
 TILES_COSTS = {
     "tca_bme": TilesCost(0.67),
-    "lane_24_strips": TilesCost(0.75, far=16.2, near=0.465),  # far: of version 3, without rows
+    "lane_24_strips": TilesCost(0.75, far=24.0, near=0.46),
     "bitmap_strips": TilesCost(0.72, far=0.6, near=0.35),  # no entries, but longer chunks
 }
 
