@@ -120,6 +120,7 @@ class SlowReading:
         assert halves or nibble == 2
 
     def read_step(self, halves: list[int]) -> None:
+        assert halves[8] or self.first >= 0  # the first step has entries
         self.first = halves[16] if self.first < 0 else self.first
         unused = halves[16] if halves[8] else self.first  # column of entries that are not in use
         for value, row, column in zip(halves[:8], halves[8:16], halves[16:], strict=True):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from emulated_encode import check, outcome
 from lane_24_slow import words_of_banks
+from lane_24_unused import UNUSED, damaged, of_row_0
 from matrices import ODD_BITS, fitting, flipped, same_bits
 from torch import Tensor
 
@@ -219,6 +220,14 @@ def test_damage_of_lanes_is_named(on_gpu, at, written, problem):
     said = on_gpu(outcome, A, arrays)
     assert f"chunk 0 {A.PROBLEMS[problem]}" in said
     assert said == outcome(A, arrays)
+
+
+@pytest.mark.parametrize(("groups", "damage"), UNUSED)
+def test_lanes_entries_that_are_not_in_use_say_what_they_are(on_gpu, groups, damage):
+    A = of_row_0(groups)
+    arrays = damaged(A, damage)
+    said = on_gpu(outcome, A, arrays)
+    assert A.PROBLEMS[5] in said and said == outcome(A, arrays)
 
 
 def test_lanes_values_without_a_place_are_found(on_gpu):

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from lane_24_slow import BANKS, STEPS, lines_and_steps, words_of_banks
+from lane_24_slow import BANKS, STEPS, lines_and_steps, steps_of, words_of_banks
+from lane_24_unused import UNUSED, damaged, of_row_0
 
 from lab_utils.formats import Lane24Strips
 from lab_utils.patterns import random_sparse
@@ -92,6 +93,15 @@ def test_entries_of_a_four_stand_in_the_order_of_their_rows():
     for a, b, size in ((2, 16, 2), (6, 20, 2), (33, 36, 1)):  # values, rows, columns
         exchanged[a : a + size], exchanged[b : b + size] = step[b : b + size], step[a : a + size]
     refused(A, "data", STEPS, exchanged.tolist(), ENTRY)
+
+
+@pytest.mark.parametrize(("groups", "damage"), UNUSED)
+def test_entries_that_are_not_in_use_say_what_they_are(groups, damage):
+    A = of_row_0(groups)
+    rows = A.arrays["data"][STEPS + 120 :][:32].view(torch.int16).view(4, 2, 2)[:, 1]
+    assert steps_of(A, 0) == (4, 0, 0) and rows.bool().all() == rows.bool().any() == (groups > 9)
+    with pytest.raises(ValueError, match=ENTRY):
+        Lane24Strips(A.shape, A.dtype, damaged(A, damage))
 
 
 def test_a_wrong_size_is_found():

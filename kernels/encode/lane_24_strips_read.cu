@@ -101,16 +101,22 @@ __device__ int position_of(const Bytes& chunk, int n) {
     return in_four ? PLACES * step + place_in_four(n % PLACES) : n;
 }
 
+// Whether it is the column of a step's first entry, or, where it has none, of the first of all.
+__device__ bool has_unused_column(const Bytes& chunk, int step, uint32_t column) {
+    Entry first = chunk.entry(0), own = chunk.entry(PLACES * step);
+    return first.used() && column == (own.used() ? own : first).column;
+}
+
 // Each function looks at the lane's part of a chunk, of entries at each 32nd one. Those that are not in use come behind
 // the others of their step; there are as many steps as these need.
 __device__ bool entries_are_sound(const Bytes& chunk) {
     bool sound = true;
     int used = 0;
     for (int n = lane_id(); n < chunk.entries(); n += LANES) {
-        Entry entry = chunk.entry(position_of(chunk, n)), first = chunk.entry(n / PLACES * PLACES);
+        Entry entry = chunk.entry(position_of(chunk, n));
         bool follows = n % PLACES == 0 || chunk.entry(position_of(chunk, n - 1)).used();
         if (entry.used()) used++, sound &= entry.sound() && follows;
-        else sound &= !entry.value && entry.column == (first.used() ? first : chunk.entry(0)).column;
+        else sound &= !entry.value && has_unused_column(chunk, n / PLACES, entry.column);
     }
     used = __reduce_add_sync(ALL_LANES, used);
     return sound && chunk.sizes.steps == steps_for(used);

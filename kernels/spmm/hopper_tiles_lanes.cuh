@@ -53,6 +53,7 @@ struct LaneDecoder : ChunkWarp<Has, LaneDecoder<Has>>, LaneChunk {
     using Base::Base, Base::p, Base::memory, Base::lane, Base::ring;
 
     static constexpr int PLACES = 8, NEAR_OF_LANE = 2;  // entries of a step; near ones that a lane keeps
+    static_assert(NEAR_STEPS * PLACES > NEAR_OF_LANE * 32, "who has far ones has more than lanes keep");
     static constexpr int GROUPS = 4;  // of a lane, in a quarter of a step
 
     uint32_t selectors = group_selectors(uint32_t(lane % 16));

@@ -43,7 +43,7 @@ class Lane24Strips(Chunks16x256):
                 +----------------+---------------+-----------------+---------+-----------------+
                 | metadata 512 B | halves that   | 128 to 640 B:   | lines   | far steps, 40 B |
                 | the operand of | groups have:  | header, banks,  | 128 B   | each, those     |
-                | wgmma.sp       | 256 B         | up to 12 steps  | each    | from the 13th  |
+                | wgmma.sp       | 256 B         | up to 12 steps  | each    | from the 13th on|
                 +----------------+---------------+-----------------+---------+-----------------+
 
         data         uint8 [16 * U]               chunks of strip after strip, round after round

@@ -122,20 +122,21 @@ class Entries {
     // All in their order, and those that are not in use.
     std::vector<Entry> in_steps(const Layout& layout) const {
         std::vector<Entry> found(PLACES * layout.steps, Entry{0, 0, 0});
-        i64 near = layout.near(), used[NEAR_STEPS] = {}, last = near - 1, far = PLACES * near;
-        auto put = [&](i64 step, const Entry& entry) { found[PLACES * step + used[step]++] = entry; };
+        i64 near = layout.near(), used[NEAR_STEPS] = {}, last = near - 1, next_far = PLACES * near;
+        auto add_to = [&](i64 step, const Entry& entry) { found[PLACES * step + used[step]++] = entry; };
         for_each_in_turn([&](i64 i, const Entry& entry) {
             while (i >= near && last >= 0 && used[last] == PLACES) last--;
-            if (i < near) put(i, entry);
-            else if (last >= 0) put(last, entry);
-            else found[far++] = entry;
+            if (i < near) add_to(i, entry);
+            else if (last >= 0) add_to(last, entry);
+            else found[next_far++] = entry;
         });
         return found;
     }
     // Calls visit(i, entry) for the first ones of the places, then for their second ones, and so on.
     template <class Visit>
     void for_each_in_turn(Visit visit) const {
-        for (i64 i = 0; i < *std::max_element(count_, count_ + PLACES); i++)
+        i64 turns = *std::max_element(count_, count_ + PLACES);
+        for (i64 i = 0; i < turns; i++)
             for (i64 place = 0; place < PLACES; place++)
                 if (i64 n = count_[place]; i < n) visit(i, entry_[place][place % 2 ? n - 1 - i : i]);
     }

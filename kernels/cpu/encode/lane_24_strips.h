@@ -36,12 +36,12 @@
 // do chunks that fill more than 4096 bytes before their far steps, whose rings leave no room for wide
 // blocks; of the number of the longest bank's words and the 13 below it, L is the one of least cost.
 //
-//   near, far         the first twelve steps stand in front of lines, the others behind them
 //   step              eight entries. An entry's place is its column modulo 8. Of near steps the first has the first
 //                     entry of each place, the second one their second ones, and so on, so that the columns of a
-//                     step meet no bank of B twice. Whatever is left of a place finds room in the last step that
+//                     step meet no bank of B twice; whatever is left of a place finds room in the last step that
 //                     has some, or in far steps. Within a place, order is that of lanes, of groups, of columns, or
 //                     of an odd place the opposite, so that a step has few entries of one row
+//   near, far         the first twelve steps stand in front of lines, the others behind them
 //   four              of near steps the last four, eight or twelve, which mma.sp multiplies four at once: of
 //                     columns 4 q to 4 q + 3 of its A, those of places 4 h + 0, 2, 1, 3 of step q / 2, where h
 //                     is q % 2, a row has one of the first two and one of the last two at most. So the entries
@@ -60,7 +60,7 @@
 //        808  near steps                 four pairs of entries: value u16 [2], row u16 [2], a bit:
 //                                        1 << row of the strip; column u8 [8], of the chunk. Not in
 //                                        use, behind the others: 0, 0, the column that the step begins
-//                                        with, or, of a step without entries, the first one
+//                                        with; where it has no entries, that of the first step
 //             metadata u32 [four][8]     of a four, of number g: low 16 bits row g, high 16 row g + 8;
 //                                        of nibble t bit 0: whether the row has the second of columns
 //                                        4 t to 4 t + 3, bit 2: the fourth; bits 1 and 3: of columns
