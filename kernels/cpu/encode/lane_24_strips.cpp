@@ -161,8 +161,9 @@ class Entries {
         for (i64 step = 0; step < FOUR * layout.fours(); step++) sort(in_fours + PLACES * step);
         bool sound = fours_are_sound(in_fours, layout.fours());
         if (sound) steps = sorted;
+        auto entry_at = [&](i64 i) { return steps[i]; };
         for (i64 i = 0; i < i64(steps.size()); i++) {
-            if (!steps[i].row) steps[i].column = unused_column(steps.data(), i / PLACES);
+            if (!steps[i].row) steps[i].column = unused_column(entry_at, i / PLACES);
             put(chunk, layout, i, steps[i]);
         }
         if (!sound) return 0;

@@ -173,10 +173,11 @@ struct Entry {
     }
 };
 
-// The column of entries of a step that are not in use.
-inline u8 unused_column(const Entry* entries, i64 step) {
-    const Entry& first = entries[PLACES * step];
-    return first.row ? first.column : entries[0].column;
+// The column of entries of a step that are not in use, of entries by their positions.
+template <class EntryAt>
+u8 unused_column(EntryAt entry_at, i64 step) {
+    Entry first = entry_at(PLACES * step);
+    return first.row ? first.column : entry_at(0).column;
 }
 
 // --- of fours, whose entries are [four][step][place]

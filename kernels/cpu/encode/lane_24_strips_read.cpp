@@ -110,22 +110,18 @@ i64 position_of(const Bytes& chunk, i64 n) {
     return in_four ? PLACES * step + place_in_four(n % PLACES) : n;
 }
 
-u8 unused_column(const Bytes& chunk, i64 step) {
-    Entry first = chunk.entry(PLACES * step);
-    return first.row ? first.column : chunk.entry(0).column;
-}
-
 // Entries that are not in use come behind the others of their step; there are as many steps as these need.
 bool entries_are_sound(const Bytes& chunk) {
     i64 used = 0;
-    auto at = [&](i64 n) { return chunk.entry(position_of(chunk, n)); };
+    auto entry_at = [&](i64 position) { return chunk.entry(position); };
+    auto at = [&](i64 n) { return entry_at(position_of(chunk, n)); };
     bool sound = true;
     for (i64 n = 0; n < PLACES * chunk.layout.steps; n++) {
         Entry entry = at(n);
         bool one_bit = entry.row && !(entry.row & (entry.row - 1));
         bool follows = n % PLACES == 0 || at(n - 1).row;
         if (entry.row) used++, sound &= one_bit && follows && entry.value;
-        else sound &= used && entry.value == 0 && entry.column == unused_column(chunk, n / PLACES);
+        else sound &= used && entry.value == 0 && entry.column == unused_column(entry_at, n / PLACES);
     }
     return sound && chunk.layout.steps == steps_for(used);
 }
