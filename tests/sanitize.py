@@ -105,7 +105,7 @@ def products_of_large(format: str) -> Iterator[str]:
         W, B = operands(M, K, N, dtype, zeros)
         A = encode(W, format).to("cuda")
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
-        assert layout.warps == strip_layouts.warps_of(layout.block_n)
+        assert layout.warps == strip_layouts.warps_of(A, layout.block_n)
         C = torch.empty(N, M, dtype=dtype, device="cuda").T
         cuda._multiply(FUSED, A, B.cuda(), C, layout)
         accuracy.check(C.cpu(), W, B)

@@ -15,7 +15,6 @@ from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
-STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
 M, K = 330, 200  # rows: no multiple of a piece
 NS = (100, 256, 350, 400, 512)
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes

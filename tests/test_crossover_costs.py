@@ -23,7 +23,7 @@ from lab_utils.catalog import DATA
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
 MEASURED = {folder: Gpu.of(catalog.device(name)) for folder, name in GPUS.items()}
 gpus = pytest.mark.parametrize("gpu", MEASURED)
-STRIPS_WARPS = {64: 16, 96: 12, 128: 12}  # by the columns of the widest blocks of either kind
+STRIPS_WARPS = {64: 16, 96: 12, 128: 12, 160: 8}  # by the columns of the widest blocks
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
 # decoded first have the same times over a wide range, and one of 220 products of lanes takes .08
@@ -72,7 +72,7 @@ def width_of_pass(row, format: str) -> int:
     if format == hopper.FORMAT and streams_of(row.M, row.K, row.sparsity) == Streams.NESTED:
         return min(width_of_nested(row), max(8, row.N))
     if format == strip_layouts.STREAMS:  # whose rings always have room beside the widest
-        return strip_layouts.columns_of_a_pass(row.N, strip_layouts.STREAMS_WIDTHS)[0]
+        return strip_layouts.columns_of_a_pass(row.N, strip_layouts.ALL_WIDTHS[format])[0]
     warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
         return min(128, max(8, row.N))
@@ -87,7 +87,8 @@ def width_of_pass(row, format: str) -> int:
     widest = min(warps, key=lambda width: (off(width), -width))
     if format == "zero_row_24":
         return min(widest, max(8, row.N))
-    return next(w for w in strip_layouts.WIDTHS if w * -(-row.N // widest) >= row.N)
+    widths = strip_layouts.ALL_WIDTHS[format]
+    return next(width for width in widths if width * -(-row.N // widest) >= row.N)
 
 
 def width_of_nested(row) -> int:

@@ -117,7 +117,7 @@ def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -
     for sparsity, M in ((0.1, 300), (0.6, 2000), (0.9, 36000), (0.97, 500)):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")
-        for N in (1, 16, *strip_layouts.WIDTHS, 65, 150, 190, 220, 250):
+        for N in (1, 16, *strip_layouts.WIDTHS, 65, 150, 190, 220, 250, 310):
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
             with cuda.forced("fused"):
@@ -132,8 +132,7 @@ def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -
 def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype) -> None:
     """What `layout_of` leaves to large matrices; here row blocks have partial sums."""
     sparsities = (0.85, 0.9, 0.97) if format == strip_layouts.LANES else (0.6, 0.7, 0.97)
-    quartered = strip_layouts.QUARTERED_WIDTHS * (format == strip_layouts.STREAMS)
-    widths = strip_layouts.WIDE_WIDTHS + quartered
+    widths = [n for n in strip_layouts.ALL_WIDTHS[format] if n > strip_layouts.NARROWED]
     for sparsity, M, split_k in zip(sparsities, (300, 2000, 500), (1.5, 4, 1), strict=True):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")

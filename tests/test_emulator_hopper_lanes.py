@@ -13,7 +13,7 @@ from lab_utils.backends.ways import FUSED, TILES, forced
 from lab_utils.formats import Lane24Strips
 from lab_utils.patterns import random_sparse
 
-WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 100, 130)
+WIDTHS = (1, 17, 25, 33, 41, 49, 64, 70, 90, 100, 120, 130, 170)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

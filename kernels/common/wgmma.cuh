@@ -73,7 +73,8 @@ __device__ inline void wgmma_used(const uint32_t (&r)[4]) {
 #define LSCD_D48 LSCD_D40, LSCD_D(5)
 #define LSCD_D56 LSCD_D48, LSCD_D(6)
 #define LSCD_D64 LSCD_D56, LSCD_D(7)
-#define LSCD_D96 LSCD_D64, LSCD_D(8), LSCD_D(9), LSCD_D(10), LSCD_D(11)
+#define LSCD_D80 LSCD_D64, LSCD_D(8), LSCD_D(9)
+#define LSCD_D96 LSCD_D80, LSCD_D(10), LSCD_D(11)
 #define LSCD_D112 LSCD_D96, LSCD_D(12), LSCD_D(13)
 #define LSCD_D128 LSCD_D112, LSCD_D(14), LSCD_D(15)
 #define LSCD_D144 LSCD_D128, LSCD_D(16), LSCD_D(17)
@@ -90,8 +91,8 @@ __device__ inline void wgmma_used(const uint32_t (&r)[4]) {
 #define LSCD_R48 LSCD_R40 ", %20, %21, %22, %23"
 #define LSCD_R56 LSCD_R48 ", %24, %25, %26, %27"
 #define LSCD_R64 LSCD_R56 ", %28, %29, %30, %31"
-#define LSCD_R96                                                                                       \
-    LSCD_R64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define LSCD_R80 LSCD_R64 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define LSCD_R96 LSCD_R80 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define LSCD_R112 LSCD_R96 ", %48, %49, %50, %51, %52, %53, %54, %55"
 #define LSCD_R128 LSCD_R112 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define LSCD_R144 LSCD_R128 ", %64, %65, %66, %67, %68, %69, %70, %71"
@@ -146,7 +147,7 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], const uint32_
 #define LSCD_TYPES(COLS, A, B)                                                                         \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B);               \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B)
-    static_assert(N % 8 == 0 && N <= 64 || N % 32 == 0 && 96 <= N && N <= 256);
+    static_assert(N % 8 == 0 && N <= 64 || N % 16 == 0 && N <= 128 || N % 32 == 0 && N <= 256);
     LSCD_TYPES(8, "%4, %5, %6, %7", "%8");
     LSCD_TYPES(16, "%8, %9, %10, %11", "%12");
     LSCD_TYPES(24, "%12, %13, %14, %15", "%16");
@@ -155,7 +156,9 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], const uint32_
     LSCD_TYPES(48, "%24, %25, %26, %27", "%28");
     LSCD_TYPES(56, "%28, %29, %30, %31", "%32");
     LSCD_TYPES(64, "%32, %33, %34, %35", "%36");
+    LSCD_TYPES(80, "%40, %41, %42, %43", "%44");
     LSCD_TYPES(96, "%48, %49, %50, %51", "%52");
+    LSCD_TYPES(112, "%56, %57, %58, %59", "%60");
     LSCD_TYPES(128, "%64, %65, %66, %67", "%68");
     LSCD_TYPES(160, "%80, %81, %82, %83", "%84");
     LSCD_TYPES(192, "%96, %97, %98, %99", "%100");
@@ -181,15 +184,18 @@ __device__ __forceinline__ void wgmma_sp_m64k32(float (&d)[N / 8][4], const uint
 #define LSCD_TYPES(COLS, A, B, ADDS)                                                                   \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B, ADDS);         \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B, ADDS)
-    static_assert(N % 8 == 0 && 24 <= N && N <= 64 || N == 96 || N == 128);
+    static_assert(24 <= N && N % 8 == 0 && N <= 64 || N % 16 == 0 && N <= 128 || N == 160);
     LSCD_TYPES(24, "%12, %13, %14, %15", "%16, %17, %18", "%19");
     LSCD_TYPES(32, "%16, %17, %18, %19", "%20, %21, %22", "%23");
     LSCD_TYPES(40, "%20, %21, %22, %23", "%24, %25, %26", "%27");
     LSCD_TYPES(48, "%24, %25, %26, %27", "%28, %29, %30", "%31");
     LSCD_TYPES(56, "%28, %29, %30, %31", "%32, %33, %34", "%35");
     LSCD_TYPES(64, "%32, %33, %34, %35", "%36, %37, %38", "%39");
+    LSCD_TYPES(80, "%40, %41, %42, %43", "%44, %45, %46", "%47");
     LSCD_TYPES(96, "%48, %49, %50, %51", "%52, %53, %54", "%55");
+    LSCD_TYPES(112, "%56, %57, %58, %59", "%60, %61, %62", "%63");
     LSCD_TYPES(128, "%64, %65, %66, %67", "%68, %69, %70", "%71");
+    LSCD_TYPES(160, "%80, %81, %82, %83", "%84, %85, %86", "%87");
 #undef LSCD_TYPES
 #undef LSCD_WGMMA
 }

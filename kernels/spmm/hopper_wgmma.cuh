@@ -10,10 +10,13 @@ namespace lscd {
 constexpr int STRIP_ROWS = 16;   // of a chunk
 constexpr int DENSE_ROWS = 256;  // of B', or of B, in a round
 
-// Warps of a thread block: as many as have registers for their sums, or, of narrow ones of bitmaps, FEW_WARPS, where
-// these are faster (backends/strip_layouts.py).
-constexpr int wgmma_warps(int block_n) { return block_n <= 64 ? 16 : block_n <= 192 ? 12 : 8; }
-constexpr int MOST_WARPS = wgmma_warps(8), FEW_WARPS = 12;
+// Warps of a thread block: as many as have registers for their sums, of which FORMAT says how many columns' twelve warps
+// have; or, of narrow ones of bitmaps, FEW_WARPS, where these are faster (backends/strip_layouts.py).
+constexpr int MOST_WARPS = 16, FEW_WARPS = 12, LEAST_WARPS = 8;
+template <class FORMAT>
+constexpr int wgmma_warps(int block_n) {
+    return block_n <= 64 ? MOST_WARPS : block_n <= FORMAT::COLUMNS_OF_FEW ? FEW_WARPS : LEAST_WARPS;
+}
 
 // Rounds [first, last) of a row block, which is what a thread block works on, a strip a warp; by tiles these are
 // numbered through all passes. Its sums go to partial[slot]; or to C, where `slot` is -1; or, where it is less, to C
@@ -71,11 +74,11 @@ struct WgmmaProblem : Problem {
 };
 
 // The tile of B' that a round meets, eight columns behind the others: [n / 8][k'][8]. So a row has one address for all
-// of them, and constants. Its columns are a multiple of 32, since single steps of entries read so many at once.
+// of them, and constants. Its columns are a multiple of 16, since a block of the expansion has so many.
 template <int BLOCK_N, int ROWS = DENSE_ROWS>
 struct DenseTile {
     static constexpr int OF_ROUND = 1;
-    static constexpr int WIDTH = round_up(BLOCK_N, 32), ROW_BYTES = 16;
+    static constexpr int WIDTH = round_up(BLOCK_N, 16), ROW_BYTES = 16;
     static constexpr int EIGHT_BYTES = ROWS * ROW_BYTES, BYTES = WIDTH / 8 * EIGHT_BYTES;
     // Of row k, columns 8 i to 8 i + 7.
     __host__ __device__ static constexpr int offset(int k, int i) { return i * EIGHT_BYTES + k * ROW_BYTES; }

@@ -16,6 +16,7 @@ struct BitmapStrips {
     template <int BLOCK_N>
     using Tile = ColumnsTile<BLOCK_N>;
     static constexpr bool WHOLE_LINES = true, FAR = false, MORE_BLOCKS = true;
+    static constexpr int COLUMNS_OF_FEW = 192;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = BitmapWarp<T, BLOCK_N, WARPS>;
 };

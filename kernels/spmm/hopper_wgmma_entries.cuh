@@ -33,13 +33,16 @@ struct EntryStep : MetRow {
     uint32_t a[2];
 
     __device__ __forceinline__ void add_to(float (&sum)[BLOCK_N / 8][4]) const {
+        constexpr int EIGHTS = BLOCK_N / 8, AT_ONCE = 4;
+        static_assert(Tile::WIDTH / 8 >= AT_ONCE);
 #pragma unroll
-        for (int n = 0; n < BLOCK_N; n += 32) {
-            uint32_t b[4];
-            ldmatrix_x4_trans(b, row + n / 8 * Tile::EIGHT_BYTES);
+        for (int from = 0; from < EIGHTS; from += AT_ONCE) {
+            int first = min(from, Tile::WIDTH / 8 - AT_ONCE);  // some of the last ones again: the tile ends there
+            uint32_t b[AT_ONCE];
+            ldmatrix_x4_trans(b, row + first * Tile::EIGHT_BYTES);
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (n + 8 * i < BLOCK_N) mma_m16n8k8<T>(sum[n / 8 + i], a[0], a[1], b[i]);
+            for (int i = from; i < from + AT_ONCE && i < EIGHTS; i++)
+                mma_m16n8k8<T>(sum[i], a[0], a[1], b[i - first]);
         }
     }
 };

@@ -23,7 +23,7 @@ cudaError_t launch_before(ColumnsProblem& p, cudaStream_t) {
     return ColumnsTile<BLOCK_N>::make_map(&p);
 }
 
-template <class FORMAT, class T, int BLOCK_N, int WARPS = wgmma_warps(BLOCK_N)>
+template <class FORMAT, class T, int BLOCK_N, int WARPS = wgmma_warps<FORMAT>(BLOCK_N)>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = typename FORMAT::template Tile<BLOCK_N>;
     bool tiles = Tile::OF_ROUND > 1 ? p.tile_slots == Tile::OF_ROUND : p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
@@ -53,7 +53,9 @@ cudaError_t launch_width(const WgmmaProblem& p, cudaStream_t stream) {
         case 48: return launch<FORMAT, T, 48>(p, stream);
         case 56: return launch<FORMAT, T, 56>(p, stream);
         case 64: return launch<FORMAT, T, 64>(p, stream);
+        case 80: return launch<FORMAT, T, 80>(p, stream);
         case 96: return launch<FORMAT, T, 96>(p, stream);
+        case 112: return launch<FORMAT, T, 112>(p, stream);
         case 128: return launch<FORMAT, T, 128>(p, stream);
         default: return cudaErrorInvalidValue;
     }
@@ -96,7 +98,7 @@ cudaError_t launch_blocks(const WgmmaProblem& p, cudaStream_t stream) {
         if (p.block_n <= 64 && p.warps == FEW_WARPS) return launch_few<FORMAT, T>(p, stream);
         if (p.block_n <= 16) return launch_narrowest<FORMAT, T>(p, stream);
         if (p.block_n > 128) return launch_quarters<FORMAT, T>(p, stream);
-    }
+    } else if (p.block_n == 160) return launch<FORMAT, T, 160>(p, stream);
     return launch_width<FORMAT, T>(p, stream);
 }
 

@@ -100,12 +100,11 @@ cudaError_t launch_width(int32_t*& wrong, cudaStream_t stream) {
 
 }  // namespace
 
-// wrong [8][4][8][4]: of 24, 32, ... 64, 96 and 128 columns; of fp16, steps 0 and 1, and of bf16.
+// wrong [11][4][8][4]: of 24, 32, ... 64, 80, ... 128 and 160 columns; of fp16, steps 0 and 1, and of bf16.
 cudaError_t launch_wgmma_select(int32_t* wrong, cudaStream_t stream) {
-    cudaError_t (*widths[])(int32_t*&, cudaStream_t) = {launch_width<24>, launch_width<32>,
-                                                         launch_width<40>, launch_width<48>,
-                                                         launch_width<56>, launch_width<64>,
-                                                         launch_width<96>, launch_width<128>};
+    cudaError_t (*widths[])(int32_t*&, cudaStream_t) = {
+        launch_width<24>, launch_width<32>, launch_width<40>,  launch_width<48>,  launch_width<56>,  launch_width<64>,
+        launch_width<80>, launch_width<96>, launch_width<112>, launch_width<128>, launch_width<160>};
     for (auto launch_one : widths)
         if (cudaError_t error = launch_one(wrong, stream)) return error;
     return cudaSuccess;

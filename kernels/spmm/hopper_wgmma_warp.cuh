@@ -40,6 +40,7 @@ struct WgmmaWarp {
 
 // Of formats whose products meet B' (hopper_wgmma_expand.cuh).
 struct MeetsExpanded {
+    static constexpr int COLUMNS_OF_FEW = 128;
     using Problem = WgmmaProblem;
     template <int BLOCK_N>
     using Tile = DenseTile<BLOCK_N>;

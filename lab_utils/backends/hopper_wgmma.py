@@ -19,6 +19,7 @@ from lab_utils.backends.strip_layouts import (
     LANES,
     NARROW_WIDTHS,
     STREAMS,
+    WIDEST_WIDTHS,
     WIDTHS,
     Layout,
     meets_b,
@@ -37,7 +38,8 @@ EPILOGUE = ("bias", "relu")  # fields of a problem
 FLAG_WORDS = 2  # of 4 bytes
 BLOCK_ROWS = 64  # of B, which the tensor copy engine puts into shared memory: 128 bytes of a column
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster than strips of 2:4
-PROBES = len(WIDTHS) * 4 * 8 * 4  # results of the self-test: kernels/spmm/hopper_wgmma_select.cu
+# Results of the self-test: kernels/spmm/hopper_wgmma_select.cu.
+PROBES = len(WIDTHS + WIDEST_WIDTHS) * 4 * 8 * 4
 # All codes of metadata, on tiles of B' as they lie.
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 

@@ -1,7 +1,7 @@
 """What a thread block of hopper_wgmma has: columns, warps, and its parts of shared memory.
 
 In shared memory are a ring of chunks of A for each warp, and one of tiles of B for all. Products of
-bitmap_strips meet B as it lies; others B', whose tiles are multiples of 32 columns wide and have,
+bitmap_strips meet B as it lies; others B', whose tiles are multiples of 16 columns wide and have,
 for zero_row_24_strips, rows of zeros.
 """
 
@@ -16,20 +16,24 @@ from lab_utils.formats.chunks import START_BYTES
 
 FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.name
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
-NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (96, 128)
+NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (80, 96, 112, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
-# Of dense products alone: with 16 warps; with 12 and 8, where B comes in quarters of a round's
-# tile. And with 12 instead of 16, where that is faster (`_few_are_faster`).
+# Of 2:4 alone: with 8 warps. Of dense products alone: with 16 warps; with 12 and 8, where B comes
+# in quarters of a round's tile; and with 12 instead of 16, where `_few_are_faster`.
+WIDEST_WIDTHS = (160,)
 NARROWEST_WIDTHS, QUARTERED_WIDTHS, QUARTERS = (8, 16), (160, 192, 224, 256), 4
-STREAMS_WIDTHS = NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS
 FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
-# What thread blocks of a format may have: the widest there are, else up to 96, or 64 columns.
-WIDTHS_OF = dict.fromkeys((FORMAT, LANES), (WIDTHS, WIDTHS[:-1], NARROW_WIDTHS))
-WIDTHS_OF[STREAMS] = STREAMS_WIDTHS, *(NARROWEST_WIDTHS + some for some in WIDTHS_OF[FORMAT][1:])
+ALL_WIDTHS = {
+    FORMAT: WIDTHS + WIDEST_WIDTHS,
+    LANES: WIDTHS + WIDEST_WIDTHS,
+    STREAMS: NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS,
+}
+COLUMNS_OF_FEW = {FORMAT: 128, LANES: 128, STREAMS: 192}  # that 12 warps have registers for
 # Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
 # fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
 # took a quarter less time than two of half the width.
 ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
+NARROWED = NARROW_WIDTHS[-1]  # columns, which they never need be less than
 
 # Rounds of a thread block of 16 warps below which 12 are faster: with 6 by 2 to 8 %, with 10 not.
 # Bytes of a chunk from which they are for 8 and 16 columns, 1 to 5 %: memory binds, not decoding.
@@ -38,7 +42,7 @@ FEW_ROUNDS, LARGE_CHUNK = 8, 4500
 # Bytes of a block's shared memory: at most, and before the tiles of B, where mbarriers are.
 SHARED_BYTES, HEAD_BYTES = hopper.SHARED_BYTES, 1024
 DENSE_ROWS = 256  # of B, or of B', in a round
-COLS_AT_ONCE = 32  # which entries read: tiles of B' have multiples
+COLS_AT_ONCE = 16  # which are made into B': its tiles have multiples
 MOST_TILES = 6
 
 
@@ -52,11 +56,7 @@ class Layout:
     blocks: int  # of a pass
     stage_bytes: int  # of one chunk of a ring
     tile_columns: int  # of a tile of B
-
-    @property
-    def tiles_of_round(self) -> int:
-        """Tiles of B for each round."""
-        return QUARTERS if self.block_n in QUARTERED_WIDTHS else 1
+    tiles_of_round: int = 1  # of B
 
     @property
     def least_tiles(self) -> int:
@@ -102,10 +102,11 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
     leaves room for rings of ENOUGH_STAGES; of few warps, where these are faster.
     """
-    for widths in WIDTHS_OF[A.name]:
+    widths = ALL_WIDTHS[A.name]
+    layout = _layout(A, N, widths)
+    while layout.stages < ENOUGH_STAGES[A.name] and widths[-1] > NARROWED:
+        widths = widths[:-1]
         layout = _layout(A, N, widths)
-        if layout.stages >= ENOUGH_STAGES[A.name]:
-            break
     each = multiprocessors // layout.passes
     if A.name == STREAMS and layout.block_n <= NARROW_WIDTHS[-1]:
         few = _layout(A, N, FEW_WIDTHS, FEW_WARPS)
@@ -135,17 +136,21 @@ def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
     return next(width for width in widths if width * passes >= N), passes
 
 
-def warps_of(block_n: int) -> int:
+def warps_of(A: Strips, block_n: int) -> int:
     """Of a thread block: as many as have registers for their sums."""
-    return 16 if block_n <= NARROW_WIDTHS[-1] else 12 if block_n <= 192 else 8
+    if block_n <= NARROW_WIDTHS[-1]:
+        return 16
+    return FEW_WARPS if block_n <= COLUMNS_OF_FEW[A.name] else 8
 
 
 def _layout(A: Strips, N: int, widths: tuple[int, ...], warps: int | None = None) -> Layout:
     """Of one thread block, in as few passes as these widths allow."""
     block_n, passes = columns_of_a_pass(N, widths)
-    warps = warps or warps_of(block_n)
+    warps = warps or warps_of(A, block_n)
     columns = block_n if meets_b(A) else -(-block_n // COLS_AT_ONCE) * COLS_AT_ONCE
-    layout = Layout(block_n, warps, passes, 1, hopper.stage_bytes(A.largest_copy), columns)
+    of_round = QUARTERS if meets_b(A) and block_n in QUARTERED_WIDTHS else 1
+    stage_bytes = hopper.stage_bytes(A.largest_copy)
+    layout = Layout(block_n, warps, passes, 1, stage_bytes, columns, of_round)
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES
     if layout.stages < STRIP_STAGES and tight >= A.largest_copy:
