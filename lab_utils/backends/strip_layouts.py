@@ -34,6 +34,9 @@ COLUMNS_OF_FEW = {FORMAT: 128, LANES: 128, STREAMS: 192}  # that 12 warps have r
 # took a quarter less time than two of half the width.
 ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
 NARROWED = NARROW_WIDTHS[-1]  # columns, which they never need be less than
+# What a pass costs beside its columns, in columns: lanes at .8 take 85, 100, 109, 120, 129 and
+# 161 µs for 64, 80, 96, 112, 128 and 160 of them (36864 x 9216).
+PASS_COLUMNS = 50
 
 # Rounds of a thread block of 16 warps below which 12 are faster: with 6 by 2 to 8 %, with 10 not.
 # Bytes of a chunk from which they are for 8 and 16 columns, 1 to 5 %: memory binds, not decoding.
@@ -131,9 +134,12 @@ def meets_b(A: Strips) -> bool:
 
 
 def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
-    """The narrowest of these widths that takes as few passes over A as the widest; and how many."""
-    passes = -(-N // widths[-1])
-    return next(width for width in widths if width * passes >= N), passes
+    """Which of these widths, in ascending order, costs least in as many passes over A as it takes;
+    and how many: of several the fewest.
+    """
+    passes = {width: -(-N // width) for width in widths}
+    block_n = min(reversed(widths), key=lambda width: passes[width] * (width + PASS_COLUMNS))
+    return block_n, passes[block_n]
 
 
 def warps_of(A: Strips, block_n: int) -> int:
