@@ -8,6 +8,7 @@ from gpu_formats import GPUS
 
 from lab_utils import catalog, encode, results
 from lab_utils.analysis.memory import encoded_bytes
+from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import hopper_wgmma
 from lab_utils.backends.choosing import (
     MOST_COLUMNS,
@@ -16,9 +17,10 @@ from lab_utils.backends.choosing import (
     WIDE_FROM,
     ZERO_ROW,
     expected,
+    widths_of,
 )
 from lab_utils.backends.gpus import HELD
-from lab_utils.backends.strip_layouts import STREAMS
+from lab_utils.backends.strip_layouts import STREAMS, columns_of_a_pass
 from lab_utils.cli import main
 from lab_utils.patterns import random_sparse
 
@@ -100,16 +102,16 @@ def test_packed_streams_are_told_apart_where_pairs_would_be_chosen() -> None:
 
 @pytest.mark.parametrize("format", STRIPS)
 def test_strips_are_wide_where_their_chunks_leave_room(format: str) -> None:
-    """As a launch lays them out: one pass of 128 columns, or two of 64."""
-
-    def us(N: int, sparsity: float) -> float:
-        ranked = expected(36864, 9216, N, sparsity, catalog.device("H200-SXM"))
-        return next(one.us for one in ranked if one.format == format)
-
-    for sparsity, width in ((WIDE_FROM[format] + 0.02, 128), (WIDE_FROM[format] - 0.04, 64)):
-        A = encode(random_sparse(256, 4096, sparsity), format)
-        assert hopper_wgmma.layout_of(A, 128, 132, None).block_n == width
-        assert (us(128, sparsity) > 1.7 * us(64, sparsity)) == (width == 64)
+    """As a launch lays them out: one pass of that many columns, or what costs least without."""
+    gpu = catalog.device("H200-SXM")
+    for width, least in WIDE_FROM[format].items():
+        both = (least + 0.02, True), (least - 0.04, False)
+        for sparsity, has_room in both[: 1 + bool(least)]:
+            A = encode(random_sparse(256, 4096, sparsity), format)
+            layout = hopper_wgmma.layout_of(A, width, 132, None)
+            assert (layout.block_n == width) == has_room
+            widths = widths_of(width, sparsity, gpu, Streams.PAIRS)[format]
+            assert columns_of_a_pass(width, widths) == (layout.block_n, layout.passes)
 
 
 @pytest.mark.parametrize(

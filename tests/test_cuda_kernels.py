@@ -132,7 +132,7 @@ def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -
 def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype) -> None:
     """What `layout_of` leaves to large matrices; here row blocks have partial sums."""
     sparsities = (0.85, 0.9, 0.97) if format == strip_layouts.LANES else (0.6, 0.7, 0.97)
-    widths = [n for n in strip_layouts.ALL_WIDTHS[format] if n > strip_layouts.NARROWED]
+    widths = [n for n in strip_layouts.ALL_WIDTHS[format] if n > strip_layouts.NARROW_WIDTHS[-1]]
     for sparsity, M, split_k in zip(sparsities, (300, 2000, 500), (1.5, 4, 1), strict=True):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")

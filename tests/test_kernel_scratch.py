@@ -18,6 +18,7 @@ from lab_utils.patterns import random_sparse
 TILED_SHAPES = [(70, 5000), (9000, 500), (16700, 300), (16640, 64), (4736, 128)]
 TILED_BATCHES = (LEAST_TILED, 256, 300, 384, 390, 400, 448, 512, 576, 640, 768, 769, 900, 1600)
 BATCHES = (1, 8, 9, 16, 24, 32, 50, 64, 65, 96, 128, 129, 160, 190, 224, 250, 300, 384, 600, 1140)
+OF_MANY_PASSES = (145, 193, 241, 385, 673, 833, 2401)  # whose blocks have more columns than N
 
 
 def launched_bytes(A, N: int, kernels: dict = KERNELS) -> int:
@@ -34,6 +35,15 @@ def test_no_launch_has_more(format: str) -> None:
         A = encode(random_sparse(M, K, sparsity), format)
         for N in BATCHES:
             assert launched_bytes(A, N) <= scratch_bytes(format, M, K, N), (M, K, sparsity, N)
+
+
+@pytest.mark.parametrize("format", ["zero_row_24_strips", "lane_24_strips"])
+@pytest.mark.parametrize("sparsity", [0.0, 0.2, 0.6, 0.95])
+def test_no_launch_has_more_where_b_is_most_of_it(format: str, sparsity: float) -> None:
+    M, K = 16, 60000
+    A = encode(random_sparse(M, K, sparsity), format)
+    for N in BATCHES + OF_MANY_PASSES:
+        assert launched_bytes(A, N) <= scratch_bytes(format, M, K, N), N
 
 
 @pytest.mark.parametrize("format", TILED)

@@ -184,7 +184,7 @@ __device__ __forceinline__ void wgmma_sp_m64k32(float (&d)[N / 8][4], const uint
 #define LSCD_TYPES(COLS, A, B, ADDS)                                                                   \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B, ADDS);         \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B, ADDS)
-    static_assert(24 <= N && N % 8 == 0 && N <= 64 || N % 16 == 0 && N <= 128 || N == 160);
+    static_assert(24 <= N && (N % 8 == 0 && N <= 64 || N % 16 == 0 && N <= 128 || N == 160));
     LSCD_TYPES(24, "%12, %13, %14, %15", "%16, %17, %18", "%19");
     LSCD_TYPES(32, "%16, %17, %18, %19", "%20, %21, %22", "%23");
     LSCD_TYPES(40, "%20, %21, %22, %23", "%24, %25, %26", "%27");

@@ -20,7 +20,9 @@ WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
 # Those of bitmap_strips; and the rows and columns of which a block has most sums for more columns.
 BITMAP_WIDTHS, QUARTERED_ROWS, QUARTERED_WIDTH = (8, 16, *STRIP_WIDTHS), 192, 192
-TILE_WIDTHS, TILE_ROWS = (32, 64, 128), 256  # of B as wgmma reads it, zeros included, at most
+# Of B as wgmma reads it, zeros included, at most; and how many more columns than N several passes
+# have: they are of 56, whose tiles have 64, where chunks leave no room for wider ones.
+TILE_WIDTHS, TILE_ROWS, WIDENED, MORE_COLUMNS = (32, 48, 64, 96, 128, 192), 256, 64 / 56, 40
 TILED_STRIPS = ("lane_24_strips", "bitmap_strips")  # formats of strips with a kernel by tiles
 PAIR_ROWS = 128  # of either block of a pair of hopper_tiles_product.cuh
 # Its columns, at most, by N: more than half of N where chunks leave no room for that.
@@ -67,7 +69,9 @@ def _of_strips(rounds: int, N: int) -> int:
     elements in a word.
     """
     each = ROW_BLOCK * min(_whole(N, STRIP_WIDTHS), STRIP_WIDTHS[-1])
-    return 2 * MULTIPROCESSORS * each + rounds * TILE_ROWS * _whole(N, TILE_WIDTHS) // 2
+    many = int(WIDENED * N) + MORE_COLUMNS
+    columns = many if TILE_WIDTHS[-1] < N else _whole(N, TILE_WIDTHS)
+    return 2 * MULTIPROCESSORS * each + rounds * TILE_ROWS * columns // 2
 
 
 def _of_bitmap_strips(N: int) -> int:

@@ -22,8 +22,12 @@ SM_90, DENSE = "sm_90", "dense"
 PUBLISHED, PUBLISHED_WIDTHS = ("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128)
 ZERO_ROW, ZERO_ROW_WIDTHS = (hopper.FORMAT, PACKED), (8, 16)
 STRIPS = tuple(hopper_wgmma.FORMATS)
-# Fractions of zeros from which chunks of strips leave room for more than 64 columns.
-WIDE_FROM = {strip_layouts.FORMAT: 0.35, strip_layouts.LANES: 0.69, strip_layouts.STREAMS: 0.12}
+# Fractions of zeros from which chunks of strips leave room for each width of more than 64 columns.
+WIDE_FROM = {
+    strip_layouts.FORMAT: {80: 0.16, 96: 0.20, 112: 0.24, 128: 0.35, 160: 0.30},
+    strip_layouts.LANES: {80: 0.0, 96: 0.0, 112: 0.62, 128: 0.69, 160: 0.69},
+    strip_layouts.STREAMS: {80: 0.0, 96: 0.0, 112: 0.0, 128: 0.12, 160: 0.0},
+}
 
 
 class Expected(NamedTuple):
@@ -46,7 +50,7 @@ def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expec
     known, sizes = Gpu.of(gpu), {DENSE: encoded_bytes(DENSE, M, K, sparsity)}
     times = {DENSE: dense_us(Product(DENSE, sizes[DENSE], M, K, N, N), known)}
     streams = streams_of(M, K, sparsity)
-    for format, widths in _widths(N, sparsity, gpu, streams).items():
+    for format, widths in widths_of(N, sparsity, gpu, streams).items():
         costs = costs_of_streams(streams) if format == hopper.FORMAT else format
         sizes[format] = encoded_bytes(format, M, K, sparsity)
         block_n, _ = strip_layouts.columns_of_a_pass(N, widths)
@@ -55,7 +59,7 @@ def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expec
     return [Expected(name, times[name], times[DENSE] / times[name], sizes[name]) for name in ranked]
 
 
-def _widths(N: int, sparsity: float, gpu: Device, streams: Streams) -> dict[str, tuple[int, ...]]:
+def widths_of(N: int, sparsity: float, gpu: Device, streams: Streams) -> dict[str, tuple[int, ...]]:
     """By format, the widths of a pass that its kernel has; of formats for N columns on that GPU."""
     published = dict.fromkeys(PUBLISHED, PUBLISHED_WIDTHS)
     if gpu.arch != SM_90:
@@ -64,5 +68,9 @@ def _widths(N: int, sparsity: float, gpu: Device, streams: Streams) -> dict[str,
         told = ZERO_ROW[:1] if streams == Streams.PACKED else ZERO_ROW
         narrowest = {strip_layouts.STREAMS: strip_layouts.NARROWEST_WIDTHS}
         return published | dict.fromkeys(told, ZERO_ROW_WIDTHS) | narrowest
-    narrow, wide = strip_layouts.NARROW_WIDTHS, strip_layouts.WIDTHS
-    return published | {name: wide if sparsity >= WIDE_FROM[name] else narrow for name in STRIPS}
+    narrow = strip_layouts.NARROW_WIDTHS
+    wide = {
+        name: tuple(width for width, least in WIDE_FROM[name].items() if sparsity >= least)
+        for name in STRIPS
+    }
+    return published | {name: narrow + wide[name] for name in STRIPS}

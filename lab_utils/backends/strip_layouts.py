@@ -18,8 +18,8 @@ FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.n
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (80, 96, 112, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
-# Of 2:4 alone: with 8 warps. Of dense products alone: with 16 warps; with 12 and 8, where B comes
-# in quarters of a round's tile; and with 12 instead of 16, where `_few_are_faster`.
+# Of 2:4 alone: with 8 warps. Of dense products alone: with 16 warps; with 12 up to 192 and 8 for
+# more, where B comes in quarters of a round's tile; with 12 instead of 16, where `_few_are_faster`.
 WIDEST_WIDTHS = (160,)
 NARROWEST_WIDTHS, QUARTERED_WIDTHS, QUARTERS = (8, 16), (160, 192, 224, 256), 4
 FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
@@ -29,13 +29,13 @@ ALL_WIDTHS = {
     STREAMS: NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS,
 }
 COLUMNS_OF_FEW = {FORMAT: 128, LANES: 128, STREAMS: 192}  # that 12 warps have registers for
-# Copies under way in a ring for which blocks are as narrow as they must be. To decode a bitmap for
-# fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one pass
-# took a quarter less time than two of half the width.
+# Copies under way in a ring for which wide blocks are as narrow as they must be. To decode a bitmap
+# for fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one
+# pass took a quarter less time than two of half the width.
 ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
-NARROWED = NARROW_WIDTHS[-1]  # columns, which they never need be less than
 # What a pass costs beside its columns, in columns: lanes at .8 take 85, 100, 109, 120, 129 and
-# 161 µs for 64, 80, 96, 112, 128 and 160 of them (36864 x 9216).
+# 161 µs for 64, 80, 96, 112, 128 and 160 of them (36864 x 9216). Bitmaps at .5 as well: 201, 226,
+# 250 and 275 for 160, 192, 224 and 256.
 PASS_COLUMNS = 50
 
 # Rounds of a thread block of 16 warps below which 12 are faster: with 6 by 2 to 8 %, with 10 not.
@@ -60,6 +60,11 @@ class Layout:
     stage_bytes: int  # of one chunk of a ring
     tile_columns: int  # of a tile of B
     tiles_of_round: int = 1  # of B
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a block is never too wide, whatever room it leaves for rings."""
+        return self.block_n <= NARROW_WIDTHS[-1]
 
     @property
     def least_tiles(self) -> int:
@@ -105,14 +110,11 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
     leaves room for rings of ENOUGH_STAGES; of few warps, where these are faster.
     """
-    widths = ALL_WIDTHS[A.name]
-    layout = _layout(A, N, widths)
-    while layout.stages < ENOUGH_STAGES[A.name] and widths[-1] > NARROWED:
-        widths = widths[:-1]
-        layout = _layout(A, N, widths)
+    layouts = (_layout(A, *passes) for passes in passes_by_cost(N, ALL_WIDTHS[A.name]))
+    layout = next(one for one in layouts if one.narrow or one.stages >= ENOUGH_STAGES[A.name])
     each = multiprocessors // layout.passes
-    if A.name == STREAMS and layout.block_n <= NARROW_WIDTHS[-1]:
-        few = _layout(A, N, FEW_WIDTHS, FEW_WARPS)
+    if A.name == STREAMS and layout.narrow:
+        few = _layout(A, *columns_of_a_pass(N, FEW_WIDTHS), FEW_WARPS)
         layout = few if _few_are_faster(A, layout, few, each) else layout
     rows = row_blocks_of(A, layout.warps)
     wanted = each if split_k is None else round(split_k * rows)
@@ -134,12 +136,14 @@ def meets_b(A: Strips) -> bool:
 
 
 def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
-    """Which of these widths, in ascending order, costs least in as many passes over A as it takes;
-    and how many: of several the fewest.
-    """
-    passes = {width: -(-N // width) for width in widths}
-    block_n = min(reversed(widths), key=lambda width: passes[width] * (width + PASS_COLUMNS))
-    return block_n, passes[block_n]
+    """Which of these widths costs least in as many passes over A as it takes; and how many."""
+    return passes_by_cost(N, widths)[0]
+
+
+def passes_by_cost(N: int, widths: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Each width, and how many passes of it there are, by what these cost; of equals the fewest."""
+    passes = [(width, -(-N // width)) for width in widths]
+    return sorted(passes, key=lambda one: (one[1] * (one[0] + PASS_COLUMNS), one[1]))
 
 
 def warps_of(A: Strips, block_n: int) -> int:
@@ -149,9 +153,8 @@ def warps_of(A: Strips, block_n: int) -> int:
     return FEW_WARPS if block_n <= COLUMNS_OF_FEW[A.name] else 8
 
 
-def _layout(A: Strips, N: int, widths: tuple[int, ...], warps: int | None = None) -> Layout:
-    """Of one thread block, in as few passes as these widths allow."""
-    block_n, passes = columns_of_a_pass(N, widths)
+def _layout(A: Strips, block_n: int, passes: int, warps: int | None = None) -> Layout:
+    """Of one thread block of each pass."""
     warps = warps or warps_of(A, block_n)
     columns = block_n if meets_b(A) else -(-block_n // COLS_AT_ONCE) * COLS_AT_ONCE
     of_round = QUARTERS if meets_b(A) and block_n in QUARTERED_WIDTHS else 1
