@@ -177,8 +177,8 @@ def tiled(product: Product) -> Product:
     ],
 )
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
-    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds; lanes take less than
-    is told with 160 columns, where their own kernel takes half.
+    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds; lanes with 160
+    columns take a twelfth less than is told, where their own kernel takes half.
     """
     rows = measured([f"{format}_tiles"], format)
     if format != hopper_tiles.BITMAPS:
