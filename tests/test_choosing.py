@@ -19,7 +19,8 @@ from lab_utils.backends.choosing import (
     expected,
     widths_of,
 )
-from lab_utils.backends.gpus import HELD
+from lab_utils.backends.crossover import Product, kernel_us
+from lab_utils.backends.gpus import HELD, Gpu
 from lab_utils.backends.strip_layouts import STREAMS, columns_of_a_pass
 from lab_utils.cli import main
 from lab_utils.patterns import random_sparse
@@ -112,6 +113,11 @@ def test_strips_are_wide_where_their_chunks_leave_room(format: str) -> None:
             assert (layout.block_n == width) == has_room
             widths = widths_of(width, sparsity, gpu, Streams.PAIRS)[format]
             assert columns_of_a_pass(width, widths) == (layout.block_n, layout.passes)
+            if width <= MOST_COLUMNS:
+                ranked = expected(36864, 9216, width, sparsity, gpu)
+                told = next(one for one in ranked if one.format == format)
+                case = Product(format, told.encoded_bytes, 36864, 9216, width, layout.block_n)
+                assert told.us == kernel_us(case, Gpu.of(gpu))
 
 
 @pytest.mark.parametrize(

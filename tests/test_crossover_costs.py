@@ -37,6 +37,8 @@ TOLD_SHORT = {
     ("h200", "zero_row_24"): {(24, 24)},
     ("h100-80gb-hbm3", "zero_row_24"): {(32, 128), (32, 256)},
 }
+# Columns with which tiles take a twelfth less than is told: the kernel itself takes half of that.
+TOLD_LONG = {"lane_24_strips": {160}}
 
 
 def measured(kernels: list[str], format: str, gpu: str = "h200") -> pd.DataFrame:
@@ -177,15 +179,15 @@ def tiled(product: Product) -> Product:
     ],
 )
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
-    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds; lanes with 160
-    columns take a twelfth less than is told, where their own kernel takes half.
-    """
+    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds."""
     rows = measured([f"{format}_tiles"], format)
     if format != hopper_tiles.BITMAPS:
         rows = rows[rows.N.ge(crossover.LEAST_TILED)]
     told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, format)]
     ratio = pd.Series(told, rows.index) / rows.time_us
-    assert ratio.groupby(rows.N).median().between(0.93, 1.09).all()
+    medians = ratio.groupby(rows.N).median()
+    off = medians[~medians.between(0.93, 1.07)]
+    assert set(off.index) <= TOLD_LONG.get(format, set()) and off.between(1.07, 1.09).all()
     assert ratio.between(least, most).all() and len(ratio) >= all_of
     assert ratio.between(0.85, 1.15).mean() > 0.98
 

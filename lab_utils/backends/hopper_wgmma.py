@@ -14,13 +14,12 @@ from lab_utils.backends.launch import Launch, Place, Selection, unmoved
 from lab_utils.backends.problem import Problem, product
 from lab_utils.backends.row_blocks import SharePlan, Strips, row_blocks_of, share_out
 from lab_utils.backends.strip_layouts import (
+    ALL_WIDTHS,
     DENSE_ROWS,
     FORMAT,
     LANES,
     NARROW_WIDTHS,
     STREAMS,
-    WIDEST_WIDTHS,
-    WIDTHS,
     Layout,
     meets_b,
 )
@@ -39,7 +38,7 @@ FLAG_WORDS = 2  # of 4 bytes
 BLOCK_ROWS = 64  # of B, which the tensor copy engine puts into shared memory: 128 bytes of a column
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster than strips of 2:4
 # Results of the self-test: kernels/spmm/hopper_wgmma_select.cu.
-PROBES = len(WIDTHS + WIDEST_WIDTHS) * 4 * 8 * 4
+PROBES = len(ALL_WIDTHS[FORMAT]) * 4 * 8 * 4
 # All codes of metadata, on tiles of B' as they lie.
 SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
 
