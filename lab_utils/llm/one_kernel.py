@@ -20,6 +20,7 @@ OPTIONS = {
     "triton.persistent_reductions": False,  # a row in a loop: in registers, its norm takes longer
     "triton.enable_pdl": True,  # programmatic dependent launch: early, on sm_90 and later
     "combo_kernels": True,  # what shares no input becomes one kernel as well
+    "online_softmax": False,  # rows are short; where it cannot be, torch would warn
 }
 
 
