@@ -28,7 +28,7 @@ SPARSITIES = (0.5, 0.8, 0.9)
 FORMATS = (
     "tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips"
 )  # fmt: skip
-COLUMNS = (1, 8, 16, 24, 32, 64, 128, 512)
+COLUMNS = (1, 8, 16, 24, 32, 64, 80, 112, 128, 160, 512)
 TILED_COLUMNS = 512
 NONE = "-"
 TIMES = 3
