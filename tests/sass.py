@@ -11,6 +11,10 @@ WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"  # for all products
 PRODUCT = re.compile(
     r"HGMMA\.SP\S* R\d+, R\d+, g?desc\S+, R\d+, (?:!?U?P\w+, )?R(?P<metadata>\d+), 0x"
 )
+# A flag of global memory (common/ptx.cuh): st.release and ld.acquire of 64 bits, and what makes
+# them so.
+FLAG_STORE, FLAG_LOAD = "STG.E.64.STRONG.GPU", "LDG.E.64.STRONG.GPU"
+RELEASE, ACQUIRE, NEAR = "MEMBAR.ALL.GPU", "CCTL.IVALL", 4  # instructions
 # Instructions whose first operand is a register, but not one that they write.
 READS_FIRST = ("ST", "RED", "SYNCS", "UBLKCP", "UBLKPF", "BAR", "CCTL", "EXIT", "RET", "HGMMA")
 
@@ -91,4 +95,16 @@ def metadata_not_kept(code: list[Instruction]) -> list[tuple[Instruction, Instru
                 continue
             ahead += [at[code[j].target]] if code[j].target in at else []
             ahead += [j + 1] if code[j].goes_on else []
+    return found
+
+
+def flags_out_of_order(code: list[Instruction]) -> list[Instruction]:
+    """Stores and loads of flags that nothing makes releases and acquires."""
+    found = []
+    for i, one in enumerate(code):
+        before, behind = code[max(0, i - NEAR) : i], code[i + 1 : i + 1 + NEAR]
+        if FLAG_STORE in one.text and not any(RELEASE in other.text for other in before):
+            found.append(one)
+        if FLAG_LOAD in one.text and not any(ACQUIRE in other.text for other in behind):
+            found.append(one)
     return found

@@ -4,7 +4,17 @@ import re
 import subprocess
 
 import pytest
-from sass import PRODUCT, cuobjdump, disassemble, kernels_of, metadata_not_kept
+from sass import (
+    FLAG_LOAD,
+    FLAG_STORE,
+    PRODUCT,
+    Instruction,
+    cuobjdump,
+    disassemble,
+    flags_out_of_order,
+    kernels_of,
+    metadata_not_kept,
+)
 
 from lab_utils import build
 from lab_utils.toolchains import Nvcc
@@ -39,31 +49,42 @@ def test_no_kernel_spills_on_any_architecture(nvcc, source, tmp_path):
     assert set(spills) == {("0", "0")}
 
 
-# --- sparse products of warpgroups read their metadata late ---
+# --- the machine code of products in strips ---
 
-SPARSE_WARPGROUPS = [
-    source for source in SOURCES if source.name in ("hopper_wgmma.cu", "hopper_wgmma_lanes.cu")
+STRIPS = [
+    source
+    for source in SOURCES
+    if source.name in ("hopper_wgmma.cu", "hopper_wgmma_lanes.cu", "hopper_wgmma_bitmap.cu")
 ]
 
 
-@pytest.fixture(scope="module")
-def tool() -> str:
-    if not (found := cuobjdump()):
+@pytest.fixture(scope="module", params=STRIPS, ids=lambda path: path.name)
+def products(request, nvcc, tmp_path_factory) -> dict[str, list[Instruction]]:
+    """The products of a source for sm_90a, by name."""
+    if not (tool := cuobjdump()):
         pytest.skip("no cuobjdump, CUDA's or Triton's")
-    return found
-
-
-@pytest.mark.parametrize("source", SPARSE_WARPGROUPS, ids=lambda path: path.name)
-def test_metadata_of_products_are_kept_until_the_wait(nvcc, tool, source, tmp_path):
-    binary = tmp_path / "kernel.o"
-    command = Nvcc().compile_command(source, binary)
+    binary = tmp_path_factory.mktemp("strips") / "kernel.o"
+    command = Nvcc().compile_command(request.param, binary)
     for_hopper = [part for part in command if "-gencode" not in part or "=sm_90a" in part]
     subprocess.run(for_hopper, capture_output=True, check=True)
     found = kernels_of(disassemble(binary, "sm_90a", tool))
-    sparse = {name for name, code in found.items() if any(PRODUCT.search(i.text) for i in code)}
-    assert sparse
-    for name in sparse:
-        assert not metadata_not_kept(found[name]), name
+    return {name: code for name, code in found.items() if "12hopper_wgmmaI" in name}
+
+
+def test_metadata_of_products_are_kept_until_the_wait(products):
+    """Sparse products of warpgroups read it late; those of bitmaps are dense."""
+    for name, code in products.items():
+        assert any(PRODUCT.search(one.text) for one in code) == ("BitmapStrips" not in name)
+        assert not metadata_not_kept(code), name
+
+
+def test_flags_say_that_what_was_stored_before_is_there(products):
+    """Neither the emulator nor a GPU would notice, but by chance, a store that is no release."""
+    assert products
+    for name, code in products.items():
+        for flag in (FLAG_STORE, FLAG_LOAD):
+            assert any(flag in one.text for one in code), name
+        assert not flags_out_of_order(code), name
 
 
 LOOP = """
@@ -84,3 +105,23 @@ def test_metadata_that_are_not_kept_are_found():
     assert len(kept) == 7 and metadata_not_kept(kept) == []
     [(product, load)] = metadata_not_kept(lost)
     assert product.address == 0x30 and load.text == "LDS.128 R54, [R40]"
+
+
+FLAG = """
+    Function : kernel
+        /*0000*/  @!P2 {release} ;
+        /*0010*/  @!P2 ERRBAR ;
+        /*0020*/  @!P2 STG.E.64.STRONG.GPU desc[UR10][R8.64+0x18000], R10 ;
+        /*0030*/  LDG.E.64.STRONG.GPU R8, desc[UR10][R112.64] ;
+        /*0040*/  {acquire} ;
+        /*0050*/  EXIT ;
+"""
+
+
+def test_flags_out_of_order_are_found():
+    kept, lost = (
+        kernels_of(FLAG.format(release=release, acquire=acquire))["kernel"]
+        for release, acquire in (("MEMBAR.ALL.GPU", "CCTL.IVALL"), ("MEMBAR.ALL.CTA", "NOP"))
+    )
+    assert flags_out_of_order(kept) == []
+    assert [one.address for one in flags_out_of_order(lost)] == [0x20, 0x30]
