@@ -9,6 +9,7 @@ from emulated import DTYPES, activations, product
 from lab_utils import accuracy, encode, spmm
 from lab_utils.backends import emulator, hopper_wgmma
 from lab_utils.backends.row_blocks import share_out
+from lab_utils.backends.strip_layouts import Layout
 from lab_utils.backends.ways import FUSED, TILES, forced
 from lab_utils.formats import BitmapStrips
 from lab_utils.patterns import random_sparse
@@ -93,12 +94,18 @@ def test_owners_take_away_flags_of_more_parts_than_there_are_warps() -> None:
     product(A, W, 8, 2)
 
 
+def blocks_of(A: BitmapStrips, N: int, layout: Layout) -> str:
+    """What a plan says of thread blocks."""
+    return hopper_wgmma.choices(A, N, layout)["blocks"]
+
+
 def test_few_warps_where_only_their_rings_have_room_for_two_copies() -> None:
     W = random_sparse(330, 2500, 0.5, mean=0.5)
     A = BitmapStrips.encode(W)
     for N, split_k in ((60, 1.5), (64, 4)):
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
         assert (layout.block_n, layout.warps, layout.stages) == (64, 12, 2)
+        assert "; 12 warps: rings of 16 have no room for 2 chunks" in blocks_of(A, N, layout)
         with forced(FUSED):
             product(A, W, N, split_k)
     W = random_sparse(330, 2500, 0.25, mean=0.5)
@@ -106,5 +113,6 @@ def test_few_warps_where_only_their_rings_have_room_for_two_copies() -> None:
     for N, width in ((12, 16), (24, 32), (40, 48)):
         layout = hopper_wgmma.layout_of(A, N, 1, 2)
         assert (layout.block_n, layout.warps) == (width, 12)
+        assert "; 12 warps: rings of 16 have no room" in blocks_of(A, N, layout)
         with forced(FUSED):
             product(A, W, N, 2)

@@ -160,10 +160,11 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
         columns += f"; for {NARROW} columns and fewer, {hopper.FORMAT} is the format"
     of_passes = f"{layout.passes} x " * (layout.passes > 1)
     of_round = ", a quarter of a round's" * (layout.tiles_of_round > 1)
+    few = f"; {layout.warps} warps: {layout.why_few}" * bool(layout.why_few)
     return {
         "blocks": f"{of_passes}{layout.blocks} of {32 * layout.warps} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory, "
-        f"{layout.tile_slots} tiles of B, {layout.tile_bytes // 1024} KB each{of_round}",
+        f"{layout.tile_slots} tiles of B, {layout.tile_bytes // 1024} KB each{of_round}{few}",
         "columns": columns,
         "shares": f"{rows} row blocks of {layout.row_block}, {A.rounds} rounds each: "
         f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal costs",

@@ -19,7 +19,7 @@ FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.n
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (80, 96, 112, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
 # Of 2:4 alone: with 8 warps. Of dense products alone: with 16 warps; with 12 up to 192 and 8 for
-# more, where B comes in quarters of a round's tile; with 12 instead of 16, where `_few_are_faster`.
+# more, where B comes in quarters of a round's tile; with 12 instead of 16, where `_why_few` tells.
 WIDEST_WIDTHS = (160,)
 NARROWEST_WIDTHS, QUARTERED_WIDTHS, QUARTERS = (8, 16), (160, 192, 224, 256), 4
 FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
@@ -60,6 +60,7 @@ class Layout:
     stage_bytes: int  # of one chunk of a ring
     tile_columns: int  # of a tile of B
     tiles_of_round: int = 1  # of B
+    why_few: str = ""  # warps; empty where there are as many as have registers
 
     @property
     def narrow(self) -> bool:
@@ -115,19 +116,23 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     each = multiprocessors // layout.passes
     if A.name == STREAMS and layout.narrow:
         few = _layout(A, *columns_of_a_pass(N, FEW_WIDTHS), FEW_WARPS)
-        layout = few if _few_are_faster(A, layout, few, each) else layout
+        if why := _why_few(A, layout, few, each):
+            layout = replace(few, why_few=why)
     rows = row_blocks_of(A, layout.warps)
     wanted = each if split_k is None else round(split_k * rows)
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
 
 
-def _few_are_faster(A: Strips, many: Layout, few: Layout, multiprocessors: int) -> bool:
-    """Of blocks of 16 warps and of 12, which may be a little wider."""
+def _why_few(A: Strips, many: Layout, few: Layout, multiprocessors: int) -> str:
+    """Why blocks of 12 warps, which may be wider, are faster than of 16; "" where they are not."""
     if few.stages != many.stages:
-        return few.stages > many.stages
+        more = few.stages > many.stages
+        return f"rings of {many.warps} have no room for {few.stages} chunks under way" * more
     rounds = row_blocks_of(A, many.warps) * A.rounds
+    if rounds < FEW_ROUNDS * multiprocessors:
+        return f"few rounds, less than {FEW_ROUNDS} for each block of {many.warps}"
     large = A.nbytes >= LARGE_CHUNK * A.strips * A.rounds
-    return rounds < FEW_ROUNDS * multiprocessors or (large and many.block_n in NARROWEST_WIDTHS)
+    return "memory binds, not decoding" * (large and many.block_n in NARROWEST_WIDTHS)
 
 
 def meets_b(A: Strips) -> bool:
