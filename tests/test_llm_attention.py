@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor
 
-from lab_utils.llm import cache
-from lab_utils.llm.cache import FEW_SLOTS, MANY_HEADS, by_products, of_products, step_mask
+from lab_utils.llm import attention
+from lab_utils.llm.attention import FEW_SLOTS, MANY_HEADS, by_products, slots_by_products
+from lab_utils.llm.cache import KVCache, StepAttention, step_mask
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.residual import Product
 
@@ -38,47 +40,51 @@ def check(result: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> None
     torch.testing.assert_close(result.double(), exact, rtol=2 * eps, atol=3 * eps)
 
 
-def test_of_products_is_attention(monkeypatch) -> None:
+def test_products_are_attention(monkeypatch) -> None:
     """With a stand-in for products of 16 bits that are fp32, which no CPU has."""
     monkeypatch.setattr(torch, "bmm", lambda a, b, out_dtype: a.to(out_dtype) @ b.to(out_dtype))
     for dtype in DTYPES:
         for slots in (32, 96, FEW_SLOTS):
             given = operands(3, slots, dtype)
-            check(of_products(*given), *given)
+            check(by_products(*given), *given)
 
 
-def test_a_cpu_has_torch_s_own(monkeypatch) -> None:
-    monkeypatch.setattr(cache, "MANY_HEADS", 1)
-    assert not by_products(torch.zeros(64, 72, 1, DIM).half(), 32)
+def test_products_are_for_many_heads_and_few_slots_on_a_gpu() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert slots_by_products(MANY_HEADS, gpu, torch.bfloat16) == FEW_SLOTS
+    for others in (
+        (MANY_HEADS - 1, gpu, torch.half),
+        (9999, cpu, torch.half),
+        (9999, gpu, torch.float),
+    ):
+        assert slots_by_products(*others) == 0
+        assert attention.explain(*others) == "torch's own"
+    said = "two batched products up to 128 slots, beyond that torch's own"
+    assert attention.explain(MANY_HEADS, gpu, torch.half) == said
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_many_heads_and_few_slots_on_a_gpu(dtype: torch.dtype) -> None:
+def test_products_on_a_gpu(dtype: torch.dtype) -> None:
     torch.compiler.reset()
-    enough = MANY_HEADS // 4
     for slots in (32, FEW_SLOTS):
-        given = operands(enough, slots, dtype, "cuda")
-        assert by_products(given[0], slots)
-        check(of_products(*given), *given)
-    q = given[0]
-    assert not by_products(q, FEW_SLOTS + 1) and not by_products(q.float(), FEW_SLOTS)
-    assert not by_products(q[:, :-1], FEW_SLOTS)
+        given = operands(MANY_HEADS // 4, slots, dtype, "cuda")
+        check(by_products(*given), *given)
 
 
 @pytest.mark.gpu
 def test_steps_take_either(monkeypatch) -> None:
     """The rule decides how, and changes no more than rounding."""
     config = replace(OPTConfig.of("OPT-125M"), layers=1, hidden=256, heads=4)
-    held = cache.KVCache(config, 4, 64, device="cuda", dtype=torch.float16)
+    held = KVCache(config, 4, 160, device="cuda", dtype=torch.float16)
     held.data.normal_()
-    slot = torch.tensor([40], device="cuda")
-    starts = torch.zeros(4, dtype=torch.int64, device="cuda")
-    attend = cache.StepAttention(held, slot, step_mask(starts, slot, 64, torch.float16))
-    y = torch.randn(3, 4, 4, 1, 64, device="cuda").half()
-    own = attend(0, Product(y))
-    monkeypatch.setattr(cache, "MANY_HEADS", 1)
-    called = []
-    monkeypatch.setattr(cache, "of_products", lambda *a: called.append(len(a)) or of_products(*a))
-    torch.testing.assert_close(attend(0, Product(y)), own, rtol=2e-3, atol=2e-3)
-    assert called == [4]
+    slot, starts = torch.tensor([40], device="cuda"), torch.zeros(4, device="cuda").long()
+    monkeypatch.setattr(attention, "by_products", called := Mock(wraps=by_products))
+    y = Product(torch.randn(3, 4, 4, 1, 64, device="cuda").half())
+    for slots in (64, 160):
+        attend = StepAttention(held, slot, step_mask(starts, slot, slots, torch.float16))
+        monkeypatch.setattr(attention, "MANY_HEADS", 17)
+        own = attend(0, y)
+        monkeypatch.setattr(attention, "MANY_HEADS", 16)
+        torch.testing.assert_close(attend(0, y), own, rtol=2e-3, atol=2e-3)
+    called.assert_called_once()

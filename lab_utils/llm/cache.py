@@ -9,7 +9,6 @@ and the slots before that are masked:
     long      p p p p p p g g          start 0
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -17,15 +16,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lab_utils.analysis.memory import whole_slots
+from lab_utils.llm.attention import of_one_token
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.one_kernel import in_step
 from lab_utils.llm.parallel import ALONE, Ranks
 from lab_utils.llm.residual import Product
-
-# Up to so many slots, and from so many heads of all sequences on, two batched products and a
-# softmax between them take less time than torch's attention of one token on a GPU: on an H200, with
-# heads of 128, 9 to 39 % from 1792 heads on, where 160 slots take 5 % more, and 448 heads 30.
-FEW_SLOTS, MANY_HEADS = 128, 1024
 
 
 class KVCache:
@@ -91,30 +86,7 @@ class StepAttention:
         held = self.cache.data[layer]
         q = in_step(_held, *qkv, *held, self.slot)
         k, v = held[..., : self.mask.shape[-1], :]
-        if by_products(q, slots=k.shape[2]):
-            return of_products(q, k, v, self.mask)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
-
-
-def by_products(q: Tensor, slots: int) -> bool:
-    """Whether attention of q [batch, heads, 1, dim] to so many slots is faster by `of_products`."""
-    heads = q.shape[0] * q.shape[1]
-    return q.is_cuda and q.itemsize == 2 and slots <= FEW_SLOTS and heads >= MANY_HEADS
-
-
-def of_products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """Attention of q [batch, heads, 1, dim], fp16 or bf16, to k and v [batch, heads, slots, dim].
-
-    Scores are fp32, as those inside of torch's attention are; the weights of slots are rounded.
-    """
-    flat = (q.flatten(0, 1), k.flatten(0, 1).mT)
-    scores = torch.bmm(*flat, out_dtype=torch.float32).view(*q.shape[:3], -1)
-    return in_step(_weights, scores, mask, 1 / math.sqrt(q.shape[-1])) @ v
-
-
-def _weights(scores: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """What each slot counts, of mask's dtype."""
-    return (scores * scale + mask).softmax(-1).to(mask.dtype)
+        return of_one_token(q, k, v, self.mask)
 
 
 def _held(y: Tensor, bias: Tensor | None, keys: Tensor, values: Tensor, slot: Tensor) -> Tensor:

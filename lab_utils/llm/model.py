@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lab_utils.llm import one_kernel
+from lab_utils.llm import attention, one_kernel
 from lab_utils.llm.checks import check_count
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.one_kernel import in_step
@@ -215,7 +215,10 @@ class OPT(nn.Module):
         """
         ways = Counter(layer.explain(name, tokens) for name in MATRICES for layer in self.layers)
         lines = [f"{count} × {way}" for way, count in ways.items()]
-        return "\n".join([*lines, f"sums, norms, ReLU: {one_kernel.explain(self.device)}"])
+        lines.append(f"sums, norms, ReLU: {one_kernel.explain(self.device)}")
+        heads, _ = self.config.share(self.ranks.world)
+        of_step = attention.explain(tokens * heads, self.device, self.dtype)
+        return "\n".join([*lines, f"attention of a step: {of_step}"])
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits [batch, tokens, vocab] of tokens [batch, tokens], from position 0, no cache."""
