@@ -14,7 +14,8 @@ PRODUCT = re.compile(
 # A flag of global memory (common/ptx.cuh): st.release and ld.acquire of 64 bits, and what makes
 # them so.
 FLAG_STORE, FLAG_LOAD = "STG.E.64.STRONG.GPU", "LDG.E.64.STRONG.GPU"
-RELEASE, ACQUIRE, NEAR = "MEMBAR.ALL.GPU", "CCTL.IVALL", 4  # instructions
+RELEASE, ACQUIRE = "MEMBAR.ALL.GPU", "CCTL.IVALL"
+NEAR = 4  # instructions, between which a compiler puts error barriers
 # Instructions whose first operand is a register, but not one that they write.
 READS_FIRST = ("ST", "RED", "SYNCS", "UBLKCP", "UBLKPF", "BAR", "CCTL", "EXIT", "RET", "HGMMA")
 

@@ -68,7 +68,9 @@ def products(request, nvcc, tmp_path_factory) -> dict[str, list[Instruction]]:
     for_hopper = [part for part in command if "-gencode" not in part or "=sm_90a" in part]
     subprocess.run(for_hopper, capture_output=True, check=True)
     found = kernels_of(disassemble(binary, "sm_90a", tool))
-    return {name: code for name, code in found.items() if "12hopper_wgmmaI" in name}
+    products = {name: code for name, code in found.items() if "12hopper_wgmmaI" in name}
+    assert products
+    return products
 
 
 def test_metadata_of_products_are_kept_until_the_wait(products):
@@ -80,7 +82,6 @@ def test_metadata_of_products_are_kept_until_the_wait(products):
 
 def test_flags_say_that_what_was_stored_before_is_there(products):
     """Neither the emulator nor a GPU would notice, but by chance, a store that is no release."""
-    assert products
     for name, code in products.items():
         for flag in (FLAG_STORE, FLAG_LOAD):
             assert any(flag in one.text for one in code), name

@@ -94,6 +94,9 @@ def test_owners_take_away_flags_of_more_parts_than_there_are_warps() -> None:
     product(A, W, 8, 2)
 
 
+ROOM = "; 12 warps: rings of 16 have room for 1 of its chunks, not 2"
+
+
 def blocks_of(A: BitmapStrips, N: int, layout: Layout) -> str:
     """What a plan says of thread blocks."""
     return hopper_wgmma.choices(A, N, layout)["blocks"]
@@ -105,7 +108,7 @@ def test_few_warps_where_only_their_rings_have_room_for_two_copies() -> None:
     for N, split_k in ((60, 1.5), (64, 4)):
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
         assert (layout.block_n, layout.warps, layout.stages) == (64, 12, 2)
-        assert "; 12 warps: rings of 16 have no room for 2 chunks" in blocks_of(A, N, layout)
+        assert blocks_of(A, N, layout).endswith(ROOM)
         with forced(FUSED):
             product(A, W, N, split_k)
     W = random_sparse(330, 2500, 0.25, mean=0.5)
@@ -113,6 +116,18 @@ def test_few_warps_where_only_their_rings_have_room_for_two_copies() -> None:
     for N, width in ((12, 16), (24, 32), (40, 48)):
         layout = hopper_wgmma.layout_of(A, N, 1, 2)
         assert (layout.block_n, layout.warps) == (width, 12)
-        assert "; 12 warps: rings of 16 have no room" in blocks_of(A, N, layout)
+        assert blocks_of(A, N, layout).endswith(ROOM)
         with forced(FUSED):
             product(A, W, N, 2)
+
+
+def test_plans_say_why_blocks_have_few_warps() -> None:
+    A = BitmapStrips.encode(random_sparse(2048, 4096, 0.45, mean=0.5))
+    for N, multiprocessors, why in (
+        (8, 132, "; 12 warps: fewer than 8 rounds of 16 for each multiprocessor"),
+        (8, 4, "; 12 warps: memory binds, not decoding"),
+    ):
+        layout = hopper_wgmma.layout_of(A, N, multiprocessors, None)
+        assert layout.warps == 12 and blocks_of(A, N, layout).endswith(why)
+    layout = hopper_wgmma.layout_of(A, 32, 4, None)
+    assert layout.warps == 16 and "warps" not in blocks_of(A, 32, layout)

@@ -24,11 +24,12 @@ def operands(
     """q, k and v of a cache that has more slots, with scores of some size; masked at both ends."""
     batch, generator = 4, torch.Generator().manual_seed(slots)
     held = torch.randn(2, batch, heads, slots + 32, DIM, generator=generator)
-    q = 3 * torch.randn(batch, heads, 1, DIM, generator=generator)
+    qkv = 3 * torch.randn(batch, 1, 3, heads, DIM, generator=generator)
     starts, slot = torch.tensor([0, 3, slots - 9, 5]), torch.tensor([slots - 5])
     mask = step_mask(starts, slot, slots, dtype)
     k, v = held.to(device, dtype)[..., :slots, :]
-    return q.to(device, dtype), k, v, mask.to(device)
+    q = qkv.to(device, dtype)[:, :, 0].transpose(1, 2)  # as it lies in a dense product
+    return q, k, v, mask.to(device)
 
 
 def check(result: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> None:
@@ -42,15 +43,22 @@ def check(result: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> None
 
 def test_products_are_attention(monkeypatch) -> None:
     """With a stand-in for products of 16 bits that are fp32, which no CPU has."""
-    monkeypatch.setattr(torch, "bmm", lambda a, b, out_dtype: a.to(out_dtype) @ b.to(out_dtype))
+
+    def wide(a: Tensor, b: Tensor, out_dtype: torch.dtype) -> Tensor:
+        assert out_dtype == torch.float32
+        return a.float() @ b.float()
+
+    monkeypatch.setattr(torch, "bmm", wide)
     for dtype in DTYPES:
         for slots in (32, 96, FEW_SLOTS):
             given = operands(3, slots, dtype)
             check(by_products(*given), *given)
 
 
-def test_products_are_for_many_heads_and_few_slots_on_a_gpu() -> None:
+def test_products_are_for_many_heads_and_few_slots_on_a_gpu(monkeypatch) -> None:
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert slots_by_products(9999, cpu, torch.half) == 0
+    monkeypatch.setattr(attention, "compiles", lambda device: device == gpu)
     assert slots_by_products(MANY_HEADS, gpu, torch.bfloat16) == FEW_SLOTS
     for others in (
         (MANY_HEADS - 1, gpu, torch.half),

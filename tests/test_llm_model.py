@@ -111,7 +111,7 @@ def test_explains_its_products(monkeypatch) -> None:
         "1 × fc1 [128, 64]: tca_bme, decoded in the kernel (7 tokens, at most 7)",
         "2 × fc2 [64, 128]: dense",
         "sums, norms, ReLU: torch's own (on cpu)",
-        "attention of a step: torch's own",
+        "attention of a step of 7 sequences: torch's own",
     ]
     assert "tca_bme, decoded first, multiplied dense (8 tokens, above 7)" in model.explain(8)
     monkeypatch.delitem(DENSE_ABOVE, "cpu")  # as on a GPU

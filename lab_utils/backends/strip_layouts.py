@@ -127,10 +127,11 @@ def _why_few(A: Strips, many: Layout, few: Layout, multiprocessors: int) -> str:
     """Why blocks of 12 warps, which may be wider, are faster than of 16; "" where they are not."""
     if few.stages != many.stages:
         more = few.stages > many.stages
-        return f"rings of {many.warps} have no room for {few.stages} chunks under way" * more
+        room = f"rings of {many.warps} have room for {many.stages} of its chunks"
+        return f"{room}, not {few.stages}" * more
     rounds = row_blocks_of(A, many.warps) * A.rounds
     if rounds < FEW_ROUNDS * multiprocessors:
-        return f"few rounds, less than {FEW_ROUNDS} for each block of {many.warps}"
+        return f"fewer than {FEW_ROUNDS} rounds of {many.warps} for each multiprocessor"
     large = A.nbytes >= LARGE_CHUNK * A.strips * A.rounds
     return "memory binds, not decoding" * (large and many.block_n in NARROWEST_WIDTHS)
 

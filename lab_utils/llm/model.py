@@ -218,7 +218,7 @@ class OPT(nn.Module):
         lines.append(f"sums, norms, ReLU: {one_kernel.explain(self.device)}")
         heads, _ = self.config.share(self.ranks.world)
         of_step = attention.explain(tokens * heads, self.device, self.dtype)
-        return "\n".join([*lines, f"attention of a step: {of_step}"])
+        return "\n".join([*lines, f"attention of a step of {tokens} sequences: {of_step}"])
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits [batch, tokens, vocab] of tokens [batch, tokens], from position 0, no cache."""

@@ -20,13 +20,18 @@ OPTIONS = {
     "triton.persistent_reductions": False,  # a row in a loop: in registers, its norm takes longer
     "triton.enable_pdl": True,  # programmatic dependent launch: early, on sm_90 and later
     "combo_kernels": True,  # what shares no input becomes one kernel as well
-    "online_softmax": False,  # rows are short; where it cannot be, torch would warn
+    "online_softmax": False,  # torch warns where it would split such a reduction
 }
 
 
 def as_one(function: Callable, device: torch.device) -> Callable:
     """`function`, compiled where tensors are on a kind of device for which that is possible."""
-    return function if _obstacle(device.type) else _compiled(function)
+    return _compiled(function) if compiles(device) else function
+
+
+def compiles(device: torch.device) -> bool:
+    """Whether steps on a kind of device are compiled."""
+    return _obstacle(device.type) is None
 
 
 def in_step(function: Callable, x: Tensor, *others) -> Tensor | tuple[Tensor, ...]:
