@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from lab_utils.llm.one_kernel import compiles, in_step
 
-FEW_SLOTS, MANY_HEADS = 128, 1024  # heads between those that gain nothing and those that gain
+FEW_SLOTS, MANY_HEADS = 128, 1024  # between 896 heads, which may gain nothing, and 1792
 
 
 def of_one_token(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
