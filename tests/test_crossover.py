@@ -91,7 +91,7 @@ def test_work_goes_by_clocks_and_no_time_is_impossible() -> None:
     lanes = Product("lane_24_strips", 270_000_000, 36864, 9216, 64, 64)
     busy = crossover.kernel_us(lanes, H200) - start
     assert crossover.kernel_us(lanes, half) - start == pytest.approx(2 * busy)
-    tiled = lanes._replace(encoded_bytes=600_000_000, tiles_passes=1, tiles_cost=1.0)
+    tiled = lanes._replace(encoded_bytes=600_000_000).by_tiles(1, 1.0, 512)
     few = tiled._replace(encoded_bytes=0)  # none without a place in rings
     far = [crossover.tiles_us(tiled, gpu) - crossover.tiles_us(few, gpu) for gpu in (H200, half)]
     assert far[1] == pytest.approx(2 * far[0]) and far[0] > 0

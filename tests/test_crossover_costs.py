@@ -26,19 +26,17 @@ gpus = pytest.mark.parametrize("gpu", MEASURED)
 STRIPS_WARPS = {64: 16, 96: 12, 128: 12, 160: 8}  # by the columns of the widest blocks
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
-# decoded first have the same times over a wide range, and one of 220 products of lanes takes .08
-# more; on an H100, one of 80 takes .15 more, by a kernel and tiles that are expected to tie.
-MOST = {("h200", "tca_bme"): 1.1, ("h200", "lane_24_strips"): 1.1}
+# decoded first have the same times over a wide range; 4 of 667 products of lanes take more than
+# .06 more; on an H100, one of 144 takes .15 more, by a kernel and tiles that are expected to tie.
+MOST = {("h200", "tca_bme"): 1.06, ("h200", "lane_24_strips"): 1.09}
 MOST |= {("h100-80gb-hbm3", "lane_24_strips"): 1.16, ("h100-80gb-hbm3", "bitmap_strips"): 1.07}
-MOST |= {("h200", "bitmap_strips"): 1.1}  # one of 352, with 768 columns of 28672 rows; others 1.07
+MOST |= {("h200", "bitmap_strips"): 1.08}  # one of 479, with 768 columns of 7168 rows; others 1.05
 # Widths and columns of which one product alone has rows, of 7168 x 7168, in pairs, at .7, and takes
 # longer than its costs say: by a fifth, where strips are the format.
 TOLD_SHORT = {
     ("h200", "zero_row_24"): {(24, 24)},
     ("h100-80gb-hbm3", "zero_row_24"): {(32, 128), (32, 256)},
 }
-# Columns with which tiles take a twelfth less than is told: the kernel itself takes half of that.
-TOLD_LONG = {"lane_24_strips": {160}}
 
 
 def measured(kernels: list[str], format: str, gpu: str = "h200") -> pd.DataFrame:
@@ -167,27 +165,28 @@ def tiled(product: Product) -> Product:
     stage = STAGE_BYTES.get(product.format, -(-int(1.13 * mean) // 128) * 128)
     rings = hopper_tiles.Rings(product.format, count, stage)
     layout = hopper_tiles._layout(rings, product.N)
-    return product._replace(tiles_passes=layout.passes, tiles_cost=layout.cost)
+    return product.by_tiles(layout.passes, layout.cost, layout.columns)
 
 
 @pytest.mark.parametrize(
     ("format", "least", "most", "all_of"),
     [
-        ("lane_24_strips", 0.85, 1.15, 160),
+        ("lane_24_strips", 0.85, 1.15, 400),
         ("tca_bme", 0.78, 1.15, 480),
-        ("bitmap_strips", 0.85, 1.15, 180),
+        ("bitmap_strips", 0.78, 1.15, 330),
     ],
 )
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
-    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds."""
+    """TCA-BME has a few slow ones at .5, whose rings have room for three rounds; bitmap strips of
+    604 million weights are slow with up to 256 columns, where the kernel itself takes half of it.
+    """
     rows = measured([f"{format}_tiles"], format)
     if format != hopper_tiles.BITMAPS:
         rows = rows[rows.N.ge(crossover.LEAST_TILED)]
     told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, format)]
     ratio = pd.Series(told, rows.index) / rows.time_us
     medians = ratio.groupby(rows.N).median()
-    off = medians[~medians.between(0.93, 1.07)]
-    assert set(off.index) <= TOLD_LONG.get(format, set()) and off.between(1.07, 1.09).all()
+    assert medians.between(0.93, 1.07).all()
     assert ratio.between(least, most).all() and len(ratio) >= all_of
     assert ratio.between(0.85, 1.15).mean() > 0.98
 

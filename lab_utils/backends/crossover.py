@@ -5,13 +5,14 @@ are those of bytes at the GPU's bandwidth and of arithmetic at its peak (data/de
 what rows of an H200 say, of READ and zero-row 2:4 those of an H100, too (data/measured; tests
 hold the numbers to rows of both)::
 
-    kernel         passes · ((a + e · n) · encoded bytes + (b + c · n^1.5 + h · part of B that the
-                   L2 does not hold) · dense bytes + far)
+    kernel         passes · ((a + e · n) · encoded bytes + (b + (c + h · part of B that the L2 does
+                   not hold) · n^1.5) · dense bytes + far)
     far            f · (encoded bytes beyond g · dense bytes): entries that rings do not hold
     decoding       d · (encoded bytes, read, + dense bytes, written)
     dense product  STREAM · dense bytes and its arithmetic at DENSE_PEAK, joined by their L4 norm:
                    little more than what takes longer
-    tiles          cost · the arithmetic of 512 columns at a peak of their own + passes · far
+    tiles          cost · (1 - UNUSED · the part of their columns that N has not) · the arithmetic
+                   of 512 columns at a peak of their own + passes · far
                    cost: of all passes, in those of 512 columns (backends/hopper_tiles.py)
 
 and what it takes to start, and to add up n columns: each pass of a kernel, but once where they
@@ -24,7 +25,7 @@ lane_24_strips; TCA-BME takes as long as the former, by its rows, Tiled-CSL is a
 
 import functools
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from lab_utils.analysis.compression import VALUE_BYTES
 from lab_utils.analysis.variants import PACKED
@@ -40,6 +41,7 @@ DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
 TILES_START_US = 10.0
 TILES_COLUMNS = 512  # of the pass that others are compared to
+UNUSED = 0.13
 HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
 LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; TCA-BME is unknown
 
@@ -69,13 +71,13 @@ COSTS = {
     "zero_row_24": Cost(0.48, 0.06, 0.95, 3.2, sums_us=13.5),
     PACKED: Cost(0.81, 0.156, 0.83, 3.0, sums_us=12.7),
     NESTED: Cost(0.957, 0.036, 0.453, 1.0, decoding=1.8, sums_us=22.1),
-    "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True),
+    "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True, beyond=0.09),
     "lane_24_strips": Cost(
-        0.079, 0.198, 0.018, 10.2, side_by_side=True, entries=0.88, decoding=0.95, far=9.0,
-        near=0.485, beyond=0.14,
+        0.0, 0.213, 0.043, 9.4, side_by_side=True, entries=0.796, decoding=0.95, far=8.2,
+        near=0.472, beyond=0.055,
     ),
     "bitmap_strips": Cost(
-        0.087, 0.506, 0.103, 5.2, side_by_side=True, entries=0.166, decoding=1.15, beyond=0.28,
+        0.123, 0.469, 0.113, 5.4, side_by_side=True, entries=0.173, decoding=1.15, beyond=0.012,
         sums_us=3.0,
     ),
 }  # fmt: skip
@@ -90,15 +92,16 @@ class TilesCost(NamedTuple):
 
 
 TILES_COSTS = {
-    "tca_bme": TilesCost(0.67),
-    "lane_24_strips": TilesCost(0.75, far=24.0, near=0.46),
-    "bitmap_strips": TilesCost(0.72, far=0.6, near=0.35),  # no entries, but longer chunks
+    "tca_bme": TilesCost(0.665),
+    "lane_24_strips": TilesCost(0.75, far=11.5, near=0.42),
+    "bitmap_strips": TilesCost(0.71, far=0.6, near=0.35),  # no entries, but longer chunks
 }
 
 
 class Product(NamedTuple):
     """What decides: whose costs, and the bytes of A [M, K], N, the columns of a kernel's pass, the
-    pieces that A is decoded in; by tiles the passes and their cost: 0 where that is no way.
+    pieces that A is decoded in; by tiles the passes, their cost and columns: 0 where that is no
+    way.
     """
 
     format: str
@@ -110,6 +113,11 @@ class Product(NamedTuple):
     pieces: int = 1
     tiles_passes: int = 0
     tiles_cost: float = 0.0
+    tiles_columns: int = 0
+
+    def by_tiles(self, passes: int, cost: float, columns: int) -> Self:
+        """The same, which tiles can multiply as well."""
+        return self._replace(tiles_passes=passes, tiles_cost=cost, tiles_columns=columns)
 
     @property
     def dense_bytes(self) -> int:
@@ -135,7 +143,7 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     cost, n = COSTS[product.format], product.block_n / 64
     encoded = (cost.encoded + cost.entries * n) * product.encoded_bytes
     beyond = cost.beyond * max(0.0, 1 - HELD_BYTES / (VALUE_BYTES * product.K * product.N))
-    dense = (cost.dense + cost.columns * n**1.5 + beyond) * product.dense_bytes
+    dense = (cost.dense + (cost.columns + beyond) * n**1.5) * product.dense_bytes
     starts = 1 if cost.side_by_side else product.passes
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
     busy = _busy_us(encoded + dense + far, gpu)
@@ -166,7 +174,8 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
     arithmetic = _arithmetic_us(product, TILES_COLUMNS, cost.peak, gpu)
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
     entries = product.tiles_passes * _busy_us(far, gpu)
-    return TILES_START_US + product.tiles_cost * arithmetic + entries
+    unused = 1 - product.N / product.tiles_columns
+    return TILES_START_US + product.tiles_cost * (1 - UNUSED * unused) * arithmetic + entries
 
 
 @functools.cache  # every launch asks

@@ -99,7 +99,7 @@ def _way(A: SparseMatrix, N: int) -> tuple[str, Any, str]:
     product = Product(costs_of(A), A.nbytes, *A.shape, N, fused.block_n, pieces)
     if TILES in ways and N >= LEAST_TILED:
         layouts[TILES] = tiles = _layout(A, N, None, TILES)
-        product = product._replace(tiles_passes=tiles.passes, tiles_cost=tiles.cost)
+        product = product.by_tiles(tiles.passes, tiles.cost, tiles.columns)
     way, why = fastest(product, gpu_of(A.device))
     return way, layouts[way], why
 

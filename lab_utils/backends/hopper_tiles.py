@@ -81,18 +81,18 @@ class Width(NamedTuple):
 
 WIDTHS = {
     LANES: {
-        160: Width(4, 4, 76),
-        192: Width(4, 4, 83),
+        160: Width(4, 4, 77),
+        192: Width(4, 4, 84),
         224: Width(4, 4, 89),
-        256: Width(4, 4, 100),
-        288: Width(5, 3, 116),
-        320: Width(4, 3, 122),
+        256: Width(4, 4, 101),
+        288: Width(5, 3, 118),
+        320: Width(4, 3, 123),
         352: Width(3, 3, 138),
-        384: Width(3, 3, 154),
+        384: Width(3, 3, 152),
     },
     BITMAPS: {
-        160: Width(4, 4, 74),
-        192: Width(4, 4, 82),
+        160: Width(4, 4, 75),
+        192: Width(4, 4, 83),
         224: Width(4, 4, 94),
         256: Width(4, 4, 100),
         288: Width(4, 3, 108),
@@ -100,14 +100,14 @@ WIDTHS = {
         352: Width(4, 3, 119),
     },
     STREAMS: {
-        160: Width(4, 4, 69),
-        192: Width(4, 4, 80),
-        224: Width(4, 3, 92),
+        160: Width(4, 4, 72),
+        192: Width(4, 4, 84),
+        224: Width(4, 3, 91),
         256: Width(4, 3, 100),
-        288: Width(4, 3, 113),
+        288: Width(4, 3, 112),
         320: Width(3, 3, 121),
-        352: Width(3, 3, 130),
-        384: Width(3, 3, 142),
+        352: Width(3, 3, 132),
+        384: Width(3, 3, 138),
     },
 }
 
@@ -146,6 +146,11 @@ class Layout:
     @property
     def width(self) -> Width:
         return WIDTHS[self.rings.format][self.block_n]
+
+    @property
+    def columns(self) -> int:
+        """Of all passes."""
+        return self.passes * PAIR * self.block_n
 
     @property
     def cost(self) -> float:
