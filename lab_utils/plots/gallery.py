@@ -1,11 +1,12 @@
-"""The pictures that the README shows, drawn from stored rows: `make gallery`."""
+"""Pictures that the README shows, and tables that it names, from stored rows: `make gallery`."""
 
 from pathlib import Path
 
 import plotly.graph_objects as go
 
 from lab_utils import catalog, results
-from lab_utils.plots import benchmark, end_to_end, peers, renderer
+from lab_utils.files import write_whole
+from lab_utils.plots import benchmark, end_to_end, pages, peers, renderer
 from lab_utils.plots.rows import with_all
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "gallery"
@@ -64,11 +65,17 @@ FIGURES = {
 }
 
 
+PAGES = {"hopper_kernels": pages.hopper_speedups}
+
+
 def write(folder: Path = FOLDER) -> list[Path]:
-    """Draw every picture of the gallery into `folder`; needs a browser, as all PNGs do."""
+    """Write every page and picture of the gallery into `folder`; PNGs need a browser."""
     renderer.use()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
+    for name, page in PAGES.items():
+        paths.append(folder / f"{name}.md")
+        write_whole(paths[-1], page())
     for name, figure in FIGURES.items():
         paths.append(folder / f"{name}.png")
         figure().write_image(paths[-1], scale=2)
