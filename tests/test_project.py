@@ -214,6 +214,27 @@ def commands() -> list[str]:
     return [line.split(" #")[0].strip() for line in lines if re.match(r"(make|lab) ", line)]
 
 
+def test_links_between_documents_lead_somewhere():
+    """Files, and headings as GitHub names them."""
+    documents = [path for path in committed() if path.suffix == ".md"]
+    assert README in documents and len(documents) > 5
+    lost = []
+    for document in documents:
+        for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
+            path, _, heading = link.partition("#")
+            target = document.parent / path if path else document
+            is_there = target.exists() and (not heading or heading in headings(target))
+            if not is_there and not link.startswith("https://"):
+                lost.append((document.name, link))
+    assert not lost
+
+
+def headings(document: Path) -> set[str]:
+    """What links to its headings call them."""
+    lines = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line).strip().lower().replace(" ", "-") for line in lines}
+
+
 def test_readme_commands_exist():
     assert {"make run", "make test"} <= set(commands())
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
