@@ -1,5 +1,7 @@
 """Products of many columns decode A once and multiply it dense: when, how, and what is said."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from lab_utils.backends import crossover, cuda, decoded
 from lab_utils.backends.crossover import COSTS, Product
 from lab_utils.backends.gpus import Gpu, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
-from lab_utils.backends.kernels import name_of, ways_of
+from lab_utils.backends.kernels import KERNELS, name_of, ways_of
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
@@ -114,6 +116,25 @@ def test_explain_says_which_way_and_why(h200, format: str) -> None:
     assert "copies" in few.choices and "copies" not in many.choices  # B is in rows
     assert many.choices["pieces"].startswith("1 of at most 2048 rows, decoded into 8.4 MB")
     assert many.choices["decoded"].startswith("first: ") and "passes of" in str(many)
+
+
+@formats
+def test_a_plan_is_made_once_for_each_number_of_columns(h200, monkeypatch, format: str) -> None:
+    """And for the sizes of an encoding, whatever its values; forced ways make their own."""
+    kernel = KERNELS[format]
+    monkeypatch.setattr(kernel, "layout_of", made := Mock(wraps=kernel.layout_of))
+    A, again = (encode(random_sparse(M, K, 0.7), format) for _ in range(2))
+    plans = [cuda.plan(A, activations(N)) for N in (8, 8, 9)]
+    assert plans[0] == plans[1] and made.call_count == 2
+    first = next(iter(A.arrays.values()))
+    first.copy_(first.clone())
+    cuda.plan(A, activations(8))
+    assert made.call_count == 2
+    cuda.plan(again, activations(8))
+    assert made.call_count == 3
+    with cuda.forced("fused"):
+        cuda.plan(A, activations(8))
+    assert made.call_count == 4
 
 
 def test_a_way_can_be_forced(h200) -> None:

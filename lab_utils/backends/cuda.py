@@ -29,6 +29,7 @@ from lab_utils.backends.kernels import (
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call, copies
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.published import HOPPER, is_hopper
+from lab_utils.backends.remembered import planned
 from lab_utils.backends.ways import DECODED, FUSED, TILES, WAYS, forced, forced_way
 from lab_utils.formats import SparseMatrix
 
@@ -91,9 +92,14 @@ def plan(A: SparseMatrix, B: Tensor) -> Plan:
 def _way(A: SparseMatrix, N: int) -> tuple[str, Any, str]:
     """Which of WAYS a product with N columns takes; how its kernel is laid out; why."""
     _check(A)
-    ways = _ways(A)
-    if way := forced_way(A.name, ways):
+    if way := forced_way(A.name, _ways(A)):
         return way, None if way == DECODED else _layout(A, N, None, way), "forced"
+    return planned(A, N, lambda: _fastest(A, N))
+
+
+def _fastest(A: SparseMatrix, N: int) -> tuple[str, Any, str]:
+    """The same, unless one is forced."""
+    ways = _ways(A)
     pieces = -(-A.shape[0] // decoded.rows_of_piece(A, N, _multiprocessors(A.device)))
     layouts = {DECODED: None, FUSED: (fused := _layout(A, N, None, FUSED))}
     product = Product(costs_of(A), A.nbytes, *A.shape, N, fused.block_n, pieces)

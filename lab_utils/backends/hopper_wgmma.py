@@ -72,9 +72,8 @@ def split_k_of(A: Strips, layout: Layout) -> float:
     return layout.blocks / row_blocks_of(A, layout.warps)
 
 
-def sums_of(A: Strips, layout: Layout) -> tuple[int, ...]:
+def sums_of(layout: Layout, slots: int) -> tuple[int, ...]:
     """Passes, slots, and words of 4 bytes in each: partial sums, and behind them a flag a warp."""
-    slots = share_out(A, layout.blocks, layout.warps).slots
     return layout.passes, slots, layout.block_n * layout.row_block + FLAG_WORDS * layout.warps
 
 
@@ -138,12 +137,13 @@ def _problem_of(
 def launch_of(A: Strips, N: int, layout: Layout, place: Place = unmoved) -> Launch:
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
     plan = share_out(A, layout.blocks, layout.warps)
-    tiles = layout.tile_slots, layout.tiles_of_round
-    starts = starts_of(A, layout.blocks, layout.warps, layout.stages, *tiles)
+    of_tiles = layout.tile_slots, layout.tiles_of_round
+    starts = starts_of(A, layout.blocks, layout.warps, layout.stages, *of_tiles)
     read = {name: A.arrays[name] for name in READ} | plan.shares._asdict() | {"starts": starts}
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays, plan)
-    return Launch((FORMATS[A.name],), problem, sums_of(A, layout), arrays, tiles_of(A, layout))
+    sums, tiles = sums_of(layout, plan.slots), tiles_of(A, layout)
+    return Launch((FORMATS[A.name],), problem, sums, arrays, tiles)
 
 
 def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:

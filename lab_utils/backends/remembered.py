@@ -12,6 +12,7 @@ Found = TypeVar("Found")
 # By the array that says where an encoding's parts begin: no other encoding has it.
 _found: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 STARTS = ("chunk_start", "gt_offset")
+_plans: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by an encoding's first array
 
 
 def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
@@ -34,3 +35,18 @@ def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Fou
         torch.cuda.current_stream(starts.device).synchronize()
     known[state] = found  # not before: other threads take what they find
     return found
+
+
+def planned(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
+    """`find()`, once for each `key` and sizes of A: for what depends on nothing that arrays hold.
+
+    It may be found while a CUDA graph is captured, and says the same of an encoding of other values
+    in the same memory.
+    """
+    first = next(iter(A.arrays.values()))
+    sizes = (array.numel() for array in A.arrays.values())
+    described = (key, A.name, A.shape, A.constants, *sizes)
+    known = _plans.setdefault(first, {})
+    if described not in known:
+        known[described] = find()
+    return known[described]

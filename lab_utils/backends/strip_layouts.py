@@ -6,6 +6,7 @@ for zero_row_24_strips, rows of zeros.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lab_utils.analysis.zero_row_24 import TILE_ROWS as STRIP_ROWS
 from lab_utils.backends import hopper
@@ -85,12 +86,12 @@ class Layout:
         """Bytes of each warp's ring, beside so many tiles of B."""
         return (SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes) // self.warps
 
-    @property
+    @cached_property  # of plans that are made once, every launch asks
     def stages(self) -> int:
         """Copies under way in a ring: STRIP_STAGES, one, or 0 where not even one fits."""
         return min(STRIP_STAGES, self.room_beside(self.least_tiles) // self.stage_bytes)
 
-    @property
+    @cached_property
     def tile_slots(self) -> int:
         """Tiles of B in shared memory."""
         room = SHARED_BYTES - HEAD_BYTES - self.warps * self.stages * self.stage_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -238,16 +238,15 @@ class SparseMatrix(ABC):
     # --- inside ----------------------------------------------------------------------------
 
     def _state(self) -> tuple:
-        seen = ((n, id(a), a.data_ptr(), a._version) for n, a in self._tensors())
+        seen = [(n, id(a), a.data_ptr(), a._version) for n, a in self._tensors()]
         return (self.shape, self.dtype, *seen)
 
-    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+    def _tensors(self) -> list[tuple[str, Tensor]]:
         for name, array in self.arrays.items():
-            self.require(
-                isinstance(array, Tensor),
-                f"array {name!r} is a {type(array).__name__}; allowed: torch.Tensor",
-            )
-            yield name, array
+            if not isinstance(array, Tensor):
+                found = type(array).__name__
+                self.require(False, f"array {name!r} is a {found}; allowed: torch.Tensor")
+        return list(self.arrays.items())
 
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
         # The tensors are kept so that no other one can appear under the same id and address.
