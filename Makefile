@@ -85,7 +85,7 @@ format: $(READY)  ## bring notebooks and Python into their canonical form
 	@$(PY) -m ruff format .
 	@$(PY) -m lab_utils.cli format
 
-gallery: build  ## draw the README's pictures again, from data/measured
+gallery: build  ## draw the README's pictures and write its tables again, from data/measured
 	@$(PY) -m lab_utils.plots.gallery
 
 clean:  ## remove .venv and caches; outputs/ stays

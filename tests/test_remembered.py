@@ -1,10 +1,12 @@
 """What the first launch of an encoding finds is there for others once the GPU has it."""
 
+import weakref
 from types import SimpleNamespace
 
+import pytest
 import torch
 
-from lab_utils.backends.remembered import remembered
+from lab_utils.backends.remembered import planned, remembered
 
 
 class OnGpu(torch.Tensor):
@@ -33,3 +35,35 @@ def test_others_find_it_when_the_gpu_has_it(monkeypatch) -> None:
     assert remembered(A, "other", lambda: next(made)) == "c"
     starts.add_(1)
     assert remembered(A, "key", lambda: next(made)) == "d"
+
+
+def test_a_plan_is_of_all_that_it_may_depend_on() -> None:
+    first, more = torch.zeros(4), {"name": "any", "ARRAYS": ("first", "second")}
+    one = {"shape": (8, 8), "dtype": torch.half, "constants": (1,)} | more
+    others = [{"shape": (8, 9)}, {"dtype": torch.bfloat16}, {"constants": (2,)}, {"name": "other"}]
+    made = iter(range(99))
+
+    def found(key: str = "key", size: int = 5, **changed: object) -> int:
+        arrays = {"second": torch.zeros(size), "first": first}  # in any order
+        return planned(SimpleNamespace(arrays=arrays, **one | changed), key, lambda: next(made))
+
+    plans = [found(), found("other"), found(size=6), *(found(**other) for other in others)]
+    again = [found(), found("other"), found(size=6), *(found(**other) for other in others)]
+    assert plans == again == list(range(7))
+
+
+def test_a_plan_that_fails_is_not_remembered_and_goes_with_its_encoding() -> None:
+    def fail() -> None:
+        raise RuntimeError("not now")
+
+    class Plan:
+        """Something that can be referred to weakly."""
+
+    A = SimpleNamespace(ARRAYS=("only",), arrays={"only": torch.zeros(4)}, name="any",
+                        shape=(8, 8), dtype=torch.half, constants=())  # fmt: skip
+    with pytest.raises(RuntimeError, match="not now"):
+        planned(A, "key", fail)
+    plan = weakref.ref(planned(A, "key", Plan))
+    assert plan() is not None
+    del A
+    assert plan() is None

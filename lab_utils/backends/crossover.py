@@ -23,7 +23,6 @@ H200, by clocks, but no pass is faster than memory reads A (READ), or the datash
 lane_24_strips; TCA-BME takes as long as the former, by its rows, Tiled-CSL is assumed to.
 """
 
-import functools
 import math
 from typing import NamedTuple, Self
 
@@ -41,7 +40,7 @@ DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product
 TILES_START_US = 10.0
 TILES_COLUMNS = 512  # of the pass that others are compared to
-UNUSED = 0.13
+UNUSED = 0.13  # of a column's arithmetic by tiles, which one that N has not spares
 HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
 LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; TCA-BME is unknown
 
@@ -178,7 +177,6 @@ def tiles_us(product: Product, gpu: Gpu) -> float:
     return TILES_START_US + product.tiles_cost * (1 - UNUSED * unused) * arithmetic + entries
 
 
-@functools.cache  # every launch asks
 def fastest(product: Product, gpu: Gpu) -> tuple[str, str]:
     """The way that is expected to be fastest, and why."""
     decoding, dense = decoding_us(product, gpu), dense_us(product, gpu)

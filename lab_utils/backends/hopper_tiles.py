@@ -173,7 +173,7 @@ def layout_of(A: Tiled, N: int, multiprocessors: int, split_k: float | None) -> 
     return replace(layout, blocks=max(1, min(wanted, rows * A.rounds)))
 
 
-@functools.cache  # every launch asks
+@functools.cache  # the matrices of a model have few
 def _layout(rings: Rings, N: int) -> Layout:
     """Of one pair, in passes that cost least, of widths that leave room for the largest chunks."""
     least, most = rings.stages

@@ -38,15 +38,15 @@ def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Fou
 
 
 def planned(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
-    """`find()`, once for each `key` and sizes of A: for what depends on nothing that arrays hold.
+    """`find()`, once for each `key`, and shape, dtype, device, constants and array sizes of A.
 
-    It may be found while a CUDA graph is captured, and says the same of an encoding of other values
-    in the same memory.
+    For what depends on nothing else, such as what arrays hold: so it may be found while a CUDA
+    graph is captured. Raises what `find` does, and remembers nothing then.
     """
-    first = next(iter(A.arrays.values()))
-    sizes = (array.numel() for array in A.arrays.values())
-    described = (key, A.name, A.shape, A.constants, *sizes)
-    known = _plans.setdefault(first, {})
+    arrays = [A.arrays[name] for name in A.ARRAYS]
+    sizes = (array.numel() for array in arrays)
+    described = (key, A.name, A.shape, A.dtype, arrays[0].device, A.constants, *sizes)
+    known = _plans.setdefault(arrays[0], {})
     if described not in known:
         known[described] = find()
     return known[described]

@@ -75,7 +75,7 @@ class Tiles:
         return workers if self.aligned(workers) else workers + self.rows
 
 
-@functools.cache  # every launch asks
+@functools.cache  # the matrices of a model have few shapes
 def best_workers(tiles: Tiles, model: Model, sms: int, blocks_per_sm: int) -> tuple[int, str]:
     """The number of workers with the shortest time by the model, and why."""
     slots = min(tiles.count, max(1, sms * blocks_per_sm // tiles.columns))

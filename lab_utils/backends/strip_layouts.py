@@ -86,7 +86,7 @@ class Layout:
         """Bytes of each warp's ring, beside so many tiles of B."""
         return (SHARED_BYTES - HEAD_BYTES - tiles * self.tile_bytes) // self.warps
 
-    @cached_property  # of plans that are made once, every launch asks
+    @cached_property  # plans are made once, but every launch asks them
     def stages(self) -> int:
         """Copies under way in a ring: STRIP_STAGES, one, or 0 where not even one fits."""
         return min(STRIP_STAGES, self.room_beside(self.least_tiles) // self.stage_bytes)
