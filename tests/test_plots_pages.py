@@ -6,7 +6,7 @@ import pytest
 from gpu_rows import gpu_rows
 
 from lab_utils import catalog, results
-from lab_utils.plots import gallery, pages
+from lab_utils.plots import gallery, page_rows, pages
 
 OPT = catalog.opt_matrices()
 
@@ -53,8 +53,8 @@ def test_a_mean_needs_all_matrices_and_many_columns_several_ways() -> None:
     decoded = lanes.assign(kernel="lane_24_strips_decoded", speedup=9.0)
     of_one_row, of_192 = decoded[decoded.M.eq(OPT[0][0])], decoded[decoded.N.eq(192)]
     few, wide = (pd.concat([lanes, part], ignore_index=True) for part in (of_one_row, of_192))
-    assert pages._of_fastest_way(lanes).empty and pages._of_fastest_way(few).empty
-    found = pages._of_fastest_way(wide)
+    assert page_rows.of_fastest_way(lanes).empty and page_rows.of_fastest_way(few).empty
+    found = page_rows.of_fastest_way(wide)
     assert len(found) == len(OPT) and set(found.N) == {192}
     assert pages._means(found).to_numpy().tolist() == [["9.00 (9.00)"]]
     assert pages._formats(found).to_numpy().tolist() == [["**9.00**"]]
@@ -66,10 +66,10 @@ def test_a_format_that_lacks_rows_is_not_beaten_by_others() -> None:
     slow = rows[rows.kernel.eq("zero_row_24_strips_wgmma")].assign(format="zero_row_24_strips")
     fast = slow.assign(kernel="lane_24_strips_wgmma", format="lane_24_strips", speedup=9.0)
     both = pd.concat([slow, fast], ignore_index=True)
-    assert set(pages._of_best_format(both).N) == {64, 96, 128}
+    assert set(page_rows.of_best_format(both).N) == {64, 96, 128}
     hole = both[~(both.kernel.eq("lane_24_strips_wgmma") & both.N.eq(96))]
-    assert set(pages._of_best_format(hole).N) == {64, 128}
-    assert set(pages._of_best_format(slow).N) == {64, 96, 128}
+    assert set(page_rows.of_best_format(hole).N) == {64, 128}
+    assert set(page_rows.of_best_format(slow).N) == {64, 96, 128}
 
 
 def test_markdown_has_the_index_in_front() -> None:

@@ -7,17 +7,22 @@ import pandas as pd
 
 from lab_utils import catalog, results
 from lab_utils.plots.looks import FORMATS, KERNELS, MODELS
+from lab_utils.plots.page_rows import (
+    CELL,
+    HOPPER,
+    LARGE,
+    of_best_format,
+    of_energy,
+    of_fastest_kernel,
+    of_fastest_way,
+    of_models,
+)
 from lab_utils.plots.rows import days, geometric_means, of_shapes, with_all, with_format
 
-HOPPER = ("zero_row_24_mma", "zero_row_24_packed_mma", "zero_row_24_strips_wgmma",
-          "lane_24_strips_wgmma", "bitmap_strips_wgmma")  # fmt: skip
 GPUS = {"h200": "H200", "h100-80gb-hbm3": "H100"}
-MOST_FEW = 128  # columns; and those of tables of many
-MANY = (96, 128, 160, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 2048, 4096)
-WITH_WAYS = ("zero_row_24_strips", "lane_24_strips", "bitmap_strips", "tca_bme")  # of many columns
-LARGE, SMALL = (36864, 9216), (7168, 7168)
+MOST_FEW = 128  # columns, of tables of few
+SMALL = (7168, 7168)
 LLAMA = [(28672, 8192), (8192, 28672), (14336, 4096), (4096, 14336)]
-CELL = ["sparsity", "N"]
 WHOLE = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # sparsities that all formats have rows of
 
 INTRODUCTION = """\
@@ -50,25 +55,25 @@ def hopper_speedups() -> str:
 def _of_gpu(rows: pd.DataFrame, device: str) -> list[str]:
     few = rows[rows.kernel.isin(HOPPER) & rows.N.le(MOST_FEW)]
     every, llama = with_all(few, catalog.opt_matrices()), with_all(few, LLAMA)
-    ways = _of_fastest_way(rows)
-    large, small = (_of_fastest_kernel(of_shapes(few, [shape])) for shape in (LARGE, SMALL))
+    ways = of_fastest_way(rows)
+    large, small = (of_fastest_kernel(of_shapes(few, [shape])) for shape in (LARGE, SMALL))
     fraction = "by its fastest format, and the fraction of the byte limit"
-    llamas, best = ", ".join(map(_named, LLAMA)), _of_best_format(every)
+    llamas, best = ", ".join(map(_named, LLAMA)), of_best_format(every)
     parts = {
         "Which format is the fastest": (_names, best),
         "The fastest format: mean, and the least": (_means, best),
         "Each format: means": (_formats, every),
         "Bytes of each format for 64 weights": (_bytes, of_shapes(few, [LARGE])),
-        f"The fastest format for Llama's {llamas}: the same": (_means, _of_best_format(llama)),
+        f"The fastest format for Llama's {llamas}: the same": (_means, of_best_format(llama)),
         f"{_named(LARGE)} {fraction}": (_fractions, large),
         f"{_named(SMALL)} {fraction}": (_fractions, small),
         "Many columns, each matrix by its fastest way: means": (_formats, ways),
         "Many columns, the fastest format: mean, and the least": (
-            _means, _of_best_format(ways)),
+            _means, of_best_format(ways)),
         f"{_named(LARGE)} after a rest, and without a pause, at the limit of power": (
-            _energies, _energy_rows(device)),
+            _energies, of_energy(device)),
         "Whole models, random weights: prompts of 64 tokens, 512 new ones": (
-            _models, _model_rows(device)),
+            _models, of_models(device)),
     }  # fmt: skip
     shown = [_part(title, *one) for title, one in parts.items() if len(one[1])]
     return [f"## {GPUS[device]}", *shown] if shown else []
@@ -89,58 +94,6 @@ def markdown(table: pd.DataFrame) -> str:
     table = table.reset_index()
     lines = [table.columns, ["---"] * table.shape[1], *table.itertuples(index=False)]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-# --- which rows ---
-
-
-def _of_best_format(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those of the kernel of the greatest mean, for each sparsity and N.
-
-    None where the best one of the next smaller and of the next larger N has no rows of this one.
-    """
-    means = geometric_means(rows, ["sparsity", "N", "kernel"], "speedup").unstack("kernel")
-    best = means.idxmax(axis="columns")
-    known = [(*cell, name) for cell, name in best.items() if _is_known(means, best, *cell)]
-    return rows[pd.MultiIndex.from_frame(rows[[*CELL, "kernel"]]).isin(known)]
-
-
-def _is_known(means: pd.DataFrame, best: pd.Series, sparsity: float, N: int) -> bool:
-    Ns = best[sparsity].index
-    beside = [*Ns[Ns < N][-1:], *Ns[Ns > N][:1]]
-    measured = [pd.notna(means.loc[(sparsity, N), best[(sparsity, one)]]) for one in beside]
-    return any(measured) or not measured
-
-
-def _of_fastest_kernel(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of one matrix."""
-    return rows.loc[rows.groupby(CELL).speedup.idxmax()]
-
-
-def _of_fastest_way(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of formats whose products have several ways, where more than one was measured."""
-    case = ["format", "M", "K", *CELL]
-    rows = rows[rows.format.isin(WITH_WAYS) & rows.N.isin(MANY)]
-    rows = rows[rows.groupby(case).kernel.transform("nunique").gt(1)]
-    best = rows.loc[rows.groupby(case).speedup.idxmax()]
-    return with_all(best.assign(kernel=best.format), catalog.opt_matrices())
-
-
-def _energy_rows(device: str) -> pd.DataFrame:
-    rows = results.latest(results.measured("energy"), results.KERNEL_CASE)
-    rows = rows[rows.device.eq(device) & rows.kernel.isin(HOPPER)]
-    rows = rows[rows.dtype.eq("fp16") & rows.pattern.eq("random")]
-    return of_shapes(rows, [LARGE]).sort_values(["sparsity", "N", "time_us"])
-
-
-def _model_rows(device: str) -> pd.DataFrame:
-    rows = results.latest(results.measured("opt"), results.OPT_CASE)
-    rows = rows[rows.device.eq(device) & rows.prompt.eq(64) & rows.output.eq(512)]
-    rows = rows[rows.weights.eq("random")]
-    return rows.sort_values(["model", "gpus", "batch", "sparsity", "format"])
-
-
-# --- what is told of them ---
 
 
 def _means(rows: pd.DataFrame) -> pd.DataFrame:
