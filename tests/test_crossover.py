@@ -1,5 +1,7 @@
 """Products of many columns decode A once and multiply it dense: when, how, and what is said."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -135,6 +137,35 @@ def test_a_plan_is_made_once_for_each_number_of_columns(h200, monkeypatch, forma
     with cuda.forced("fused"):
         cuda.plan(A, activations(8))
     assert made.call_count == 4
+
+
+@formats
+def test_a_launch_of_a_known_plan_is_that_of_a_new_one(h200, monkeypatch, format: str) -> None:
+    """What launchers are given, but for the addresses of scratch memory: of host tensors."""
+    given = []
+
+    def call(library: str, *arguments: object, defines: tuple[str, ...] = ()) -> None:
+        function, problem = arguments[:-2], arguments[-2]._obj
+        every = [one for cls in type(problem).__mro__ for one in cls.__dict__.get("_fields_", ())]
+        names = {name for name, _ in every} - {"partial", "tiles", "A"}
+        fields = {name: getattr(problem, name) for name in names}
+        given.append((library, function, tuple(problem.A), fields, defines))
+
+    stream = SimpleNamespace(cuda_stream=0)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: stream)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(cuda, "call", call)
+    A = encode(random_sparse(M, 2048, 0.8), format)
+    for N in (8, 16):
+        B, C = torch.randn(N, 2048).half().T, torch.empty(N, M, dtype=torch.float16).T
+        for _ in range(2):
+            cuda.spmm(A, B, C)
+        with cuda.forced("fused"):
+            cuda.spmm(A, B, C)
+    few, many = given[:3], given[3:]
+    assert few[0] == few[1] == few[2] and many[0] == many[1] == many[2]
+    assert (few[0][3]["N"], many[0][3]["N"]) == (8, 16) and few[0][2] == many[0][2]
+    assert any(few[0][2]) and few[0][3]["C"]
 
 
 def test_a_way_can_be_forced(h200) -> None:
