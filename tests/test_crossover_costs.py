@@ -37,6 +37,10 @@ TOLD_SHORT = {
     ("h200", "zero_row_24"): {(24, 24)},
     ("h100-80gb-hbm3", "zero_row_24"): {(32, 128), (32, 256)},
 }
+# Rows of M and columns with which tiles of the largest matrices take up to a quarter more than is
+# told; the kernel itself is faster there.
+SLOW_TILES = {("bitmap_strips", M, 256) for M in (12288, 36864, 49152)}
+SLOW_TILES |= {("bitmap_strips", 49152, 224)}
 
 
 def measured(kernels: list[str], format: str, gpu: str = "h200") -> pd.DataFrame:
@@ -173,13 +177,11 @@ def tiled(product: Product) -> Product:
     [
         ("lane_24_strips", 0.85, 1.15, 400),
         ("tca_bme", 0.83, 1.15, 480),
-        ("bitmap_strips", 0.79, 1.15, 330),
+        ("bitmap_strips", 0.85, 1.15, 330),
     ],
 )
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
-    """TCA-BME has a slow one at .5, whose rings have room for three rounds; bitmap strips of 340
-    million weights and more are slow with 224 and 256 columns, where the kernel itself is faster.
-    """
+    """TCA-BME has a slow one at .5, whose rings have room for three rounds."""
     rows = measured([f"{format}_tiles"], format)
     if format != hopper_tiles.BITMAPS:
         rows = rows[rows.N.ge(crossover.LEAST_TILED)]
@@ -187,7 +189,9 @@ def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_o
     ratio = pd.Series(told, rows.index) / rows.time_us
     medians = ratio.groupby(rows.N).median()
     assert medians.between(0.93, 1.07).all()
-    assert ratio.between(least, most).all() and len(ratio) >= all_of
+    usual = ratio[[(format, r.M, r.N) not in SLOW_TILES for r in rows.itertuples()]]
+    assert usual.between(least, most).all() and len(ratio) >= all_of
+    assert ratio.between(0.79, most).all()
     assert ratio.between(0.85, 1.15).mean() > 0.98
 
 

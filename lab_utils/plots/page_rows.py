@@ -46,11 +46,11 @@ def of_fastest_way(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_energy(device: str) -> pd.DataFrame:
-    """Of the kernels for Hopper and the large matrix, the fastest first."""
+    """Of the kernels for Hopper and the large matrix."""
     rows = results.latest(results.measured("energy"), results.KERNEL_CASE)
     rows = rows[rows.device.eq(device) & rows.kernel.isin(HOPPER)]
     rows = rows[rows.dtype.eq("fp16") & rows.pattern.eq("random")]
-    return of_shapes(rows, [LARGE]).sort_values(["sparsity", "N", "time_us"])
+    return of_shapes(rows, [LARGE])
 
 
 def of_models(device: str) -> pd.DataFrame:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import pandas as pd
 
 from lab_utils import catalog, results
+from lab_utils.plots.energy import energies
 from lab_utils.plots.looks import FORMATS, KERNELS, MODELS
 from lab_utils.plots.page_rows import (
     CELL,
@@ -23,7 +23,7 @@ GPUS = {"h200": "H200", "h100-80gb-hbm3": "H100"}
 MOST_FEW = 128  # columns, of tables of few
 SMALL = (7168, 7168)
 LLAMA = [(28672, 8192), (8192, 28672), (14336, 4096), (4096, 14336)]
-WHOLE = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # sparsities that all formats have rows of
+OF_BYTES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # sparsities of that table
 
 INTRODUCTION = """\
 # Speed-ups of the Hopper kernels
@@ -110,18 +110,16 @@ def _names(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bytes(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each format, a column for each sparsity."""
-    rows = _labelled(rows[rows.sparsity.isin(WHOLE)])
+    """A line for each format, a column for each sparsity: those measured last."""
+    rows = _labelled(rows[rows.sparsity.isin(OF_BYTES)]).sort_values("date", kind="stable")
     each = 64 * rows.encoded_bytes / (rows.M * rows.K)
-    texts = each.groupby([rows.format, rows.sparsity], observed=True).min().map("{:.1f}".format)
+    texts = each.groupby([rows.format, rows.sparsity], observed=True).last().map("{:.1f}".format)
     return texts.unstack("sparsity", fill_value="").rename_axis(columns=None)
 
 
 def _formats(rows: pd.DataFrame) -> pd.DataFrame:
     """Means, the greatest for each sparsity and N bold."""
-    rows = _labelled(rows)
-    logarithms = np.log(rows.speedup).groupby([rows.sparsity, rows.format, rows.N], observed=True)
-    means = np.exp(logarithms.mean()).round(2)
+    means = geometric_means(_labelled(rows), ["sparsity", "format", "N"], "speedup").round(2)
     texts, first = means.map("{:.2f}".format), means.eq(means.groupby(CELL).transform("max"))
     return _wide(texts.where(~first, "**" + texts + "**"))
 
@@ -133,17 +131,15 @@ def _fractions(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _energies(rows: pd.DataFrame) -> pd.DataFrame:
-    """Speed-ups, joules and the clock."""
-    rested, warm = rows.dense_rested_us / rows.rested_us, rows.dense_us / rows.time_us
-    columns = {
-        "sparsity": rows.sparsity, "N": rows.N,
-        "format": [KERNELS[kernel].label for kernel in rows.kernel],
-        "after a rest": rested.map("{:.2f}".format), "without a pause": warm.map("{:.2f}".format),
-        "mJ a product": rows.millijoules.map("{:.0f}".format),
-        "mJ, dense": rows.dense_millijoules.map("{:.0f}".format),
-        "MHz": rows.sm_mhz.map("{:.0f}".format),
-    }  # fmt: skip
-    return pd.DataFrame(columns).set_index("sparsity")
+    """Speed-ups, joules and the clock, as notebook 31 has them."""
+    dense = rows.set_index(["sparsity", "N", "kernel"]).dense_millijoules
+    table = energies(rows).assign(dense=dense).reset_index(["N", "kernel"])
+    formats = {"speed-up, rested": "{:.2f}", "speed-up": "{:.2f}", "mJ": "{:.0f}",
+               "dense": "{:.0f}", "MHz": "{:.0f}"}  # fmt: skip
+    texts = {name: table[name].map(form.format) for name, form in formats.items()}
+    labels = [KERNELS[kernel].label for kernel in table.kernel]
+    named = {"kernel": "format", "mJ": "mJ a product", "dense": "mJ, dense"}
+    return table.assign(kernel=labels, **texts)[["N", "kernel", *formats]].rename(columns=named)
 
 
 def _models(rows: pd.DataFrame) -> pd.DataFrame:

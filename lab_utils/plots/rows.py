@@ -68,8 +68,9 @@ def with_all(rows: pd.DataFrame, shapes: Sequence[tuple[int, int]]) -> pd.DataFr
 
 
 def geometric_means(rows: pd.DataFrame, by: str | Sequence[str], column: str) -> pd.Series:
-    """Geometric mean of `column` over everything but `by`."""
-    return np.exp(np.log(rows[column]).groupby([rows[name] for name in np.atleast_1d(by)]).mean())
+    """Geometric mean of `column` over everything but `by`, for what rows have of that."""
+    keys = [rows[name] for name in np.atleast_1d(by)]
+    return np.exp(np.log(rows[column]).groupby(keys, observed=True).mean())
 
 
 def only(rows: pd.DataFrame, column: str) -> object:
