@@ -7,6 +7,7 @@ from types import ModuleType
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from lab_utils import backends
 from lab_utils.backends.kernels import WITH_EPILOGUE
@@ -28,9 +29,15 @@ def spmm(
     """
     module = _checked(A, B, backend)
     if out is None:
-        return torch.ops.lscd.spmm(*_apart(A), B, module.name)
+        seen = _is_watched(B)
+        return torch.ops.lscd.spmm(*_apart(A), B, module.name) if seen else _new(module, A, B)
     _check_out(A, B, out)
-    torch.ops.lscd.spmm_out(*_apart(A), B, module.name, out)
+    if _is_watched(B, out):
+        torch.ops.lscd.spmm_out(*_apart(A), B, module.name, out)
+    else:
+        _check_memory(out, [B, *A.arrays.values()])
+        _run(module, A, B, out)
+        _tell_written(out)
     return out
 
 
@@ -57,7 +64,9 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
     def product(B: Tensor) -> Tensor:
         module = _checked(A, B, None)
-        return torch.ops.lscd.spmm_relu(*_apart(A), B, module.name, bias)
+        if _is_watched(B, bias):
+            return torch.ops.lscd.spmm_relu(*_apart(A), B, module.name, bias)
+        return _new(module, A, B, epilogue=Epilogue(bias, relu=True))
 
     return _of_tokens(x, A, product)
 
@@ -164,15 +173,22 @@ def _describe(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-# --- the torch boundary ---------------------------------------------------------------------------
-# torch.compile and tracing see one opaque op, and ops take tensors and plain values only. So `spmm`
-# takes A apart (arrays in the order of ARRAYS, constants, format, M, K), and `_launch`, which runs
-# when the op does, puts it together again. Each op has a fake that only says what comes out.
+# --- products as they run -------------------------------------------------------------------------
 
 
-def _apart(A: SparseMatrix) -> tuple[list[Tensor], tuple[int, ...], str, int, int]:
-    """A as the first arguments of every op."""
-    return [A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape
+def _new(module: ModuleType, A: SparseMatrix, B: Tensor, **how: Epilogue) -> Tensor:
+    """A new C = A · B, by a backend."""
+    C = _new_result(A.shape[0], B)
+    _run(module, A, B, C, **how)
+    return C
+
+
+def _run(module: ModuleType, A: SparseMatrix, B: Tensor, C: Tensor, **how: Epilogue) -> None:
+    kind = B.device.type
+    if not torch.is_autocast_enabled(kind):
+        return module.spmm(A, B, C, **how)
+    with torch.autocast(kind, enabled=False):  # torch's products in a backend keep their precision
+        module.spmm(A, B, C, **how)
 
 
 def _new_result(M: int, B: Tensor) -> Tensor:
@@ -183,14 +199,50 @@ def _new_result(M: int, B: Tensor) -> Tensor:
     return B.new_empty(M, N)
 
 
+def _tell_written(out: Tensor) -> None:
+    """Count a write that torch has not seen; tensors of inference mode have no count."""
+    if not out.is_inference():
+        torch.autograd.graph.increment_version(out)
+
+
+# --- the torch boundary ---------------------------------------------------------------------------
+# torch.compile and tracing see one opaque op, and ops take tensors and plain values only. So `spmm`
+# takes A apart (arrays in the order of ARRAYS, constants, format, M, K), and `_together` makes it
+# again when the op runs. Each op has a fake that only says what comes out. Where nobody looks, a
+# product runs without its op, which takes the host as long as a launch.
+
+
+def _is_watched(*tensors: Tensor) -> bool:
+    """Whether anything wants to know of operations: a compiler, a mode, a transform, a gradient."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return True
+    if torch._C._len_torch_function_stack() or is_in_torch_dispatch_mode():
+        return True
+    if torch._C._are_functorch_transforms_active():
+        return True
+    grad = torch.is_grad_enabled()
+    return any(type(one) is not Tensor or (grad and one.requires_grad) for one in tensors)
+
+
+def _apart(A: SparseMatrix) -> tuple[list[Tensor], tuple[int, ...], str, int, int]:
+    """A as the first arguments of every op."""
+    return [A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape
+
+
+def _together(
+    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int, dtype: torch.dtype
+) -> SparseMatrix:
+    cls = FORMATS[format]
+    return cls.of_valid((M, K), dtype, dict(zip(cls.ARRAYS, arrays, strict=True)), constants)
+
+
 @torch.library.custom_op("lscd::spmm", mutates_args=())
 def _spmm(
     arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
     B: Tensor, backend: str,
 ) -> Tensor:  # fmt: skip
-    C = _new_result(M, B)
-    _launch(arrays, constants, format, M, K, B, backend, C)
-    return C
+    A = _together(arrays, constants, format, M, K, B.dtype)
+    return _new(backends.by_name(backend), A, B)
 
 
 @_spmm.register_fake
@@ -204,7 +256,8 @@ def _spmm_out(
     B: Tensor, backend: str, out: Tensor,
 ) -> None:  # fmt: skip
     _check_memory(out, [B, *arrays])  # here, since a compiled graph has addresses only when it runs
-    _launch(arrays, constants, format, M, K, B, backend, out)
+    A = _together(arrays, constants, format, M, K, B.dtype)
+    _run(backends.by_name(backend), A, B, out)
 
 
 @_spmm_out.register_fake
@@ -217,26 +270,10 @@ def _spmm_relu(
     arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
     B: Tensor, backend: str, bias: Tensor,
 ) -> Tensor:  # fmt: skip
-    C = _new_result(M, B)
-    epilogue = Epilogue(bias, relu=True)
-    _launch(arrays, constants, format, M, K, B, backend, C, epilogue=epilogue)
-    return C
+    A = _together(arrays, constants, format, M, K, B.dtype)
+    return _new(backends.by_name(backend), A, B, epilogue=Epilogue(bias, relu=True))
 
 
 @_spmm_relu.register_fake
 def _(arrays, constants, format, M, K, B, backend, bias) -> Tensor:
     return _new_result(M, B)
-
-
-def _launch(
-    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
-    B: Tensor, backend: str, C: Tensor, **how: Epilogue,
-) -> None:  # fmt: skip
-    cls = FORMATS[format]
-    named = dict(zip(cls.ARRAYS, arrays, strict=True))
-    A = cls.of_valid((M, K), B.dtype, named, constants)
-    run, kind = backends.by_name(backend).spmm, B.device.type
-    if not torch.is_autocast_enabled(kind):
-        return run(A, B, C, **how)
-    with torch.autocast(kind, enabled=False):  # torch's products in a backend keep their precision
-        run(A, B, C, **how)

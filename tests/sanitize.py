@@ -71,7 +71,8 @@ def documented_products() -> Iterator[str]:
         W, B = operands(M, K, N, dtype, 0.7)
         A = encode(W, hopper.FORMAT, **kinds[kind]).to("cuda")
         C = torch.empty(N, M, dtype=dtype, device="cuda").T
-        cuda._multiply(FUSED, A, B.cuda(), C, hopper.layout_of(A, N, documented=True))
+        layout = hopper.layout_of(A, N, documented=True)
+        cuda._multiply(cuda._ready(A, N, FUSED, layout), B.cuda(), C)
         accuracy.check(C.cpu(), W, B)
         yield f"{hopper.FORMAT} documented {M}x{K} N={N} {dtype} {kind}"
 
@@ -107,7 +108,7 @@ def products_of_large(format: str) -> Iterator[str]:
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
         assert layout.warps == strip_layouts.warps_of(A, layout.block_n)
         C = torch.empty(N, M, dtype=dtype, device="cuda").T
-        cuda._multiply(FUSED, A, B.cuda(), C, layout)
+        cuda._multiply(cuda._ready(A, N, FUSED, layout), B.cuda(), C)
         accuracy.check(C.cpu(), W, B)
         yield f"{format} as if large {M}x{K} N={N} {dtype} split_k={split_k}"
 

@@ -95,7 +95,7 @@ def test_documented_metadata_is_enough(format: str, kind: dict, dtype: torch.dty
         A, B = encode(W, format, **kind).to("cuda"), activations(2410, 20, dtype).cuda()
         layout = hopper.layout_of(A, 20, 132, documented=True)
         C = torch.full((20, 500), torch.nan, dtype=dtype, device="cuda").T
-        cuda._multiply(FUSED, A, B, C, layout)
+        cuda._multiply(cuda._ready(A, 20, FUSED, layout), B, C)
         accuracy.check(C.cpu(), W, B.cpu())
 
 
@@ -141,7 +141,7 @@ def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype)
             assert layout.block_n in widths  # chunks of denser A leave no room
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
-            cuda._multiply(FUSED, A, B, C, layout)
+            cuda._multiply(cuda._ready(A, N, FUSED, layout), B, C)
             accuracy.check(C.cpu(), W, B.cpu())
 
 
@@ -159,7 +159,7 @@ def test_narrow_strips_of_sixteen_warps(format: str, dtype: torch.dtype) -> None
             assert (layout.block_n, layout.warps) == (N, 16)
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
-            cuda._multiply(FUSED, A, B, C, layout)
+            cuda._multiply(cuda._ready(A, N, FUSED, layout), B, C)
             accuracy.check(C.cpu(), W, B.cpu())
 
 

@@ -1,8 +1,12 @@
 """The operation's contract: what it refuses, what it honours, how it looks to torch."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode
 
 from lab_utils import (
     SparseMatrix,
@@ -217,3 +221,42 @@ def test_a_compiled_graph_reads_nothing_back_to_the_host(A: SparseMatrix) -> Non
                   backend=lambda graph, _: graphs.append(graph.graph) or graph)(B.T)  # fmt: skip
     called = {node.target for graph in graphs for node in graph.nodes if "call" in node.op}
     assert torch.ops.lscd.spmm in called and "item" not in called
+
+
+def seen(product: Callable[[], Tensor]) -> set[str]:
+    """Names of the ops that a profiler sees."""
+    with torch.profiler.profile() as found:
+        product()
+    return {event.key for event in found.key_averages()}
+
+
+def test_where_nobody_looks_a_product_runs_without_its_op(A: SparseMatrix) -> None:
+    """What looks: `_is_watched`; a graph, or the op's errors, then say that it was there."""
+    out = torch.empty(96, 8).half()
+    products = {"spmm": lambda: spmm(A, B), "spmm_out": lambda: spmm(A, B, out=out)}
+    for name, product in products.items():
+        assert f"lscd::{name}" not in seen(product)
+        with torch.device("cpu"):  # a mode that sees torch's functions
+            assert f"lscd::{name}" in seen(product)
+        with FlopCounterMode(display=False):
+            assert f"lscd::{name}" in seen(product)
+    assert "lscd.spmm" in str(make_fx(lambda b: spmm(A, b))(B).graph)
+    assert "lscd::spmm" in str(torch.jit.trace(lambda b: spmm(A, b), (B,)).graph)
+    assert torch.equal(torch.func.functionalize(lambda b: spmm(A, b))(B), spmm(A, B))
+    with pytest.raises(RuntimeError, match="Batching rule not implemented for lscd::spmm"):
+        torch.vmap(lambda b: spmm(A, b))(torch.stack([B, B]))
+    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+        spmm(A, B.clone().requires_grad_()).sum().backward()
+    parameter = torch.nn.Parameter(B, requires_grad=False)
+    assert "lscd::spmm" in seen(lambda: spmm(A, parameter))
+
+
+def test_a_product_without_its_op_counts_what_it_writes(A: SparseMatrix) -> None:
+    """Else autograd would not notice that what it has saved is another result now."""
+    saved = torch.ones(96, 8, dtype=torch.half)
+    result = (saved.new_ones(96, 8).requires_grad_() * saved).sum()
+    spmm(A, B, out=saved)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.backward()
+    with torch.inference_mode():
+        assert torch.equal(spmm(A, B, out=torch.empty(96, 8).half()), saved)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lab_utils.backends.remembered import planned, remembered
+from lab_utils.backends.remembered import planned, prepared, remembered
 
 
 class OnGpu(torch.Tensor):
@@ -67,3 +67,34 @@ def test_a_plan_that_fails_is_not_remembered_and_goes_with_its_encoding() -> Non
     assert plan() is not None
     del A
     assert plan() is None
+
+
+def test_a_launch_is_of_the_arrays_as_they_are_and_goes_with_them(monkeypatch) -> None:
+    """Of the last state alone; while a graph is captured it is made anew."""
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    capturing, made = False, iter("abcdefgh")
+    arrays = {"first": torch.zeros(4).as_subclass(OnGpu), "second": torch.zeros(4)}
+    A = SimpleNamespace(
+        name="any", shape=(8, 8), dtype=torch.half, ARRAYS=("first", "second"), arrays=arrays
+    )
+
+    def found(key: str = "key") -> str:
+        return prepared(A, key, lambda: next(made))
+
+    assert [found(), found(), found("other"), found("other"), found()] == list("aabba")
+    arrays["second"].add_(1)
+    assert [found("other"), found("other"), found()] == list("ccd")
+    arrays["second"] = arrays["second"].clone()
+    assert [found(), found()] == list("ee")
+    capturing = True
+    assert [found(), found("other"), found("other")] == list("efg")
+    capturing = False
+    assert found("other") == "h"
+
+    class Launch:
+        """Something that can be referred to weakly."""
+
+    launch = weakref.ref(prepared(A, "third", Launch))
+    assert launch() is not None
+    arrays.clear()
+    assert launch() is None

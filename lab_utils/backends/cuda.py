@@ -7,7 +7,8 @@ forced(way):` takes one of WAYS for all.
 
 import ctypes
 import functools
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,11 +27,18 @@ from lab_utils.backends.kernels import (
     name_of,
     ways_of,
 )
-from lab_utils.backends.launch import NO_EPILOGUE, Epilogue, aligned_columns, call, copies
+from lab_utils.backends.launch import (
+    NO_EPILOGUE,
+    Epilogue,
+    Launch,
+    aligned_columns,
+    call,
+    copies,
+)
 from lab_utils.backends.plan import Plan
 from lab_utils.backends.published import HOPPER, is_hopper
-from lab_utils.backends.remembered import planned
-from lab_utils.backends.ways import DECODED, FUSED, TILES, WAYS, forced, forced_way
+from lab_utils.backends.remembered import planned, prepared
+from lab_utils.backends.ways import DECODED, FUSED, TILES, WAYS, asked_way, forced, forced_way
 from lab_utils.formats import SparseMatrix
 
 __all__ = ["WAYS", "forced"]
@@ -126,44 +134,68 @@ def spmm(
     formats WITH_EPILOGUE take an `epilogue`, others raise a RuntimeError; cuBLAS and products by
     tiles take it for any.
     """
-    N, free = C.shape[1], split_k is None and left_out is None
-    if free:
-        way, layout, _ = _way(A, N)
+    N = C.shape[1]
+    if split_k is None and left_out is None:
+        ready = prepared(A, (N, asked_way()), lambda: _ready(A, N, *_way(A, N)[:2]))
     else:
         _check(A)
         way = TILES if forced_way(A.name, _ways(A)) == TILES else FUSED
-        layout = _layout(A, N, split_k, way)
-    if way == DECODED:
+        ready = _ready(A, N, way, _layout(A, N, split_k, way))
+    if ready is None:
         decoded.spmm(A, B, C, _multiprocessors(A.device), epilogue)
     else:
-        _multiply(way, A, B, C, layout, left_out, epilogue)
+        _multiply(ready, B, C, left_out, epilogue)
+
+
+class _Ready(NamedTuple):
+    """A launch for A, but for B, C and scratch memory."""
+
+    launch: Launch
+    block_rows: int  # of B, which the kernel reads together
+    scratch: dict[str, int]  # where each begins in the launch's memory
+    scratch_bytes: int
+
+
+def _ready(A: SparseMatrix, N: int, way: str, layout: Any) -> _Ready | None:
+    """None where A is decoded first."""
+    if way == DECODED:
+        return None
+    launch = kernel_of(A.name, way).launch_of(A, N, layout)
+    mine = {id(array) for array in A.arrays.values()}  # these the caller holds
+    launch.arrays = {name: one for name, one in launch.arrays.items() if id(one) not in mine}
+    return _Ready(launch, block_rows_of(A, way), *launch.scratch_in_one())
 
 
 def _multiply(
-    way: str,
-    A: SparseMatrix,
+    ready: _Ready,
     B: Tensor,
     C: Tensor,
-    layout: Any,
     left_out: str | None = None,
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
     """The same by a kernel that decodes while it multiplies."""
     M, N = C.shape
-    columns = aligned_columns(B, block_rows_of(A, way))  # [N, K]
+    columns = aligned_columns(B, ready.block_rows)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
     result = C.T if in_place else C.new_empty(N, M)  # [N, M]
-    launch = kernel_of(A.name, way).launch_of(A, N, layout)
-    launch.arrays |= launch.scratch(lambda shape: C.new_empty(shape, dtype=torch.float32))
+    launch, memory = ready.launch.copy(), C.new_empty(ready.scratch_bytes, dtype=torch.uint8)
     launch.set_epilogue(epilogue)
-    problem = launch.problem
+    problem, scratch = launch.problem, memory.data_ptr()
+    for name, offset in ready.scratch.items():
+        setattr(problem, name, scratch + offset)
     problem.B, problem.ldb = columns.data_ptr(), columns.stride(0)
     problem.C, problem.ldc = result.data_ptr(), M if N == 1 else result.stride(0)
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
-    with torch.cuda.device(C.device):
+    with _on(C.device):
         call("cuda", *launch.call, ctypes.byref(problem), stream, defines=_without(left_out))
     if not in_place:
         C.copy_(result.T)
+
+
+def _on(device: torch.device) -> AbstractContextManager:
+    """Inside, launches go to that GPU; most are for the one that they go to anyway."""
+    elsewhere = device.type == "cuda" and device.index != torch.cuda.current_device()
+    return torch.cuda.device(device) if elsewhere else nullcontext()
 
 
 def _check(A: SparseMatrix) -> None:

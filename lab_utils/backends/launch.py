@@ -12,6 +12,7 @@ from lab_utils import build
 from lab_utils.backends.problem import Problem
 
 ALIGN = 8  # elements: 16-byte loads of B
+SCRATCH_ALIGN = 512  # bytes, as torch's own allocations
 
 # Makes the array that a kernel reads of one of an encoding: itself, or a copy where it must stand.
 Place = Callable[[Tensor], Tensor]
@@ -62,12 +63,27 @@ class Launch:
             self.arrays["bias"] = place(epilogue.bias.contiguous())
             self.problem.bias = self.arrays["bias"].data_ptr()
 
+    def copy(self) -> "Launch":
+        """One to fill in, for a call: others may be made of this one at the same time."""
+        problem = type(self.problem).from_buffer_copy(self.problem)
+        return Launch(self.call, problem, self.sums, self.arrays.copy(), self.more)
+
+    def scratch_in_one(self) -> tuple[dict[str, int], int]:
+        """Where each begins in one stretch of that memory, in bytes, and the bytes of all."""
+        begins, end = {}, 0
+        for name, shape in self._scratch_shapes().items():
+            begins[name], end = end, end + -(-4 * math.prod(shape) // SCRATCH_ALIGN) * SCRATCH_ALIGN
+        return begins, end
+
     def scratch(self, new: Callable[[tuple[int, ...]], Tensor]) -> dict[str, Tensor]:
-        """Memory that kernels write and read again, made by `new`; its addresses are set."""
-        arrays = {name: new(shape) for name, shape in {"partial": self.sums, **self.more}.items()}
+        """Memory that kernels write and read again, each made by `new`; its addresses are set."""
+        arrays = {name: new(shape) for name, shape in self._scratch_shapes().items()}
         for name, array in arrays.items():
             setattr(self.problem, name, array.data_ptr())
         return arrays
+
+    def _scratch_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"partial": self.sums, **self.more}
 
 
 def columns_in_place(B: Tensor, block: int = 1) -> Tensor | None:

@@ -12,7 +12,9 @@ Found = TypeVar("Found")
 # By the array that says where an encoding's parts begin: no other encoding has it.
 _found: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 STARTS = ("chunk_start", "gt_offset")
-_plans: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by an encoding's first array
+# By an encoding's first array: plans; the state of all arrays, and launches of it.
+_plans: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+_launches: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
 def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
@@ -50,3 +52,24 @@ def planned(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
     if described not in known:
         known[described] = find()
     return known[described]
+
+
+def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found:
+    """`make()`, once for each `key`, and addresses and state of the arrays of A.
+
+    For what has no more than addresses of them: it goes with A. Where a CUDA graph is captured it
+    is made anew, since a launch may then be another one (`settled`).
+    """
+    arrays = [A.arrays[name] for name in A.ARRAYS]
+    now = (A.name, A.shape, A.dtype, *[(one.data_ptr(), one._version) for one in arrays])
+    state, known = _launches.get(arrays[0], (None, {}))
+    if state == now and key in known:
+        return known[key]
+    made = make()
+    if arrays[0].is_cuda and torch.cuda.is_current_stream_capturing():
+        return made
+    if state != now:
+        known = {}
+        _launches[arrays[0]] = now, known
+    known[key] = made
+    return made

@@ -27,9 +27,14 @@ def forced(way: str) -> Iterator[None]:
         _forced.reset(token)
 
 
+def asked_way() -> str | None:
+    """What `forced` says, if anything."""
+    return _forced.get()
+
+
 def forced_way(format: str, allowed: tuple[str, ...]) -> str | None:
-    """What `forced` says, if anything; ValueError where the format has no such way."""
-    way = _forced.get()
+    """The same; ValueError where the format has no such way."""
+    way = asked_way()
     if way is not None and way not in allowed:
         raise ValueError(f"way={way!r}: {format} has none; allowed: {', '.join(allowed)}")
     return way
