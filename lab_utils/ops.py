@@ -77,6 +77,8 @@ def _of_tokens(x: Tensor, A: SparseMatrix, product: Callable[[Tensor], Tensor]) 
     _check_x(x, A)
     if x.numel() == 0:  # no tokens
         return x.new_empty(*x.shape[:-1], A.shape[0])
+    if x.ndim == 2:
+        return product(x.T).T
     tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
     return product(tokens.T).T.reshape(*x.shape[:-1], A.shape[0])
 

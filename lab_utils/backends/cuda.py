@@ -177,19 +177,19 @@ def _multiply(
     M, N = C.shape
     columns = aligned_columns(B, ready.block_rows)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
-    result = C.T if in_place else C.new_empty(N, M)  # [N, M]
+    result = C if in_place else C.new_empty(N, M).T  # columns behind each other
     launch, memory = ready.launch.copy(), C.new_empty(ready.scratch_bytes, dtype=torch.uint8)
     launch.set_epilogue(epilogue)
     problem, scratch = launch.problem, memory.data_ptr()
     for name, offset in ready.scratch.items():
         setattr(problem, name, scratch + offset)
     problem.B, problem.ldb = columns.data_ptr(), columns.stride(0)
-    problem.C, problem.ldc = result.data_ptr(), M if N == 1 else result.stride(0)
+    problem.C, problem.ldc = result.data_ptr(), M if N == 1 else result.stride(1)
     stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
     with _on(C.device):
         call("cuda", *launch.call, ctypes.byref(problem), stream, defines=_without(left_out))
     if not in_place:
-        C.copy_(result.T)
+        C.copy_(result)
 
 
 def _on(device: torch.device) -> AbstractContextManager:
