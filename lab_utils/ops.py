@@ -7,12 +7,12 @@ from types import ModuleType
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from lab_utils import backends
 from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import Epilogue
 from lab_utils.formats import FORMATS, SparseMatrix
+from lab_utils.watched import is_watched
 
 
 def spmm(
@@ -29,20 +29,23 @@ def spmm(
     """
     module = _checked(A, B, backend)
     if out is None:
-        seen = _is_watched(B)
+        seen = is_watched(A, B)
         return torch.ops.lscd.spmm(*_apart(A), B, module.name) if seen else _new(module, A, B)
     _check_out(A, B, out)
-    if _is_watched(B, out):
+    if is_watched(A, B, out):
         torch.ops.lscd.spmm_out(*_apart(A), B, module.name, out)
     else:
         _check_memory(out, [B, *A.arrays.values()])
         _run(module, A, B, out)
-        _tell_written(out)
+        torch.autograd.graph.increment_version(out)  # as torch does where it sees a write
     return out
 
 
 def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> Tensor:
-    """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with contiguous columns B = xᵀ."""
+    """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with contiguous columns B = xᵀ.
+
+    Under autocast x may be of any floating dtype, and is rounded to that of A, which y has.
+    """
     return _of_tokens(x, A, lambda B: spmm(A, B, backend=backend))
 
 
@@ -64,7 +67,7 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
     def product(B: Tensor) -> Tensor:
         module = _checked(A, B, None)
-        if _is_watched(B, bias):
+        if is_watched(A, B, bias):
             return torch.ops.lscd.spmm_relu(*_apart(A), B, module.name, bias)
         return _new(module, A, B, epilogue=Epilogue(bias, relu=True))
 
@@ -72,15 +75,23 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
 
 def _of_tokens(x: Tensor, A: SparseMatrix, product: Callable[[Tensor], Tensor]) -> Tensor:
-    """`product` of B[K, N] = x[..., K] transposed, as y[..., M]; nothing is copied here."""
+    """`product` of B[K, N] = x[..., K] transposed, as y[..., M]."""
     _check_encoded(A)
+    x = _cast(x, A)
     _check_x(x, A)
     if x.numel() == 0:  # no tokens
         return x.new_empty(*x.shape[:-1], A.shape[0])
-    if x.ndim == 2:
+    if x.ndim == 2 and x.shape[0] > 1:  # as below, in fewer views
         return product(x.T).T
     tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
     return product(tokens.T).T.reshape(*x.shape[:-1], A.shape[0])
+
+
+def _cast(x: Tensor, A: SparseMatrix) -> Tensor:
+    """x as torch's own linear would take it under autocast."""
+    if not isinstance(x, Tensor) or x.dtype == A.dtype or not x.is_floating_point():
+        return x
+    return x.to(A.dtype) if torch.is_autocast_enabled(x.device.type) else x
 
 
 def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backends.Plan:
@@ -201,29 +212,11 @@ def _new_result(M: int, B: Tensor) -> Tensor:
     return B.new_empty(M, N)
 
 
-def _tell_written(out: Tensor) -> None:
-    """Count a write that torch has not seen; tensors of inference mode have no count."""
-    if not out.is_inference():
-        torch.autograd.graph.increment_version(out)
-
-
 # --- the torch boundary ---------------------------------------------------------------------------
 # torch.compile and tracing see one opaque op, and ops take tensors and plain values only. So `spmm`
 # takes A apart (arrays in the order of ARRAYS, constants, format, M, K), and `_together` makes it
-# again when the op runs. Each op has a fake that only says what comes out. Where nobody looks, a
-# product runs without its op, which takes the host as long as a launch.
-
-
-def _is_watched(*tensors: Tensor) -> bool:
-    """Whether anything wants to know of operations: a compiler, a mode, a transform, a gradient."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return True
-    if torch._C._len_torch_function_stack() or is_in_torch_dispatch_mode():
-        return True
-    if torch._C._are_functorch_transforms_active():
-        return True
-    grad = torch.is_grad_enabled()
-    return any(type(one) is not Tensor or (grad and one.requires_grad) for one in tensors)
+# again when the op runs. Each op has a fake that only says what comes out. A product that nobody
+# watches (watched.py) runs without its op.
 
 
 def _apart(A: SparseMatrix) -> tuple[list[Tensor], tuple[int, ...], str, int, int]:

@@ -149,3 +149,13 @@ def test_pieces_on_a_gpu(monkeypatch, dtype: torch.dtype) -> None:
         x = activations(tokens, dtype=dtype)
         with cuda.forced("decoded"):
             check(layer.relu(x.cuda()), x, layer)
+
+
+@pytest.mark.gpu
+def test_compiles_into_one_graph_on_a_gpu() -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("zero_row_24 needs sm_90")
+    layer = SparseLinear.from_linear(linear(0.7, torch.float16).cuda(), "zero_row_24")
+    x = activations(8, dtype=torch.float16).cuda()
+    compiled = torch.compile(layer.relu, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), layer.relu(x))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lab_utils.backends.remembered import planned, prepared, remembered
+from lab_utils.backends.remembered import MOST, planned, prepared, remembered
 
 
 class OnGpu(torch.Tensor):
@@ -70,13 +70,14 @@ def test_a_plan_that_fails_is_not_remembered_and_goes_with_its_encoding() -> Non
 
 
 def test_a_launch_is_of_the_arrays_as_they_are_and_goes_with_them(monkeypatch) -> None:
-    """Of the last state alone; while a graph is captured it is made anew."""
+    """Whatever there was before at the same address; while a graph is captured it is made anew."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
-    capturing, made = False, iter("abcdefgh")
-    arrays = {"first": torch.zeros(4).as_subclass(OnGpu), "second": torch.zeros(4)}
+    capturing, made = False, iter("abcdefghijkl")
+    arrays = {"first": torch.zeros(4).as_subclass(OnGpu), "second": (second := torch.zeros(4))}
     A = SimpleNamespace(
-        name="any", shape=(8, 8), dtype=torch.half, ARRAYS=("first", "second"), arrays=arrays
-    )
+        name="any", shape=(8, 8), dtype=torch.half, ARRAYS=("first", "second"), arrays=arrays,
+        constants=(1,),
+    )  # fmt: skip
 
     def found(key: str = "key") -> str:
         return prepared(A, key, lambda: next(made))
@@ -84,12 +85,16 @@ def test_a_launch_is_of_the_arrays_as_they_are_and_goes_with_them(monkeypatch) -
     assert [found(), found(), found("other"), found("other"), found()] == list("aabba")
     arrays["second"].add_(1)
     assert [found("other"), found("other"), found()] == list("ccd")
-    arrays["second"] = arrays["second"].clone()
+    arrays["second"] = second.new_zeros(4).add_(1)  # of the same count of writes
     assert [found(), found()] == list("ee")
+    arrays["second"] = second.view(4)  # at the same address, with the same count
+    assert [found(), found()] == list("ff")
+    A.constants = (2,)
+    assert [found(), found()] == list("gg")
     capturing = True
-    assert [found(), found("other"), found("other")] == list("efg")
+    assert [found(), found("other"), found("other")] == list("ghi")
     capturing = False
-    assert found("other") == "h"
+    assert found("other") == "j"
 
     class Launch:
         """Something that can be referred to weakly."""
@@ -98,3 +103,12 @@ def test_a_launch_is_of_the_arrays_as_they_are_and_goes_with_them(monkeypatch) -
     assert launch() is not None
     arrays.clear()
     assert launch() is None
+
+
+@pytest.mark.parametrize("of", [planned, prepared])
+def test_the_last_ones_are_known(of) -> None:
+    A = SimpleNamespace(ARRAYS=("only",), arrays={"only": torch.zeros(4)}, name="any",
+                        shape=(8, 8), dtype=torch.half, constants=())  # fmt: skip
+    made = [of(A, key, lambda key=key: key) for key in range(MOST + 1)]
+    assert made == list(range(MOST + 1))
+    assert [of(A, key, lambda: "anew") for key in (MOST, 1, 0)] == [MOST, 1, "anew"]

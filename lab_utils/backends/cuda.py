@@ -173,7 +173,7 @@ def _multiply(
     left_out: str | None = None,
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
-    """The same by a kernel that decodes while it multiplies."""
+    """C = A · B by the kernel of `ready`, which decodes A while it multiplies."""
     M, N = C.shape
     columns = aligned_columns(B, ready.block_rows)  # [N, K]
     in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)

@@ -66,7 +66,7 @@ class Launch:
     def copy(self) -> "Launch":
         """One to fill in, for a call: others may be made of this one at the same time."""
         problem = type(self.problem).from_buffer_copy(self.problem)
-        return Launch(self.call, problem, self.sums, self.arrays.copy(), self.more)
+        return Launch(self.call, problem, self.sums, arrays=self.arrays.copy(), more=self.more)
 
     def scratch_in_one(self) -> tuple[dict[str, int], int]:
         """Where each begins in one stretch of that memory, in bytes, and the bytes of all."""

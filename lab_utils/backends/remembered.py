@@ -1,5 +1,6 @@
 """What the first launch of an encoding works out from it, and later ones find again."""
 
+import weakref
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
@@ -12,7 +13,8 @@ Found = TypeVar("Found")
 # By the array that says where an encoding's parts begin: no other encoding has it.
 _found: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 STARTS = ("chunk_start", "gt_offset")
-# By an encoding's first array: plans; the state of all arrays, and launches of it.
+MOST = 64  # plans and launches of an encoding: products of more numbers of columns alternate rarely
+# By an encoding's first array: plans; launches, and the arrays that they are of.
 _plans: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 _launches: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
@@ -43,33 +45,40 @@ def planned(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
     """`find()`, once for each `key`, and shape, dtype, device, constants and array sizes of A.
 
     For what depends on nothing else, such as what arrays hold: so it may be found while a CUDA
-    graph is captured. Raises what `find` does, and remembers nothing then.
+    graph is captured. Raises what `find` does, and remembers nothing then. The last MOST are known.
     """
     arrays = [A.arrays[name] for name in A.ARRAYS]
     sizes = (array.numel() for array in arrays)
     described = (key, A.name, A.shape, A.dtype, arrays[0].device, A.constants, *sizes)
     known = _plans.setdefault(arrays[0], {})
     if described not in known:
-        known[described] = find()
+        _keep(known, described, find())
     return known[described]
 
 
 def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found:
-    """`make()`, once for each `key`, and addresses and state of the arrays of A.
+    """`make()`, once for each `key` and constants of A, and for its arrays as they are.
 
-    For what has no more than addresses of them: it goes with A. Where a CUDA graph is captured it
-    is made anew, since a launch may then be another one (`settled`).
+    For what has no more than addresses of them: it goes with the first one. Where a CUDA graph is
+    captured it is made anew, since a launch may then be another one (`settled`). The last MOST are
+    known.
     """
     arrays = [A.arrays[name] for name in A.ARRAYS]
-    now = (A.name, A.shape, A.dtype, *[(one.data_ptr(), one._version) for one in arrays])
-    state, known = _launches.get(arrays[0], (None, {}))
-    if state == now and key in known:
-        return known[key]
-    made = make()
-    if arrays[0].is_cuda and torch.cuda.is_current_stream_capturing():
+    seen = [(array.data_ptr(), array._version) for array in arrays]
+    described = (key, A.name, A.shape, A.dtype, A.constants, *seen)
+    known = _launches.setdefault(arrays[0], {})
+    made, same = known.get(described, (None, ()))
+    if same and all(one() is array for one, array in zip(same, arrays, strict=True)):
         return made
-    if state != now:
-        known = {}
-        _launches[arrays[0]] = now, known
-    known[key] = made
+    made = make()
+    if not (arrays[0].is_cuda and torch.cuda.is_current_stream_capturing()):
+        # An array that is gone may leave its address, and its count of writes, to another one.
+        _keep(known, described, (made, [weakref.ref(array) for array in arrays]))
     return made
+
+
+def _keep(known: dict, described: Hashable, found: object) -> None:
+    """Add what was found; what has been known for longest goes."""
+    known[described] = found
+    while len(known) > MOST:
+        del known[next(iter(known))]
