@@ -1,12 +1,13 @@
-"""What all commands share: errors as one line, exit statuses, and options that take lists.
+"""What all commands share: errors as one line, exit statuses, options that take lists, last lines.
 
 Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted, 143 ended by SIGTERM.
 """
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -77,6 +78,12 @@ def together(*options: Option) -> Option:
         return command
 
     return decorate
+
+
+def tell_added(files: Iterable[Path]) -> None:
+    """Say at the end where rows went: a line for each of the `files`, after an empty one."""
+    for file in sorted(files):
+        click.echo(f"\nrows added to {file}")
 
 
 @contextmanager

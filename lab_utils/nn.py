@@ -1,5 +1,6 @@
 """Sparse weights in torch models: a layer in place of `torch.nn.Linear`, and a swap for all."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -180,7 +181,8 @@ def sparsify(
     """Replace linear layers of `model`, in place, one at a time; returns the new ones by name.
 
     `select(name, linear)` says which; by default those whose encoding is expected to be smaller and
-    whose weight no other module shares, as tied embeddings do.
+    whose weight no other module shares, as tied embeddings do. Warns where there are layers of
+    their own weights, and none would be smaller.
     Only layers of the very class `torch.nn.Linear` are asked for: others may do something else.
     Raises ValueError, and replaces nothing, for an unknown format or option, and where a layer is
     not fp16 or bf16. One whose weights do not fit the format is named; those before it are replaced
@@ -194,9 +196,7 @@ def sparsify(
     linears = [m for m in model.modules() if type(m) is nn.Linear]
     for linear in linears:
         _recompute(linear)
-    uses = Counter(id(p) for m in model.modules() for p in m._parameters.values())
-    alone = {id(linear) for linear in linears if uses[id(linear.weight)] <= 1}
-    select = select or (lambda _, linear: id(linear) in alone and _pays(linear, format))
+    select = select or _smaller(model, linears, format)
     names = [n for n, m in model.named_modules() if type(m) is nn.Linear and select(n, m)]
     for name in names:
         dtype = model.get_submodule(name).weight.dtype
@@ -205,6 +205,27 @@ def sparsify(
             raise ValueError(f"{found}; allowed: fp16 and bf16 layers inside of a model")
         _check_hooks(model.get_submodule(name))
     return {name: _replace(model, name, format, options) for name in names}
+
+
+def _smaller(
+    model: nn.Module, linears: list[nn.Linear], format: str
+) -> Callable[[str, nn.Linear], bool]:
+    """Says which of `linears` share their weight with no other module and would be smaller.
+
+    Where none would, whoever pruned the model would go on with a dense one unawares.
+    """
+    uses = Counter(id(p) for m in model.modules() for p in m._parameters.values())
+    alone = [one for one in linears if uses[id(one.weight)] <= 1 and one.weight.numel()]
+    zeros = [_zeros(one.weight) for one in alone]
+    smaller = {one for one, share in zip(alone, zeros, strict=True) if _pays(one, format, share)}
+    if alone and not smaller:
+        shares = " to ".join(dict.fromkeys(f"{share:.1%}" for share in (min(zeros), max(zeros))))
+        warnings.warn(
+            f"no layer was replaced, the model stays dense: none is expected to be smaller as "
+            f"{format} (linear layers: {len(alone)}; zeros: {shares})",
+            stacklevel=3,
+        )
+    return lambda _, linear: linear in smaller
 
 
 def _replace(model: nn.Module, name: str, format: str, options: dict) -> SparseLinear:
@@ -237,11 +258,12 @@ def _check_hooks(linear: nn.Linear) -> None:
             )
 
 
-def _pays(linear: nn.Linear, format: str) -> bool:
+def _zeros(weight: Tensor) -> float:
+    return 1 - int(torch.count_nonzero(weight)) / weight.numel()
+
+
+def _pays(linear: nn.Linear, format: str, sparsity: float) -> bool:
     weight = linear.weight
-    if weight.numel() == 0:
-        return False
-    sparsity = 1 - int(torch.count_nonzero(weight)) / weight.numel()
     return by_name(format).expected_nbytes(*weight.shape, sparsity) < weight.nbytes
 
 

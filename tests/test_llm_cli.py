@@ -111,9 +111,8 @@ def test_calibration_takes_stretches_of_a_text(checkpoint, tmp_path) -> None:
 
 
 def test_rows_of_a_checkpoint(checkpoint, tmp_path) -> None:
-    formats = "dense,tca_bme,transformers"
-    done = run("measure", "--model", checkpoint, "--format", formats, "--sparsity", 0.5, *SHORT,
-               "--folder", tmp_path)  # fmt: skip
+    done = run("measure", "--model", checkpoint, "--format", "dense,tca_bme,transformers",
+               "--sparsity", 0.5, *SHORT, "--folder", tmp_path)  # fmt: skip
     assert done.exit_code == 0, done.output
     rows = results.measured("opt", tmp_path)
     assert rows.format.tolist() == ["dense", "dense", "tca_bme", "tca_bme", *["transformers"] * 2]
@@ -121,6 +120,7 @@ def test_rows_of_a_checkpoint(checkpoint, tmp_path) -> None:
     assert set(rows.weights) == {"checkpoint"} and set(rows.model) == {"tiny"}
     assert rows.sparsity.tolist() == [0, 0, 0.5, 0.5, 0, 0]
     assert "tokens per GPU-second" in done.output
+    assert done.stdout.endswith(f"\n\nrows added to {next(tmp_path.glob('*/opt.csv'))}\n")
 
 
 def test_rows_of_a_stored_model(pruned, tmp_path) -> None:
@@ -135,7 +135,7 @@ def test_rows_of_a_stored_model(pruned, tmp_path) -> None:
 
 def test_nothing_is_saved_unless_it_should(pruned, tmp_path) -> None:
     done = run("measure", "--model", pruned, *SHORT, "--folder", tmp_path, "--no-save")
-    assert done.exit_code == 0 and list(tmp_path.iterdir()) == []
+    assert done.exit_code == 0 and list(tmp_path.iterdir()) == [] and "rows" not in done.stdout
 
 
 def test_what_does_not_fit_is_named_and_left_out(monkeypatch, pruned, tmp_path) -> None:
@@ -156,7 +156,7 @@ def test_under_torchrun_one_rank_speaks(checkpoint, tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     rows = results.measured("opt", tmp_path)
     assert rows.gpus.tolist() == [2] * 4 and (rows.communication_s > 0).all()
-    assert len(done.stdout.splitlines()) == 4
+    assert len(done.stdout.splitlines()) == 4 + 2 and done.stdout.count("rows added to") == 1
     expected = (rows.batch * 5 / 2 / rows.seconds).to_numpy()
     assert rows.tokens_per_gpu_second.to_numpy() == pytest.approx(expected, rel=1e-3)
 

@@ -15,7 +15,7 @@ from lab_utils import results
 from lab_utils.analysis import memory
 from lab_utils.llm import OPT, OPTConfig, generate
 from lab_utils.llm.__main__ import main
-from lab_utils.llm.checkpoint import Random, convert, load
+from lab_utils.llm.checkpoint import Random, convert, load, opened
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring import Sweep, Transformers, fits, generations, measure, parts
 from lab_utils.llm.measuring.generations import format_of, sparsity_of
@@ -50,6 +50,20 @@ def test_a_row_has_the_columns_of_the_table_and_equation_3(format, tmp_path) -> 
     assert tuple(stored[list(told[:6])]) == ("small", 1, "random", 3, 5, 9)
     assert tuple(stored[list(told[6:])]) == (sparse if format else ("dense", 0))
     assert pd.isna(stored.peak_gb)
+
+
+@pytest.mark.parametrize("origin", ["random", "checkpoint"])
+def test_a_dense_baseline_is_not_said_to_have_no_zeros(origin: str, tmp_path, monkeypatch) -> None:
+    """It is the stored model, decoded: rows count encoded zeros alone, and keep its origin."""
+    source = Random(opt_models.config(), dtype=torch.bfloat16)
+    monkeypatch.setattr(source, "origin", origin)
+    convert(source, tmp_path / "m", Recipe("tca_bme", Target(0.5)), dtype=torch.bfloat16)
+    sweep = Sweep(opened(tmp_path / "m"), prompt=4, output=5, dtype=torch.bfloat16)
+    dense, sparse = sweep.rows(["dense", "tca_bme"], [2])
+    assert torch.count_nonzero(sweep._model("dense").layers[0].fc1.weight) == 64 * 128 / 2
+    told = [generations.opt_line(row).split(", ")[1] for row in (dense, sparse)]
+    assert told == ["dense", "tca_bme 50% zeros"]
+    assert (dense["sparsity"], dense["weights"], sparse["weights"]) == (0, origin, origin)
 
 
 def test_seconds_are_those_of_all_ranks() -> None:

@@ -24,13 +24,25 @@ def test_plan_answers_without_a_gpu() -> None:
 
 
 def test_plan_says_where_eight_gpus_are_too_few_and_which_models_it_knows() -> None:
-    done = run("--model", "OPT-175B", "--gpu", "RTX-4090")
+    done = run("--model", "OPT-175B", "--format", "dense,tca_bme", "--gpu", "RTX-4090")
     assert done.exit_code == 0, done.output
     first, *_, last = done.output.splitlines()[1:]
     assert first.endswith("more than 8") and last.split()[-1].isdigit()
     done = run("--model", "OPT-31B")
     assert done.exit_code == 2
     assert "unknown; allowed: OPT-125M" in done.output and "Llama" not in done.output
+
+
+def test_plan_promises_no_product_that_the_gpu_cannot_run() -> None:
+    """Of one format alone, too, where no row has a number of GPUs."""
+    asked = ("--model", "OPT-66B", "--gpu", "A100-80GB,H200-SXM")
+    done = run(*asked, "--format", "zero_row_24")
+    a100, h200 = done.output.splitlines()[1:]
+    assert done.exit_code == 0 and a100.split()[-3:] == ["0", "needs", "sm_90"]
+    assert h200.split()[-1] == "1" and int(h200.split()[-2]) > 8
+    done = run(*asked, "--format", "csr")
+    assert done.exit_code == 0, done.output
+    assert all(line.endswith(" 0 no GPU kernel") for line in done.output.splitlines()[1:])
 
 
 def test_plan_is_of_the_batch_and_lengths_that_are_asked_for() -> None:

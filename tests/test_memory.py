@@ -224,6 +224,17 @@ def test_answers_of_the_issue() -> None:
     assert (table.gb_per_gpu <= table.usable_gb).tolist() == [False, True, True]
 
 
+def test_a_gpu_that_cannot_multiply_a_format_holds_no_batch_of_it() -> None:
+    """Though it would fit; the figure of notebook 40 takes numbers."""
+    works = [m.Workload(OPT_30B, format) for format in ("tca_bme", "zero_row_24_packed")]
+    gpus = [catalog.device(name) for name in ("A100-80GB", "H200-SXM")]
+    table = pd.DataFrame(m.answers(works, gpus))
+    assert table.obstacle.tolist() == ["", "", "needs sm_90", ""]
+    assert (table.gb_per_gpu < table.usable_gb).all()
+    assert table.largest_batch.gt(0).tolist() == [True, True, False, True]
+    assert table.fewest_gpus.notna().tolist() == [True, True, False, True]
+
+
 # --- refusals
 
 

@@ -1,5 +1,8 @@
 """Layers as pruning and tying leave them, and what `sparsify` makes of them."""
 
+import re
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -33,7 +36,43 @@ def test_tied_weights_are_left_alone() -> None:
     with torch.no_grad():
         model["embed"].weight.mul_(torch.rand(64, 96) > 0.8)
     model["head"].weight = model["embed"].weight
-    assert sparsify(model) == {}
+    with warnings.catch_warnings(action="error"):
+        assert sparsify(model) == {}
+
+
+def pruned(*sparsities: float) -> nn.Sequential:
+    model = nn.Sequential(*(nn.Linear(100, 64).bfloat16() for _ in sparsities))
+    for linear, sparsity in zip(model, sparsities, strict=True):
+        prune.l1_unstructured(linear, "weight", amount=sparsity)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("sparsities", "format", "said"),
+    [
+        ((0.6,), "csr", "smaller as csr (linear layers: 1; zeros: 60.0%)"),
+        (
+            (0.0, 0.05, 0.02),
+            "tca_bme",
+            "smaller as tca_bme (linear layers: 3; zeros: 0.0% to 5.0%)",
+        ),
+    ],
+)
+def test_a_model_that_stays_dense_is_said_to(sparsities, format: str, said: str) -> None:
+    model = pruned(*sparsities)
+    with pytest.warns(UserWarning, match=re.escape(said)) as heard:
+        assert sparsify(model, format) == {}
+    assert [one.filename for one in heard] == [__file__]  # who called, not where it was noticed
+    assert all(type(linear) is nn.Linear for linear in model)
+
+
+def test_only_a_model_that_stays_dense_unasked_is_warned_of() -> None:
+    """Not where one layer pays, none is selected, or none is there."""
+    with warnings.catch_warnings(action="error"):
+        assert list(sparsify(pruned(0.6, 0.9), "csr")) == ["1"]
+        assert sparsify(pruned(0.1), select=lambda name, linear: False) == {}
+        assert list(sparsify(pruned(0.1), select=lambda name, linear: True)) == ["0"]
+        assert sparsify(nn.Sequential(nn.ReLU())) == {}
 
 
 def test_an_empty_batch_gives_an_empty_result() -> None:

@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
+from lab_utils.analysis.gpu_products import obstacle
 from lab_utils.analysis.kernel_scratch import scratch_bytes
 from lab_utils.analysis.variants import variant_of, with_variants
 from lab_utils.analysis.zero_row_24 import streams_of
@@ -152,7 +153,9 @@ def answers(works: Iterable[Workload], devices: Iterable[Device]) -> Iterator[di
     """Rows that say for each workload and device what it needs, and what fits.
 
     GB are 1e9 bytes. `gb_per_gpu` and `fewest_gpus` are for the workload's batch; `largest_batch`
-    is the largest that fits on its GPUs. Raises ValueError where there is no workload, or device.
+    is the largest that fits on its GPUs. Where such a GPU cannot multiply the format, however large
+    its memory, `obstacle` says why (else ""), no batch is the largest (0), and no number of GPUs is
+    enough (None). Raises ValueError where there is no workload, or device.
     """
     works, devices = list(works), list(devices)
     if not (works and devices):
@@ -160,7 +163,7 @@ def answers(works: Iterable[Workload], devices: Iterable[Device]) -> Iterator[di
         raise ValueError(f"{found}; allowed: 1 or more of each")
     for work in works:
         for device in devices:
-            capacity = usable_bytes(device)
+            capacity, why = usable_bytes(device), obstacle(work.format, device)
             yield {
                 "model": work.model.name,
                 "format": work.format,
@@ -172,8 +175,9 @@ def answers(works: Iterable[Workload], devices: Iterable[Device]) -> Iterator[di
                 "batch": work.batch,
                 "gb_per_gpu": total(work) / 1e9,
                 "usable_gb": capacity / 1e9,
-                "largest_batch": largest_batch(work, capacity),
-                "fewest_gpus": fewest_gpus(work, capacity),
+                "largest_batch": 0 if why else largest_batch(work, capacity),
+                "fewest_gpus": None if why else fewest_gpus(work, capacity),
+                "obstacle": why,
             }
 
 

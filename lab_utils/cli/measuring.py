@@ -14,7 +14,7 @@ from lab_utils.analysis.variants import VARIANTS
 from lab_utils.backends import cpu
 from lab_utils.baselines import BASELINES
 from lab_utils.cli.commands import main
-from lab_utils.console import Option, many, together
+from lab_utils.console import Option, many, tell_added, together
 from lab_utils.formats import FORMATS
 from lab_utils.ladder import RUNGS
 from lab_utils.patterns import PATTERNS
@@ -102,8 +102,7 @@ def _sweep(
     )
     if len(rows):
         click.echo(summary(rows))
-    for file in files:
-        click.echo(f"\nrows added to {file}")
+    tell_added(files)
     if left_out.tell():
         sys.exit(1)
 
@@ -209,7 +208,8 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
     if counters:
         rows = measure_counters(cases, formats)
         files = results.append("counters", rows, output) if save else []
-        click.echo("\n".join([counter_summary(rows), *(f"\nrows added to {f}" for f in files)]))
+        click.echo(counter_summary(rows))
+        tell_added(files)
 
 
 @main.command()
@@ -278,4 +278,5 @@ def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
         found = measure_counts([case], kernels, splits=splits)
         files.update(results.append("counts", found, output) if save else ())
         rows += found
-    click.echo("\n".join([count_summary(rows), *(f"\nrows added to {f}" for f in files)]))
+    click.echo(count_summary(rows))
+    tell_added(files)

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import torch
 
-from lab_utils.console import OneMessage, ended_in_order, many, together
+from lab_utils.console import OneMessage, ended_in_order, many, tell_added, together
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 MODEL = "A size such as OPT-30B, with random weights; or the folder of a checkpoint."
@@ -59,7 +59,10 @@ def main() -> None:
 @_lengths
 def plan(models: list[str], formats: list[str], sparsities: list[float], devices: list[str],
          **case: int) -> None:  # fmt: skip
-    """Tell which model, format and batch fits which GPU, without any."""
+    """Tell which model, format and batch fits which GPU, without any.
+
+    Where the GPU cannot multiply the format, the last column says why.
+    """
     import pandas as pd
 
     from lab_utils import catalog
@@ -70,7 +73,8 @@ def plan(models: list[str], formats: list[str], sparsities: list[float], devices
              for sparsity in ([0.0] if format == "dense" else sparsities)]  # fmt: skip
     table = pd.DataFrame(memory.answers(works, [catalog.device(name) for name in devices]))
     found = table.fewest_gpus.astype("Int64")  # as str it would be "8.0" beside one that is missing
-    table["fewest_gpus"] = found.astype(str).where(found.notna(), "more than 8")
+    why = table.pop("obstacle").replace("", "more than 8")
+    table["fewest_gpus"] = found.astype(str).where(found.notna(), why)
     click.echo(table.to_string(index=False, float_format="{:.1f}".format))
 
 
@@ -180,8 +184,9 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
             **options: Any) -> None:  # fmt: skip
     """Measure generations: tokens per GPU-second, peak memory, and where the time goes.
 
-    Dense weights are the model's own; sparse ones are pruned by magnitude. What does not fit is
-    left out and named; the exit status is 1 where nothing fits.
+    Dense weights are the model's own, with what zeros they have; sparse ones are pruned by
+    magnitude, unless the checkpoint is one that `prune` wrote. What does not fit is left out and
+    named; the exit status is 1 where nothing fits.
     """
     from lab_utils import machine, results
     from lab_utils.llm.checkpoint import opened
@@ -203,15 +208,16 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
         heard: list[dict] = []  # of energy
         options |= {"energy": heard.append if energy else None, "tell": _after(tell)}
         sweep = Sweep(source, recipe.target, recipe.dense, ranks=ranks, **options, **place)
-        measured = False
+        measured, files = False, set()
         for row in sweep.rows(formats, batches, leave_out=tell):
             measured = True
             if first:
                 click.echo("\n".join([opt_line(row), *map(energy_line, heard)]))
             if first and save:
-                results.append("opt", [row], folder)
-                results.append("opt_energy", heard, folder)
+                files.update(results.append("opt", [row], folder))
+                files.update(results.append("opt_energy", heard, folder))
             heard.clear()
+        tell_added(files)
     if not measured:
         tell("nothing was measured: nothing that was asked for fits")
         sys.exit(1)

@@ -96,10 +96,14 @@ def row(
 
 
 def opt_line(row: Mapping) -> str:
-    """One row of `opt` for a terminal."""
+    """One row of `opt` for a terminal.
+
+    Zeros are those of encoded matrices: dense ones may have some, too, which no row counts.
+    """
+    zeros = f" {row['sparsity']:.0%} zeros" if row["sparsity"] else ""
     peak = "" if row["peak_gb"] is None else f", {row['peak_gb']:.1f} GB at most"
     return (
-        f"{row['model']}, {row['format']} {row['sparsity']:.0%} zeros, {row['gpus']} x "
+        f"{row['model']}, {row['format']}{zeros}, {row['gpus']} x "
         f"{row['device']}, batch {row['batch']}: {row['seconds']:.4g} s, "
         f"{row['tokens_per_gpu_second']:.4g} tokens per GPU-second{peak}"
     )
