@@ -11,8 +11,8 @@ from torch import Tensor
 from lab_utils import backends
 from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import Epilogue
+from lab_utils.backends.watched import is_watched
 from lab_utils.formats import FORMATS, SparseMatrix
-from lab_utils.watched import is_watched
 
 
 def spmm(
@@ -216,7 +216,7 @@ def _new_result(M: int, B: Tensor) -> Tensor:
 # torch.compile and tracing see one opaque op, and ops take tensors and plain values only. So `spmm`
 # takes A apart (arrays in the order of ARRAYS, constants, format, M, K), and `_together` makes it
 # again when the op runs. Each op has a fake that only says what comes out. A product that nobody
-# watches (watched.py) runs without its op.
+# watches (backends/watched.py) runs without its op.
 
 
 def _apart(A: SparseMatrix) -> tuple[list[Tensor], tuple[int, ...], str, int, int]:
