@@ -72,6 +72,19 @@ def test_a_format_that_lacks_rows_is_not_beaten_by_others() -> None:
     assert set(page_rows.of_best_format(slow).N) == {64, 96, 128}
 
 
+def test_models_are_compared_with_dense_weights_of_their_own_commit() -> None:
+    rows = pd.DataFrame({
+        "model": "OPT-30B", "gpus": [1, 1, 1, 1, 2], "batch": 8, "commit": list("aaaba"),
+        "format": ["dense", "tca_bme", "transformers", "tca_bme", "tca_bme"],
+        "sparsity": [0.0, 0.8, 0.0, 0.8, 0.8], "peak_gb": 1.0,
+        "tokens_per_gpu_second": [100.0, 150.0, 80.0, 200.0, 200.0],
+    })  # fmt: skip
+    assert page_rows.over_dense(rows).dropna().to_dict() == {1: 1.5}
+    table = pages._models(rows)
+    assert table["speed-up"].tolist() == ["", "1.50", "", "", ""]
+    assert table.weights.tolist()[:3] == ["dense", "TCA-BME", pages.BY_TRANSFORMERS]
+
+
 def test_markdown_has_the_index_in_front() -> None:
     table = pd.DataFrame({"a": ["1", "2"]}, index=pd.Index(["x", "y"], name="b"))
     assert pages.markdown(table) == "| b | a |\n| --- | --- |\n| x | 1 |\n| y | 2 |"

@@ -59,3 +59,14 @@ def of_models(device: str) -> pd.DataFrame:
     rows = rows[rows.device.eq(device) & rows.prompt.eq(64) & rows.output.eq(512)]
     rows = rows[rows.weights.eq("random")]
     return rows.sort_values(["model", "gpus", "batch", "sparsity", "format"])
+
+
+def over_dense(rows: pd.DataFrame) -> pd.Series:
+    """Tokens per GPU-second of sparse `of_models` over dense ones of the same commit, GPUs, batch.
+
+    NaN for dense weights themselves, and where there are none to compare with.
+    """
+    case = ["model", "gpus", "batch", "commit"]
+    dense = rows[rows.format.eq("dense")].set_index(case).tokens_per_gpu_second
+    beside = dense.reindex(pd.MultiIndex.from_frame(rows[case])).to_numpy()
+    return (rows.tokens_per_gpu_second / beside).where(rows.sparsity.gt(0))

@@ -6,7 +6,7 @@ import pandas as pd
 
 from lab_utils import catalog, results
 from lab_utils.plots.energy import energies
-from lab_utils.plots.looks import FORMATS, KERNELS, MODELS
+from lab_utils.plots.looks import FORMATS, KERNELS, MODELS, TRANSFORMERS
 from lab_utils.plots.page_rows import (
     CELL,
     HOPPER,
@@ -16,9 +16,11 @@ from lab_utils.plots.page_rows import (
     of_fastest_kernel,
     of_fastest_way,
     of_models,
+    over_dense,
 )
 from lab_utils.plots.rows import days, geometric_means, of_shapes, with_all, with_format
 
+BY_TRANSFORMERS = "dense, by transformers"  # in place of the name of a format
 GPUS = {"h200": "H200", "h100-80gb-hbm3": "H100"}
 MOST_FEW = 128  # columns, of tables of few
 SMALL = (7168, 7168)
@@ -28,17 +30,26 @@ OF_BYTES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # sparsities of that table
 INTRODUCTION = """\
 # Speed-ups of the Hopper kernels
 
-Written by `make gallery` from [data/measured](../../data/measured); a test holds it to the rows. \
-Speed-ups are over the best dense product of the same run, fp16, random masks; but for energy and \
-models, of GPUs that have rested. Dense products are cuBLAS's and cuBLASLt's and, of one column, a \
-GEMV of ours (not of packed streams at 80 %, nor of all matrices on an H100 at 95 %). Machines of \
-one kind differ by up to 5 %.
+Written by `make gallery` from [data/measured](../../data/measured); a test holds it to the rows, \
+and under each table stand the commits that its rows were measured at. Speed-ups are over the best \
+dense product of the same run, fp16, random masks; but for energy and models, of GPUs that have \
+rested. Dense products are cuBLAS's and cuBLASLt's and, of one column, a GEMV of ours. Only one \
+run lacked the GEMV, of two of the matrices at 95 % on an H100, whose speed-ups with one column \
+are some percent too high. Machines of one kind differ by up to 5 %.
 
 *Mean*: geometric, over the eight matrices of OPT-30B, 66B and 175B that `catalog.opt_matrices` \
-names; a cell is empty unless all eight were measured. *Least*: of the matrices, by the format of \
-the best mean. *Byte limit*: what memory takes to read the encoded weights. **Bold**: the fastest \
-of those that were measured. Formats are those of `encode`: `zero_row_24`, `zero_row_24_packed`, \
+names. *Least*: of the matrices, by the format of the best mean. *Byte limit*: what memory takes \
+to read the encoded weights. Formats are those of `encode`: `zero_row_24`, `zero_row_24_packed`, \
 `zero_row_24_strips`, `lane_24_strips` and `bitmap_strips`.
+
+A cell has the formats that were measured there with all of its matrices, and is empty where \
+there are none. The fastest format, and **bold**, are of those: a format that is faster at a \
+neighbouring sparsity or N may only lack rows in that cell.
+"""
+MODELS_NOTE = f"""\
+*Speed-up*: tokens per GPU-second over those of dense weights at the same commit, on as many GPUs \
+and with the same batch, where there are rows of both. *Peak GB*: memory of the GPU that needs the \
+most of it. *{BY_TRANSFORMERS}*: transformers' own generation, an outside check of our dense one.
 """
 
 
@@ -64,7 +75,8 @@ def _of_gpu(rows: pd.DataFrame, device: str) -> list[str]:
         "The fastest format: mean, and the least": (_means, best),
         "Each format: means": (_formats, every),
         "Bytes of each format for 64 weights": (_bytes, of_shapes(few, [LARGE])),
-        f"The fastest format for Llama's {llamas}: the same": (_means, of_best_format(llama)),
+        f"The fastest format for Llama's {llamas}: mean, and the least": (
+            _means, of_best_format(llama)),
         f"{_named(LARGE)} {fraction}": (_fractions, large),
         f"{_named(SMALL)} {fraction}": (_fractions, small),
         "Many columns, each matrix by its fastest way: means": (_formats, ways),
@@ -73,7 +85,7 @@ def _of_gpu(rows: pd.DataFrame, device: str) -> list[str]:
         f"{_named(LARGE)} after a rest, and without a pause, at the limit of power": (
             _energies, of_energy(device)),
         "Whole models, random weights: prompts of 64 tokens, 512 new ones": (
-            _models, of_models(device)),
+            _models, of_models(device), MODELS_NOTE),
     }  # fmt: skip
     shown = [_part(title, *one) for title, one in parts.items() if len(one[1])]
     return [f"## {GPUS[device]}", *shown] if shown else []
@@ -83,10 +95,14 @@ def _named(shape: tuple[int, int]) -> str:
     return " × ".join(map(str, shape))
 
 
-def _part(title: str, table: Callable[[pd.DataFrame], pd.DataFrame], rows: pd.DataFrame) -> str:
-    """The table of rows under its title, and where they are from."""
-    commits = ", ".join(rows.sort_values("date", kind="stable").commit.drop_duplicates())
-    return f"### {title}\n\n{markdown(table(rows))}\n\nRows of {commits} ({days(rows)})."
+def _part(
+    title: str, table: Callable[[pd.DataFrame], pd.DataFrame], rows: pd.DataFrame, note: str = ""
+) -> str:
+    """The table of rows under its title, a note on its columns, and where the rows are from."""
+    commits = rows.sort_values("date", kind="stable").commit.drop_duplicates()
+    origin = f"Rows of the commit{'s' * (len(commits) > 1)} {', '.join(commits)} ({days(rows)})."
+    parts = [f"### {title}", note.rstrip(), markdown(table(rows)), origin]
+    return "\n\n".join(filter(None, parts))
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -143,13 +159,14 @@ def _energies(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _models(rows: pd.DataFrame) -> pd.DataFrame:
-    """Tokens per GPU-second and memory."""
+    """Tokens per GPU-second, over those of dense weights, and memory."""
+    labels = {name: look.label for name, look in MODELS.items()} | {TRANSFORMERS: BY_TRANSFORMERS}
+    speedups = over_dense(rows).map("{:.2f}".format, na_action="ignore").fillna("")
     columns = {
         "model": rows.model, "GPUs": rows.gpus, "batch": rows.batch,
-        "zeros": rows.sparsity.map("{:.0%}".format),
-        "weights": [MODELS[name].label for name in rows.format],
+        "zeros": rows.sparsity.map("{:.0%}".format), "weights": rows.format.map(labels),
         "tokens per GPU-second": rows.tokens_per_gpu_second.map("{:.0f}".format),
-        "GB": rows.peak_gb.map("{:.1f}".format), "commit": rows.commit,
+        "speed-up": speedups, "peak GB": rows.peak_gb.map("{:.1f}".format), "commit": rows.commit,
     }  # fmt: skip
     return pd.DataFrame(columns).set_index("model")
 
