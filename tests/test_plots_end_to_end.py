@@ -194,6 +194,15 @@ def test_bars_add_up_to_what_is_needed() -> None:
     assert [note.text.endswith("does not fit") for note in fig.layout.annotations] == [True, False]
 
 
+def test_bars_of_a_format_that_a_gpu_cannot_multiply_say_so() -> None:
+    """Whether it would fit or not."""
+    model = catalog.model("OPT-66B")
+    works = [m.Workload(model, "zero_row_24", 0.8, 16), m.Workload(model, "tca_bme", 0.8, 16)]
+    fig = plots.memory_terms(works, catalog.device("A100-80GB"))
+    said = [note.text.split("</b>")[1] for note in fig.layout.annotations]
+    assert said == [" needs sm_90", ""]
+
+
 def test_table_1_is_drawn_where_it_was_printed() -> None:
     fig = plots.peak_memory(PEAKS)
     first = [trace for trace in fig.data if trace.xaxis == "x"]

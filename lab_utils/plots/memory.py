@@ -9,6 +9,7 @@ from plotly.subplots import make_subplots
 
 from lab_utils import catalog
 from lab_utils.analysis import memory as m
+from lab_utils.analysis.gpu_products import obstacle
 from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.style import INK, MUTED, RING, below, titled
 
@@ -34,6 +35,7 @@ def memory_terms(works: Sequence[m.Workload], device: catalog.Device) -> go.Figu
     """What each workload needs on each of its GPUs, term by term, beside what the GPU has.
 
     All workloads are of one model, batch, prompt and output; a bar per format, sparsity and GPUs.
+    Said are those that do not fit, and those whose format the GPU cannot multiply.
     """
     first, usable = works[0], m.usable_bytes(device) / 1e9
     names = [f"{workload_label(w)}, {_gpus(w.gpus)}" for w in works]
@@ -43,9 +45,9 @@ def memory_terms(works: Sequence[m.Workload], device: catalog.Device) -> go.Figu
         fig.add_bar(x=gb, y=names, orientation="h", name=term, marker_color=colour)
         fig.data[-1].update(hovertemplate=f"%{{y}}, {term}: %{{x:.1f}} GB<extra></extra>")
     totals = [m.total(work) / 1e9 for work in works]
-    for name, gb in zip(names, totals, strict=True):
-        verdict = "" if gb <= usable else " does not fit"
-        fig.add_annotation(x=gb, y=name, text=f"<b>{gb:.1f}</b>{verdict}")
+    for work, name, gb in zip(works, names, totals, strict=True):
+        verdict = obstacle(work.format, device) or ("" if gb <= usable else "does not fit")
+        fig.add_annotation(x=gb, y=name, text=f"<b>{gb:.1f}</b> {verdict}".rstrip())
     fig.update_annotations(showarrow=False, xanchor="left", xshift=6, bgcolor="white")
     fig.add_vline(x=usable, line={"color": INK, "width": 1.5, "dash": "dash"})
     fig.update_xaxes(title="10⁹ bytes per GPU", range=[0, 1.4 * max(*totals, usable)])
