@@ -21,6 +21,7 @@ ENCODINGS = {  # colour, dash
     "zero-row 2:4, sixes": (OURS, "dash"),
     "zero-row strips": (FORMATS["zero_row_24_strips"].colour, "solid"),
 }
+DASHES = {"solid": "──", "dot": "····", "longdash": "— —", "dash": "- - -"}  # beside names of lines
 STREAMS = {
     "packed": ("solid", "circle"), "pairs": ("dot", "square"),
     "nested": ("longdash", "cross"), "sixes": ("dash", "diamond"),
@@ -54,7 +55,8 @@ def encoded_bytes(formulas: pd.DataFrame, further: pd.Series, encoded: pd.DataFr
                         marker={"color": OURS, "size": 7}, row=row, col=1)  # fmt: skip
     top = 1.08 * formulas["dense"].max()
     ends = formulas.iloc[-1] / top
-    label_ends(fig, {name: (ends[name], colour) for name, (colour, _) in ENCODINGS.items()})
+    label_ends(fig, {f"{DASHES[dash]} {name}": (ends[name], colour)
+                     for name, (colour, dash) in ENCODINGS.items()})  # fmt: skip
     fig.update_annotations(font_size=13)
     fig.update_xaxes(tickformat=".0%")
     fig.update_xaxes(title="sparsity", row=2)
