@@ -14,6 +14,8 @@ from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.watched import is_watched
 from lab_utils.formats import FORMATS, SparseMatrix
 
+CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
+
 
 def spmm(
     A: SparseMatrix, B: Tensor, *, backend: str | None = None, out: Tensor | None = None
@@ -44,7 +46,7 @@ def spmm(
 def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> Tensor:
     """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with contiguous columns B = xᵀ.
 
-    Under autocast x may be of any floating dtype, and is rounded to that of A, which y has.
+    Under autocast x may be fp32, fp16 or bf16, and is rounded to the dtype of A, which y has.
     """
     return _of_tokens(x, A, lambda B: spmm(A, B, backend=backend))
 
@@ -88,10 +90,12 @@ def _of_tokens(x: Tensor, A: SparseMatrix, product: Callable[[Tensor], Tensor]) 
 
 
 def _cast(x: Tensor, A: SparseMatrix) -> Tensor:
-    """x as torch's own linear would take it under autocast."""
-    if not isinstance(x, Tensor) or x.dtype == A.dtype or not x.is_floating_point():
+    """x in the dtype of the weights, if autocast is on; torch's own casts both to its own."""
+    if not isinstance(x, Tensor) or x.dtype == A.dtype or x.dtype not in CAST:
         return x
-    return x.to(A.dtype) if torch.is_autocast_enabled(x.device.type) else x
+    kind = x.device.type
+    casts = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return x.to(A.dtype) if casts else x
 
 
 def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backends.Plan:

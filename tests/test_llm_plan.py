@@ -33,6 +33,15 @@ def test_plan_says_where_eight_gpus_are_too_few_and_which_models_it_knows() -> N
     assert "unknown; allowed: OPT-125M" in done.output and "Llama" not in done.output
 
 
+def test_formats_that_are_planned_unasked_are_told_of() -> None:
+    """Whatever the GPU: this one has no kernel for some of them."""
+    done = run("--model", "OPT-175B", "--gpu", "RTX-4090")
+    assert done.exit_code == 0, done.output
+    ends = [line.split(maxsplit=2) for line in done.output.splitlines()[1:]]
+    told = {format: line.endswith(" needs sm_90") for _, format, line in ends}
+    assert told == {format: format.startswith("zero_row") for format in told} and len(told) > 2
+
+
 def test_plan_promises_no_product_that_the_gpu_cannot_run() -> None:
     """Of one format alone, too, where no row has a number of GPUs."""
     asked = ("--model", "OPT-66B", "--gpu", "A100-80GB,H200-SXM")

@@ -1,6 +1,8 @@
 """What the first launch of an encoding finds is there for others once the GPU has it."""
 
+import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -103,6 +105,25 @@ def test_a_launch_is_of_the_arrays_as_they_are_and_goes_with_them(monkeypatch) -
     assert launch() is not None
     arrays.clear()
     assert launch() is None
+
+
+@pytest.mark.parametrize("of", [planned, prepared])
+def test_threads_know_what_they_asked_for(of) -> None:
+    """Also while others forget it."""
+    A = SimpleNamespace(ARRAYS=("only",), arrays={"only": torch.zeros(4)}, name="any",
+                        shape=(8, 8), dtype=torch.half, constants=())  # fmt: skip
+
+    def ask(first: int) -> bool:
+        keys = [(first * 7 + i) % (MOST + 6) for i in range(2000)]
+        return all(of(A, key, lambda key=key: key) == key for key in keys)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(ask, range(4)))
+    finally:
+        sys.setswitchinterval(before)
 
 
 @pytest.mark.parametrize("of", [planned, prepared])

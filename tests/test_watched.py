@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from lab_utils import SparseMatrix, encode, spmm
+from lab_utils import SparseMatrix, encode, ops, spmm
+from lab_utils.backends import emulator
 from lab_utils.patterns import random_sparse
 
 B = torch.randn(160, 8, generator=torch.Generator().manual_seed(0)).half()
@@ -28,7 +30,7 @@ def as_op(monkeypatch, product: Callable[[], Tensor]) -> set[str]:
     for name in ("spmm", "spmm_out", "spmm_relu"):
         op = getattr(torch.ops.lscd, name)
         with monkeypatch.context() as patched:
-            patched.setattr(torch.ops.lscd, name, lambda *arguments, name=name: ran.add(name))
+            patched.setattr(torch.ops.lscd, name, lambda *arguments, name=name: ran.add(name) or B)
             product()
         assert op is getattr(torch.ops.lscd, name)
     return ran
@@ -74,14 +76,49 @@ def test_what_watches_sees_the_op(A: SparseMatrix) -> None:
 
 
 def test_a_mode_of_another_thread_is_none_of_this_one(A: SparseMatrix, monkeypatch) -> None:
-    """In neither direction: torch counts some of them for the process."""
+    """Nor does its end end one of this thread: torch counts some of them for the process."""
     other = FakeTensorMode()
+    inside, leave, left = threading.Event(), threading.Event(), threading.Event()
+
+    def elsewhere() -> None:
+        with other:
+            inside.set()
+            leave.wait()
+        left.set()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    inside.wait()
+    assert as_op(monkeypatch, lambda: spmm(A, B)) == set()
     with FakeTensorMode(allow_non_fake_inputs=True):
-        for change in (other.__enter__, lambda: other.__exit__(None, None, None)):
-            thread = threading.Thread(target=change)
-            thread.start()
-            thread.join()
+        leave.set()
+        left.wait()
         assert as_op(monkeypatch, lambda: spmm(A, B)) == {"spmm"}
+    thread.join()
+
+
+def test_a_maximum_is_an_op_where_it_is_watched(monkeypatch) -> None:
+    """By the emulator, in place of a GPU, whose kernels have it."""
+    monkeypatch.setattr(ops, "has_epilogue", lambda A: True)
+    monkeypatch.setattr(ops.backends, "for_device", lambda device: emulator)
+    W = random_sparse(96, 160, 0.6, mean=0.5)
+    A, bias = encode(W, "zero_row_24"), torch.linspace(-9, 9, 96).half()
+    assert as_op(monkeypatch, lambda: ops.sparse_relu(B.T, A, bias)) == set()
+    for watched in (B.clone().requires_grad_(), B):
+        with profile() if watched is B else nullcontext():
+            assert as_op(monkeypatch, lambda b=watched: ops.sparse_relu(b.T, A, bias)) == {
+                "spmm_relu"
+            }
+    y = ops.sparse_relu(B.T, A, bias)
+    expected = (W.double() @ B.double() + bias.double()[:, None]).relu().T
+    assert torch.allclose(y.double(), expected, rtol=2e-3, atol=1e-2)
+
+
+def test_an_encoding_holds_no_negative_view(A: SparseMatrix) -> None:
+    """Its memory is not its value, which kernels read."""
+    A.arrays["values"] = torch._neg_view(A.arrays["values"])
+    with pytest.raises(ValueError, match="array 'values' is a view that negates its memory"):
+        spmm(A, B)
 
 
 def test_a_product_without_its_op_counts_what_it_writes(A: SparseMatrix) -> None:

@@ -6,6 +6,7 @@ Times are those by which `crossover` compares ways: of GPUs that have rested, of
 from numbers import Integral
 from typing import NamedTuple
 
+from lab_utils.analysis.gpu_products import DENSE, PUBLISHED, SM_90
 from lab_utils.analysis.memory import encoded_bytes
 from lab_utils.analysis.variants import PACKED
 from lab_utils.analysis.zero_row_24 import Streams, streams_of
@@ -15,11 +16,10 @@ from lab_utils.backends.gpus import Gpu
 from lab_utils.catalog import Device
 
 MOST_COLUMNS = 128  # beyond, ways compete, and few products beat dense
-SM_90, DENSE = "sm_90", "dense"
 # Columns of a pass of each kernel, and how many a product has that it is for: in 163 rows of more
 # than 16 columns strips were faster than zero-row 2:4, in 1 of 144 of fewer, 1.05 times; but for
 # bitmap_strips, which are up to 1.1 times as fast with 16 columns and fewer, up to .6.
-PUBLISHED, PUBLISHED_WIDTHS = ("tiled_csl", "tca_bme"), (8, 16, 32, 64, 128)
+PUBLISHED_WIDTHS = (8, 16, 32, 64, 128)
 ZERO_ROW, ZERO_ROW_WIDTHS = (hopper.FORMAT, PACKED), (8, 16)
 STRIPS = tuple(hopper_wgmma.FORMATS)
 # Fractions of zeros from which chunks of strips leave room for each width of more than 64 columns.

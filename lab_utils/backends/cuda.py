@@ -193,7 +193,10 @@ def _multiply(
 
 
 def _on(device: torch.device) -> AbstractContextManager:
-    """Inside, launches go to that GPU; most are for the one that they go to anyway."""
+    """Inside, launches go to that GPU; most are for the one that they go to anyway.
+
+    Tests launch nothing, on tensors of the host.
+    """
     elsewhere = device.type == "cuda" and device.index != torch.cuda.current_device()
     return torch.cuda.device(device) if elsewhere else nullcontext()
 

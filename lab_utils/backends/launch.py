@@ -69,7 +69,11 @@ class Launch:
         return Launch(self.call, problem, self.sums, arrays=self.arrays.copy(), more=self.more)
 
     def scratch_in_one(self) -> tuple[dict[str, int], int]:
-        """Where each begins in one stretch of that memory, in bytes, and the bytes of all."""
+        """Where each begins in one stretch of that memory, in bytes, and the bytes of all.
+
+        For GPUs, where to ask for memory takes time; the emulator asks for each by `scratch`, whose
+        ends it then knows.
+        """
         begins, end = {}, 0
         for name, shape in self._scratch_shapes().items():
             begins[name], end = end, end + -(-4 * math.prod(shape) // SCRATCH_ALIGN) * SCRATCH_ALIGN

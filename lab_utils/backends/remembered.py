@@ -1,5 +1,6 @@
 """What the first launch of an encoding works out from it, and later ones find again."""
 
+import threading
 import weakref
 from collections.abc import Callable, Hashable
 from typing import TypeVar
@@ -13,7 +14,8 @@ Found = TypeVar("Found")
 # By the array that says where an encoding's parts begin: no other encoding has it.
 _found: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 STARTS = ("chunk_start", "gt_offset")
-MOST = 64  # plans and launches of an encoding: products of more numbers of columns alternate rarely
+MOST = 64  # plans and launches of an encoding: seldom do more numbers of columns alternate
+_keeping, _UNKNOWN = threading.Lock(), object()
 # By an encoding's first array: plans; launches, and the arrays that they are of.
 _plans: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 _launches: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -51,17 +53,17 @@ def planned(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
     sizes = (array.numel() for array in arrays)
     described = (key, A.name, A.shape, A.dtype, arrays[0].device, A.constants, *sizes)
     known = _plans.setdefault(arrays[0], {})
-    if described not in known:
-        _keep(known, described, find())
-    return known[described]
+    if (found := known.get(described, _UNKNOWN)) is _UNKNOWN:
+        _keep(known, described, found := find())
+    return found
 
 
 def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found:
     """`make()`, once for each `key` and constants of A, and for its arrays as they are.
 
-    For what has no more than addresses of them: it goes with the first one. Where a CUDA graph is
-    captured it is made anew, since a launch may then be another one (`settled`). The last MOST are
-    known.
+    For what has no more than addresses of them: it goes with the first one. What is made while a
+    CUDA graph is captured is not kept, since a launch may then be another one (`settled`). The last
+    MOST are known.
     """
     arrays = [A.arrays[name] for name in A.ARRAYS]
     seen = [(array.data_ptr(), array._version) for array in arrays]
@@ -79,6 +81,7 @@ def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found
 
 def _keep(known: dict, described: Hashable, found: object) -> None:
     """Add what was found; what has been known for longest goes."""
-    known[described] = found
-    while len(known) > MOST:
-        del known[next(iter(known))]
+    with _keeping:
+        known[described] = found
+        while len(known) > MOST:
+            del known[next(iter(known))]

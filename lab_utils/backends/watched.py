@@ -1,8 +1,9 @@
 """Whether torch wants to see an operation, or its result alone.
 
 An op is what compilers, tracers, modes, transforms, gradients and profilers see of a product. It
-takes the host as long as a launch, so a product that nobody watches runs without it. Asked is what
-torch's dispatcher would ask, through `torch._C`, since nothing public says so.
+takes the host longer than the launches, so a product that nobody watches runs without it. Asked is
+what torch's dispatcher would ask, through `torch._C`, since nothing public says so. (A profiler
+that another thread has started, and an execution trace, see kernels alone.)
 """
 
 import functools
@@ -33,7 +34,7 @@ def is_watched(A: SparseMatrix, *operands: Tensor) -> bool:
     for one in (*operands, *A.arrays.values()):
         if type(one) not in PLAIN_TYPES or (one.requires_grad and torch.is_grad_enabled()):
             return True
-    return not all(map(_is_plain, operands))  # A's memory has been read, by its validation
+    return not all(map(_is_plain, operands))  # of A's arrays validation says so
 
 
 def _is_plain(tensor: Tensor) -> bool:

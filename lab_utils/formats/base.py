@@ -274,6 +274,10 @@ class SparseMatrix(ABC):
                 f"it has shape {tuple(array.shape)}, strides {array.stride()}, {array.dtype}",
             )
             self.require(
+                not array.is_neg(),
+                f"array {name!r} is a view that negates its memory; call resolve_neg() on it",
+            )
+            self.require(
                 array.device == self.device,
                 f"array {name!r} is on {array.device}, the first one on {self.device}",
             )

@@ -209,15 +209,17 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
         options |= {"energy": heard.append if energy else None, "tell": _after(tell)}
         sweep = Sweep(source, recipe.target, recipe.dense, ranks=ranks, **options, **place)
         measured, files = False, set()
-        for row in sweep.rows(formats, batches, leave_out=tell):
-            measured = True
-            if first:
-                click.echo("\n".join([opt_line(row), *map(energy_line, heard)]))
-            if first and save:
-                files.update(results.append("opt", [row], folder))
-                files.update(results.append("opt_energy", heard, folder))
-            heard.clear()
-        tell_added(files)
+        try:
+            for row in sweep.rows(formats, batches, leave_out=tell):
+                measured = True
+                if first:
+                    click.echo("\n".join([opt_line(row), *map(energy_line, heard)]))
+                if first and save:
+                    files.update(results.append("opt", [row], folder))
+                    files.update(results.append("opt_energy", heard, folder))
+                heard.clear()
+        finally:
+            tell_added(files)
     if not measured:
         tell("nothing was measured: nothing that was asked for fits")
         sys.exit(1)

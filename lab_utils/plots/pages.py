@@ -164,7 +164,8 @@ def _models(rows: pd.DataFrame) -> pd.DataFrame:
     speedups = over_dense(rows).map("{:.2f}".format, na_action="ignore").fillna("")
     columns = {
         "model": rows.model, "GPUs": rows.gpus, "batch": rows.batch,
-        "zeros": rows.sparsity.map("{:.0%}".format), "weights": rows.format.map(labels),
+        "zeros": rows.sparsity.map("{:.0%}".format),
+        "weights": [labels[name] for name in rows.format],
         "tokens per GPU-second": rows.tokens_per_gpu_second.map("{:.0f}".format),
         "speed-up": speedups, "peak GB": rows.peak_gb.map("{:.1f}".format), "commit": rows.commit,
     }  # fmt: skip
