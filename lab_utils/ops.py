@@ -13,6 +13,7 @@ from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.watched import is_watched
 from lab_utils.formats import FORMATS, SparseMatrix
+from lab_utils.formats.checks import DEVICES
 
 CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
 
@@ -94,8 +95,7 @@ def _cast(x: Tensor, A: SparseMatrix) -> Tensor:
     if not isinstance(x, Tensor) or x.dtype == A.dtype or x.dtype not in CAST:
         return x
     kind = x.device.type
-    casts = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return x.to(A.dtype) if casts else x
+    return x.to(A.dtype) if kind in DEVICES and torch.is_autocast_enabled(kind) else x
 
 
 def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backends.Plan:
