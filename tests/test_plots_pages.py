@@ -79,7 +79,10 @@ def test_models_are_compared_with_dense_weights_of_their_own_commit() -> None:
         "sparsity": [0.0, 0.8, 0.0, 0.8, 0.8], "peak_gb": 1.0,
         "tokens_per_gpu_second": [100.0, 150.0, 80.0, 200.0, 200.0],
     })  # fmt: skip
-    assert page_rows.over_dense(rows).dropna().to_dict() == {1: 1.5}
+    rows["speedup"] = page_rows.over_dense(rows)
+    assert rows.speedup.dropna().to_dict() == {1: 1.5}
+    again = pd.concat([rows, rows[:1].assign(tokens_per_gpu_second=75.0)], ignore_index=True)
+    assert page_rows.over_dense(again).dropna().to_dict() == {1: 2.0}
     table = pages._models(rows)
     assert table["speed-up"].tolist() == ["", "1.50", "", "", ""]
     assert table.weights.tolist()[:3] == ["dense", "TCA-BME", pages.BY_TRANSFORMERS]

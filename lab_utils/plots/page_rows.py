@@ -54,19 +54,21 @@ def of_energy(device: str) -> pd.DataFrame:
 
 
 def of_models(device: str) -> pd.DataFrame:
-    """Of generations as the paper has them, with random weights."""
-    rows = results.latest(results.measured("opt"), results.OPT_CASE)
+    """Of generations as the paper has them, with random weights; `speedup` is `over_dense`."""
+    rows = results.measured("opt")
     rows = rows[rows.device.eq(device) & rows.prompt.eq(64) & rows.output.eq(512)]
     rows = rows[rows.weights.eq("random")]
+    rows = results.latest(rows.assign(speedup=over_dense(rows)), results.OPT_CASE)
     return rows.sort_values(["model", "gpus", "batch", "sparsity", "format"])
 
 
 def over_dense(rows: pd.DataFrame) -> pd.Series:
-    """Tokens per GPU-second of sparse `of_models` over dense ones of the same commit, GPUs, batch.
+    """Tokens per GPU-second of sparse generations over dense ones of the same commit, GPUs, batch.
 
-    NaN for dense weights themselves, and where there are none to compare with.
+    NaN for dense weights themselves, and where there are none to compare with; of several dense
+    rows the last one counts.
     """
     case = ["model", "gpus", "batch", "commit"]
-    dense = rows[rows.format.eq("dense")].set_index(case).tokens_per_gpu_second
+    dense = rows[rows.format.eq("dense")].groupby(case).tokens_per_gpu_second.last()
     beside = dense.reindex(pd.MultiIndex.from_frame(rows[case])).to_numpy()
     return (rows.tokens_per_gpu_second / beside).where(rows.sparsity.gt(0))

@@ -16,7 +16,6 @@ from lab_utils.plots.page_rows import (
     of_fastest_kernel,
     of_fastest_way,
     of_models,
-    over_dense,
 )
 from lab_utils.plots.rows import days, geometric_means, of_shapes, with_all, with_format
 
@@ -161,7 +160,7 @@ def _energies(rows: pd.DataFrame) -> pd.DataFrame:
 def _models(rows: pd.DataFrame) -> pd.DataFrame:
     """Tokens per GPU-second, over those of dense weights, and memory."""
     labels = {name: look.label for name, look in MODELS.items()} | {TRANSFORMERS: BY_TRANSFORMERS}
-    speedups = over_dense(rows).map("{:.2f}".format, na_action="ignore").fillna("")
+    speedups = rows.speedup.map("{:.2f}".format, na_action="ignore").fillna("")
     columns = {
         "model": rows.model, "GPUs": rows.gpus, "batch": rows.batch,
         "zeros": rows.sparsity.map("{:.0%}".format),
