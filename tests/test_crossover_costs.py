@@ -30,9 +30,10 @@ SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # .06 more; on an H100, one of 144 takes .15 more, by a kernel and tiles that are expected to tie.
 MOST = {("h200", "tca_bme"): 1.06, ("h200", "lane_24_strips"): 1.09}
 MOST |= {("h100-80gb-hbm3", "lane_24_strips"): 1.16, ("h100-80gb-hbm3", "bitmap_strips"): 1.07}
-# Rows, columns of A and N with which three passes of a kernel are up to a tenth faster than two by
-# tiles, which are taken.
-WRONG, MOST_WRONG = {("h200", "bitmap_strips", 7168, 28672, 768)}, 1.11
+# Products that may take more, by name: three passes of a kernel are faster than two by tiles, which
+# are taken.
+WRONG = {("h200", "bitmap_strips", 7168, 28672, 768, 0.7): 1.11}
+WRONG |= {("h200", "bitmap_strips", 7168, 28672, 768, 0.8): 1.08}
 # Widths and columns of which one product alone has rows, of 7168 x 7168, in pairs, at .7, and takes
 # longer than its costs say: by a fifth, where strips are the format.
 TOLD_SHORT = {
@@ -211,5 +212,5 @@ def test_the_fastest_way_is_taken_where_all_were_measured(gpu: str, format: str)
     for row, product in zip(times.dropna().itertuples(), found, strict=True):
         way, why = crossover.fastest(tiled(product), MEASURED[gpu])
         ratio = row._asdict()[name_of(format, way)] / min(row[1:])
-        wrong = (gpu, format, *row.Index[:3]) in WRONG
-        assert ratio <= (MOST_WRONG if wrong else MOST.get((gpu, format), 1.05)), (row.Index, why)
+        most = WRONG.get((gpu, format, *row.Index), MOST.get((gpu, format), 1.05))
+        assert ratio <= most, (row.Index, why)
