@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -163,6 +164,20 @@ def test_bad_input_is_named(format, case):
     dense, message = BAD_INPUT[case]
     with pytest.raises(ValueError, match=message):
         encode(dense, format)
+
+
+@pytest.mark.parametrize("M, where", [(64, 0), (1000, 7)])
+def test_many_negative_zeros_are_warned_of(M, where):
+    dense = random_sparse(M, 96, 0.8)
+    masked = torch.where(dense == 0, -0.0, dense)[where:]
+    with pytest.warns(UserWarning, match=r"80% of the weights are -0.*dense \+ 0") as told:
+        A = encode(masked, "tca_bme")
+    assert told[0].filename == __file__ and same_bits(A.decode(), masked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert encode(masked + 0, "tca_bme").nbytes < 0.5 * A.nbytes
+        encode(masked, "dense")
+        encode(dense.index_fill(1, torch.tensor([3]), -0.0), "tca_bme")  # a column of 96
 
 
 def test_an_unknown_format_is_named():

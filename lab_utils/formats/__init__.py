@@ -11,6 +11,7 @@ from lab_utils.analysis.variants import VARIANTS, variant_of, with_variants
 from lab_utils.formats import storage
 from lab_utils.formats.base import SparseMatrix
 from lab_utils.formats.bitmap_strips import BitmapStrips
+from lab_utils.formats.checks import warn_of_negative_zeros
 from lab_utils.formats.csr import Csr
 from lab_utils.formats.dense import Dense
 from lab_utils.formats.lane_24_strips import Lane24Strips
@@ -64,11 +65,14 @@ def encode(dense: Tensor, format: str, **options: Any) -> SparseMatrix:
     """Encode `dense` [M, K] (fp16 or bf16) in the format of that name.
 
     `options` go to the format's own `encode`. Raises ValueError for an unknown format or option
-    and for everything that the format cannot hold.
+    and for everything that the format cannot hold; warns of many -0, which are kept as values.
     """
     cls = by_name(format)
     check_options(cls, options)
-    return cls.encode(dense, **options)
+    A = cls.encode(dense, **options)
+    if cls is not Dense:
+        warn_of_negative_zeros(dense)
+    return A
 
 
 def load(path: str | Path) -> SparseMatrix:

@@ -1,11 +1,15 @@
 """Checks of what formats are given: weights to encode, arrays to hold."""
 
+import warnings
+
 import torch
 from torch import Tensor
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 DEVICES = ("cpu", "cuda")
 INT32_MAX = 2**31 - 1
+SAMPLED_ROWS = 64  # that are looked at, or a few more
+FEW, MANY = 4096, 0.1  # weights that are worth a warning; a share of them
 
 
 def check_dense(dense: Tensor) -> Tensor:
@@ -22,6 +26,20 @@ def check_dense(dense: Tensor) -> Tensor:
     if dense.device.type not in DEVICES:
         raise ValueError(f"dense is on {dense.device}; allowed: {', '.join(DEVICES)}")
     return dense.detach().contiguous()
+
+
+def warn_of_negative_zeros(dense: Tensor) -> None:
+    """Warn where many weights of some rows are -0, as multiplying by a mask leaves them."""
+    rows = dense.detach()[:: max(1, dense.shape[0] // SAMPLED_ROWS)]
+    if rows.numel() < FEW:
+        return
+    share = int(((rows == 0) & rows.signbit()).sum()) / rows.numel()
+    if share > MANY:
+        warnings.warn(
+            f"{share:.0%} of the weights are -0, as multiplying by a mask leaves them, and are "
+            "encoded as values; dense + 0 has +0 in their place, which takes no bytes",
+            stacklevel=3,
+        )
 
 
 def check_int32(largest: int, what: str) -> None:
