@@ -1,14 +1,17 @@
 """Compiling .cu files for the emulator, launching the tests' own ones, and checked products."""
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import Tensor
 
 from lab_utils import accuracy, spmm, toolchains
 from lab_utils.analysis.kernel_trace import KernelTrace
-from lab_utils.backends import emulator
+from lab_utils.backends import emulator, tile_shares
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.problem import Problem
 from lab_utils.backends.simt import Machine
@@ -17,6 +20,15 @@ from lab_utils.toolchains import Emulator
 
 SOURCES = Path(__file__).parent / "kernels"
 DTYPES = [torch.float16, torch.bfloat16]
+
+
+@contextmanager
+def tiles_in_parts() -> Iterator[None]:
+    """By tiles, pairs have parts of row blocks however few columns A has."""
+    tile_shares.shares_of.cache_clear()
+    with mock.patch.object(tile_shares, "COLS_OF_SUMS", 0.0):
+        yield
+    tile_shares.shares_of.cache_clear()
 
 
 def compiled(source: Path, target: Path) -> Path:

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Iterator
 
 import torch
+from emulated import tiles_in_parts
 from torch import Tensor
 
 from lab_utils import encode, spmm
@@ -22,7 +23,7 @@ from lab_utils.backends.ways import FUSED, TILES
 from lab_utils.formats import SparseMatrix
 
 # Where several thread blocks share each row block: the order of their sums is part of the bits. In
-# strips of the third shape one of them adds what the others have, as their owner.
+# strips of the third shape one of them adds what the others have, as their owner. By tiles, too.
 SHAPES = ((7168, 7168), (9216, 5120), (14336, 4096))
 SPARSITIES = (0.5, 0.8, 0.9)
 FORMATS = (
@@ -56,7 +57,7 @@ def drawn(rows: int, cols: int, generator: torch.Generator) -> Tensor:
 
 def product(A: SparseMatrix, B: Tensor, way: str) -> str:
     """The hash of A · B, the same each time."""
-    with cuda.forced(way):
+    with cuda.forced(way), tiles_in_parts():
         found = {hash_of(spmm(A, B)) for _ in range(TIMES)}
     assert len(found) == 1, f"{A.name}, N = {B.shape[1]}: {TIMES} products differ"
     return found.pop()

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import torch
+from emulated import tiles_in_parts
 from torch import Tensor
 
 from lab_utils import accuracy, build, encode, ladder
@@ -121,7 +122,7 @@ def tiled_products(format: str) -> Iterator[str]:
         for sparsity, split_k in ((0.8, 1), (0.9, 1.5), (0.3, 2)):
             W, B = operands(M, K, N, dtype, sparsity)
             A, C = encode(W, format).to("cuda"), torch.empty(N, M, dtype=dtype, device="cuda").T
-            with cuda.forced("tiles"):
+            with cuda.forced("tiles"), tiles_in_parts():
                 cuda.spmm(A, B.cuda(), C, split_k=split_k)
             accuracy.check(C.cpu(), W, B)
             yield f"{format} tiles {M}x{K} N={N} {dtype} sparsity={sparsity} split_k={split_k}"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from emulated import DTYPES, activations, product, with_epilogue
+from emulated import DTYPES, activations, product, tiles_in_parts, with_epilogue
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, spmm
 from lab_utils.analysis.kernel_trace import Counts, KernelTrace
-from lab_utils.backends import emulator, hopper_tiles
+from lab_utils.backends import emulator, hopper_tiles, tile_shares
 from lab_utils.backends.hopper_tiles import LANES, Layout, layout_of
 from lab_utils.backends.launch import Launch
 from lab_utils.backends.row_blocks import row_blocks_of
@@ -27,7 +27,7 @@ WIDTHS = (1, 330, 400, 460, 530, 600, 700, 768, 1100)  # of all eight; the last 
 
 @pytest.fixture(autouse=True)
 def tiles() -> Iterator[None]:
-    with forced("tiles"):
+    with forced("tiles"), tiles_in_parts():
         yield
 
 
@@ -85,17 +85,17 @@ def test_masks_with_a_dense_tile(pattern) -> None:
     ("pairs", "slots", "ends"),
     [
         (1, 0, {"store"}),  # all of them, so that rings come around
-        (2, 3, {"store", "store_part"}),  # a whole one each, and half of the third
+        (2, 2, {"store", "store_part"}),  # a whole one each, and half of the third
         (3, 0, {"store"}),
-        (5, 8, {"store_part"}),
-        (9, 12, {"store_part"}),  # a round each
+        (5, 6, {"store_part"}),
+        (9, 9, {"store_part"}),  # a round each
     ],
 )
 def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
     """Three of three rounds each."""
     W = random_sparse(300, 700, 0.8, mean=0.5)
     sums, trace = of_pairs(Lane24Strips.encode(W), W, 100, pairs)
-    partial = f"partial ones in up to {slots} slots; a kernel of its own adds them"
+    partial = f"partial ones in {slots} slots; a kernel of its own adds them"
     assert sums == (partial if slots else "of each row block in one pair")
     added = ("add_parts<Lanes, __half, 160>",) * bool(slots)
     assert trace.kernels == ("hopper_tiles<Lanes, __half, 160>", *added)
@@ -103,29 +103,45 @@ def test_row_blocks_are_whole_or_in_parts(pairs, slots, ends) -> None:
     assert {p.function for p in own if Path(p.file).name == "hopper_tiles_sums.cuh"} == ends
 
 
-def test_slots_are_as_long_as_the_kernel_takes_them(monkeypatch) -> None:
-    """Of as many as are in use, the last one ends where scratch memory does."""
-    W, scratch = random_sparse(384, 700, 0.8, mean=0.5), {}
+def test_pairs_may_have_nothing(monkeypatch) -> None:
+    """Where sums of parts would take longer."""
+    monkeypatch.setattr(tile_shares, "COLS_OF_SUMS", 1000.0)
+    W = random_sparse(310, 710, 0.8, mean=0.5)  # a shape of its own: shares are cached
+    sums, trace = of_pairs(Lane24Strips.encode(W), W, 100, 5)
+    assert sums == "of each row block in one pair" and len(trace.kernels) == 1
 
-    def in_use(A: Lane24Strips, layout: Layout) -> int:
-        return int(hopper_tiles._shares(A, layout).shared[-1, 2])
+
+def test_parts_may_begin_side_by_side(monkeypatch) -> None:
+    """Of three row blocks and five pairs: two have the ends."""
+    monkeypatch.setattr(tile_shares, "HELD_BYTES", 0)
+    W = random_sparse(300, 2500, 0.8, mean=0.5)
+    A = Lane24Strips.encode(W)
+    sums, _ = of_pairs(A, W, 40, 5)
+    shares = tile_shares.shares_of(3, A.rounds, 5, 2500, 160)
+    assert sums.startswith(f"partial ones in {(shares.segments[:, -1] >= 0).sum()} slots")
+    begins = shares.segments[shares.first_segment[:3], :3]
+    assert torch.equal(begins[:, 0], torch.arange(3)) and not begins[:, 1].any()
+
+
+def test_slots_are_as_long_as_the_kernel_takes_them(monkeypatch) -> None:
+    """The last one ends where scratch memory does."""
+    W, scratch = random_sparse(384, 700, 0.8, mean=0.5), {}
 
     def made(launch: Launch, new: Callable, own: Callable = Launch.scratch) -> dict:
         scratch.update(arrays := own(launch, new))
         return arrays
 
-    monkeypatch.setattr(hopper_tiles, "_slots", in_use)
     monkeypatch.setattr(Launch, "scratch", made)
     of_pairs(Lane24Strips.encode(W), W, 320, 5)
     assert scratch["partial"].isfinite().all()
 
 
-@pytest.mark.parametrize(("pairs", "slots"), [(3, 4), (5, 9)])
+@pytest.mark.parametrize(("pairs", "slots"), [(3, 3), (5, 6)])
 def test_row_blocks_of_several_passes_are_shared(pairs, slots) -> None:
     """Of four, two a pass: one in three parts, and others whole; or all in parts."""
     W = random_sparse(130, 700, 0.8, mean=0.5)
     sums, trace = of_pairs(Lane24Strips.encode(W), W, 800, pairs)
-    assert sums.startswith(f"partial ones in up to {slots} slots") and len(trace.kernels) == 2
+    assert sums.startswith(f"partial ones in {slots} slots") and len(trace.kernels) == 2
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

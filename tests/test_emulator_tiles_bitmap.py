@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from emulated import DTYPES, activations, product, with_epilogue
+from emulated import DTYPES, activations, product, tiles_in_parts, with_epilogue
 
 from lab_utils import accuracy, spmm
 from lab_utils.analysis.kernel_trace import Counts, KernelTrace
@@ -24,7 +24,7 @@ WIDTHS = (1, 330, 400, 460, 530, 600, 700, 768, 1100)  # of all seven; the last 
 
 @pytest.fixture(autouse=True)
 def tiles() -> Iterator[None]:
-    with forced("tiles"):
+    with forced("tiles"), tiles_in_parts():
         yield
 
 

@@ -7,6 +7,7 @@ import re
 
 import pytest
 import torch
+from emulated import tiles_in_parts
 from robbed import Robbed, machines_alone, robbed
 
 from lab_utils import spmm, toolchains
@@ -76,6 +77,7 @@ def test_no_synchronisation_can_go(machines, monkeypatch, format, case) -> None:
     fault = rf"^(hopper_tiles|add_parts)<.* ({LOST})"
     with (
         forced("tiles"),
+        tiles_in_parts(),
         emulator.recording(split_k=1.5),
         pytest.raises(KernelFault, match=fault),
     ):

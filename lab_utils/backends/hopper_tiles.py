@@ -1,14 +1,7 @@
 """Launches of kernels/spmm/hopper_tiles*.cu: three formats by many columns, on sm_90.
 
 Pairs of thread blocks (clusters) decode a row block of A, once for all their columns, into dense
-tiles of shared memory. All rounds take the same time, whatever A has but far steps of
-lane_24_strips: so a pair has as many whole row blocks as any other, and an equal part of the rounds
-of those that are left::
-
-    13 row blocks of 4 rounds, 5 pairs     pair 0   0 0   | 3  8    parts first, of 3 row blocks;
-                                           pair 1   0 0   | 4  9    then whole ones: what pairs do
-                                           pair 2   1 1 1 | 5 10    at the same time lies together,
-                                           ...                      in A and, of passes, in B
+tiles of shared memory. `tile_shares` says which pair has which.
 
 The problem is that of hopper_wgmma.
 """
@@ -17,7 +10,6 @@ import functools
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from lab_utils.analysis.compression import VALUE_BYTES
@@ -27,6 +19,7 @@ from lab_utils.backends.launch import Launch, Place, unmoved
 from lab_utils.backends.problem import product
 from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import Shares, row_blocks_of
+from lab_utils.backends.tile_shares import shares_of
 from lab_utils.formats import BitmapStrips, Lane24Strips, TcaBme
 
 LANES, BITMAPS, STREAMS = Lane24Strips.name, TcaBme.name, BitmapStrips.name
@@ -189,42 +182,26 @@ def split_k_of(A: Tiled, layout: Layout) -> float:
     return layout.blocks / (row_blocks_of(A, WARPS) * layout.passes)
 
 
-@functools.cache  # the matrices of a model have few shapes
-def shares_of(rows: int, rounds: int, pairs: int) -> Shares:
-    """Who multiplies what of so many row blocks, those of all passes; on the host."""
-    whole, left = divmod(rows, pairs)
-    cuts = torch.tensor([i * left * rounds // pairs for i in range(pairs + 1)])
-    edges = torch.cat([cuts, torch.arange(left + 1) * rounds]).unique()
-    first, last = edges[:-1], edges[1:]
-    row, pair = first // rounds, torch.searchsorted(cuts, first, right=True) - 1
-    parts = torch.stack([row, first - row * rounds, last - row * rounds], 1)
-    stored = (last - first) < rounds
-    slot = torch.where(stored, stored.cumsum(0) - 1, -1)
-    own = torch.arange(whole * pairs)
-    others = torch.stack([left + own, 0 * own, 0 * own + rounds, 0 * own - 1], 1)
-    whose, order = torch.cat([pair, own % pairs]).sort(stable=True)
-    segments = torch.cat([torch.cat([parts, slot[:, None]], 1), others])[order]
-    begins = torch.searchsorted(whose, torch.arange(pairs + 1))
-    shared, counts = row[stored].unique(return_counts=True)
-    ends = counts.cumsum(0)
-    return Shares(segments, begins, torch.stack([shared, ends - counts, ends, 0 * shared], 1))
+def _host_shares(A: Tiled, layout: Layout) -> Shares:
+    """Who multiplies what, on the host."""
+    rows = row_blocks_of(A, WARPS) * layout.passes
+    return shares_of(rows, A.rounds, layout.blocks, A.shape[1], layout.block_n)
 
 
 def _shares(A: Tiled, layout: Layout) -> Shares:
     """The same, on A's device."""
-    rows, pairs = row_blocks_of(A, WARPS) * layout.passes, layout.blocks
+    rows = row_blocks_of(A, WARPS) * layout.passes
 
     def find() -> Shares:
-        shares = shares_of(rows, A.rounds, pairs)
+        shares = _host_shares(A, layout)
         return Shares(*(array.int().contiguous().to(A.device) for array in shares))
 
-    return remembered(A, (INSTRUCTION, rows, pairs), find)
+    return remembered(A, (INSTRUCTION, rows, layout.blocks, layout.block_n), find)
 
 
 def _slots(A: Tiled, layout: Layout) -> int:
-    """Parts of row blocks that several pairs have: at most one more for each pair than it has."""
-    left = row_blocks_of(A, WARPS) * layout.passes % layout.blocks
-    return layout.blocks + left if left else 0
+    """Parts of row blocks that several pairs have."""
+    return int((_host_shares(A, layout).segments[:, -1] >= 0).sum())
 
 
 def _problem_of(A: Tiled, N: int, layout: Layout, arrays: dict[str, Tensor]) -> WgmmaProblem:
@@ -265,7 +242,7 @@ def choices(A: Tiled, N: int, layout: Layout) -> dict[str, str]:
         "columns": f"A is decoded {times} {of_passes}{PAIR} x {layout.block_n} of C",
         "shares": f"{of_passes}{rows} row blocks of {ROW_BLOCK}, {A.rounds} rounds each: "
         f"{each:.1f} rounds a pair",
-        "sums": f"partial ones in up to {slots} slots; a kernel of its own adds them"
+        "sums": f"partial ones in {slots} slots; a kernel of its own adds them"
         if slots
         else "of each row block in one pair",
         "ring": f"{layout.stages} {ON_THEIR_WAY[A.name]}, "
