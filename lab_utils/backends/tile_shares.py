@@ -15,7 +15,8 @@ There are three ways of having parts, of 5 row blocks for 6 pairs, whose rounds 
                    longer than a few more rounds
     in a row       pair 0: 0-4 of row block 0    pair 1: 5 of it, 0-3 of row block 1    ...
     side by side   pairs 0 to 4: 0-4 of a row block each    pair 5: 5 of all, five parts
-                   most pairs meet the same of B at the same time: where the L2 does not hold B
+                   most pairs meet the same of B at the same time: where the L2 does not hold B,
+                   and there is nothing but parts
 """
 
 import functools
@@ -40,7 +41,7 @@ def shares_of(rows: int, rounds: int, pairs: int, K: int, block_n: int) -> Share
     `rounds` of a row block, for all K columns of A; `block_n` columns of C for each thread block.
     """
     whole, left = divmod(rows, pairs)
-    row, first, last, pair = _parts_of(left, rounds, pairs, K, block_n)
+    row, first, last, pair = _parts_of(left, rounds, pairs, K, block_n, others=whole > 0)
     stored = (last - first) < rounds
     slot = torch.where(stored, stored.cumsum(0) - 1, -1)
     own = torch.arange(whole * pairs)
@@ -53,15 +54,17 @@ def shares_of(rows: int, rounds: int, pairs: int, K: int, block_n: int) -> Share
     return Shares(segments, begins, torch.stack([shared, ends - counts, ends, 0 * shared], 1))
 
 
-def _parts_of(left: int, rounds: int, pairs: int, K: int, block_n: int) -> Tensor:
+def _parts_of(left: int, rounds: int, pairs: int, K: int, block_n: int, others: bool) -> Tensor:
     """Of fewer row blocks than pairs: row block, first and last round of each part, and its pair.
 
-    int64 [4, parts], by row block and round.
+    int64 [4, parts], by row block and round. `others`: whether pairs have whole row blocks, too,
+    which take most of the time then.
     """
     if not left or K * (pairs - left) <= COLS_OF_SUMS * block_n * (pairs + left):
         own = torch.arange(left)
         return torch.stack([own, 0 * own, 0 * own + rounds, own])
-    if 2 * left > pairs and K * 2 * block_n * VALUE_BYTES > HELD_BYTES:
+    large = K * 2 * block_n * VALUE_BYTES > HELD_BYTES
+    if large and not others and 2 * left > pairs:
         return _side_by_side(left, rounds, pairs, COLS_OF_PART * rounds // K)
     return _in_a_row(left, rounds, pairs)
 
