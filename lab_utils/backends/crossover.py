@@ -48,7 +48,7 @@ LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; 
 class Cost(NamedTuple):
     """Of a pass over A: a, b and c above, in the time of reading so many bytes; its start, which
     all passes have together if they stand side by side. And e; d, of decoding first; f, g and h;
-    what partial sums take, for each 64 columns.
+    what partial sums take, for each 64 columns; what is added to READ for each 64.
     """
 
     encoded: float
@@ -62,14 +62,15 @@ class Cost(NamedTuple):
     near: float = 1.0
     beyond: float = 0.0
     sums_us: float = 0.0
+    read: float = 0.0
 
 
 COSTS = {
     "tiled_csl": Cost(0.85, 0.27, 0.57, 9.4),
     "tca_bme": Cost(0.23, 1.37, 0.65, 8.9),
     "zero_row_24": Cost(0.48, 0.06, 0.95, 3.2, sums_us=13.5),
-    PACKED: Cost(0.81, 0.156, 0.83, 3.0, sums_us=12.7),
-    NESTED: Cost(0.957, 0.036, 0.453, 1.0, decoding=1.8, sums_us=22.1),
+    PACKED: Cost(0.81, 0.156, 0.83, 3.0, sums_us=12.7, read=0.4),
+    NESTED: Cost(0.957, 0.036, 0.453, 1.0, decoding=1.8, sums_us=22.1, read=0.2),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True, beyond=0.09),
     "lane_24_strips": Cost(
         0.0, 0.213, 0.043, 9.4, side_by_side=True, entries=0.796, decoding=0.95, far=8.2,
@@ -146,7 +147,7 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     starts = 1 if cost.side_by_side else product.passes
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
     busy = _busy_us(encoded + dense + far, gpu)
-    read = READ * _read_us(product.encoded_bytes, gpu)
+    read = (READ + cost.read * n) * _read_us(product.encoded_bytes, gpu)
     least = _arithmetic_us(product, product.block_n, 1.0, gpu)
     start = cost.start_us + cost.sums_us * n
     return starts * start + product.passes * max(busy, read, least)
