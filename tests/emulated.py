@@ -26,9 +26,11 @@ DTYPES = [torch.float16, torch.bfloat16]
 def tiles_in_parts() -> Iterator[None]:
     """By tiles, pairs have parts of row blocks however few columns A has."""
     tile_shares.shares_of.cache_clear()
-    with mock.patch.object(tile_shares, "COLS_OF_SUMS", 0.0):
-        yield
-    tile_shares.shares_of.cache_clear()
+    try:
+        with mock.patch.object(tile_shares, "COLS_OF_SUMS", 0.0):
+            yield
+    finally:
+        tile_shares.shares_of.cache_clear()
 
 
 def compiled(source: Path, target: Path) -> Path:

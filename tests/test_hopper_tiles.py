@@ -87,9 +87,9 @@ def test_only_hopper_has_tiles(h200, monkeypatch) -> None:
     ("N", "columns", "shares", "sums"),
     [
         (512, "A is decoded once, for all: 2 x 256 of C", "24 row blocks of 128, 9 rounds each: "
-         "3.3 rounds a pair", "partial ones in 78 slots; a kernel of its own adds them"),
+         "3.3 rounds a pair in the mean", "partial ones in 78 slots; a kernel of its own adds"),
         (1000, "A is decoded 2 times, for 2 x 2 x 256 of C", "2 x 24 row blocks of 128, 9 rounds "
-         "each: 6.5 rounds a pair", "of each row block in one pair"),
+         "each: 6.5 rounds a pair in the mean", "of each row block in one pair; 18 pairs have"),
     ],
 )  # fmt: skip
 def test_the_plan_for_a_gpu_fills_it(h200, N, columns, shares, sums) -> None:

@@ -23,10 +23,6 @@ def parts_of(shares: Shares) -> list[list[list[int]]]:
     return [[one for one in own if one[-1] >= 0] for own in segments_of(shares)]
 
 
-def lengths_of(own: list[list[int]]) -> list[int]:
-    return [last - first for _, first, last, _ in own]
-
-
 # Columns of A and of a thread block for which each way is taken, of many pairs.
 WAYS = {"whole": (1, 384), "in a row": (9000, 160), "side by side": (1 << 20, 384)}
 
@@ -99,18 +95,27 @@ def test_there_are_three_ways_of_having_parts(way, parts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("M", "K", "N", "stored"),
+    ("M", "K", "N", "way"),
     [
-        (7168, 7168, 384, True), (7168, 7168, 448, False), (8192, 8192, 320, False),
-        (7168, 28672, 768, True), (6400, 12800, 768, True), (21504, 7168, 768, True),
-        (8448, 8192, 512, False), (28672, 7168, 512, True),
+        (7168, 7168, 384, "in a row"), (7168, 7168, 448, "whole"), (8192, 8192, 320, "whole"),
+        (7168, 28672, 384, "in a row"), (7168, 28672, 448, "side by side"),
+        (7168, 28672, 768, "side by side"), (6400, 12800, 768, "in a row"),
+        (4096, 28672, 768, "in a row"), (21504, 28672, 768, "in a row"), (8448, 8192, 512, "whole"),
     ],
 )  # fmt: skip
-def test_few_idle_pairs_are_better_than_sums_of_parts(M, K, N, stored) -> None:
-    """On an H200, whose 66 pairs have 256 columns of A a round."""
-    shares = shares_of(M // 128, K // 256, 66, K, N // 2)
-    assert (len(shares.shared) > 0) == stored
-    if not stored:
-        assert [sum(lengths_of(own)) for own in segments_of(shares)][: M // 128] == [K // 256] * (
-            M // 128
-        )
+def test_which_way_is_taken(M, K, N, way) -> None:
+    """On an H200, whose 66 pairs have 256 columns of A a round.
+
+    Pairs idle where few do; parts are side by side of more than half as many row blocks as pairs,
+    with nothing else, where B is large; and cost as much as 1024 columns of A.
+    """
+    rows, rounds, pairs = M // 128, K // 256, 66
+    whole, left = divmod(rows, pairs)
+    own = torch.arange(left)
+    expected = {
+        "whole": torch.stack([own, 0 * own, 0 * own + rounds, own]),
+        "in a row": tile_shares._in_a_row(left, rounds, pairs),
+        "side by side": tile_shares._side_by_side(left, rounds, pairs, 4) if left else None,
+    }[way]
+    found = tile_shares._parts_of(left, rounds, pairs, K, N // 2, others=whole > 0)
+    assert torch.equal(found, expected)

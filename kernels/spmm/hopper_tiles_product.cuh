@@ -2,7 +2,7 @@
 //
 //   hopper_tiles   the product: eight warps multiply, four or two sets of four decode (FORMAT::Decoder)
 //   add_parts      row blocks that several pairs have parts of (hopper_tiles_sums.cuh, backends/
-//                  hopper_tiles.py)
+//                  tile_shares.py)
 #pragma once
 #include "../common/grid.cuh"
 #include "../common/stages.cuh"

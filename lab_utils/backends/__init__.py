@@ -4,13 +4,12 @@ The backends are `cuda`, `cpu`, `emulator` and `reference`. Each offers `name`, 
 `devices`, `problem()`, `plan(A, B)`, which is a `plan.Plan`, and `spmm(A, B, C)`.
 
 The others serve `cuda` and `emulator`, which launch the same kernels: `kernels` names them by
-format, `published`, `hopper` and `hopper_wgmma` launch them, by `launch`, on a `problem`, a
-structure of C++. Who multiplies what of A is up to `shares` (published kernels), `chunk_shares`
-(hopper), `row_blocks`, `strip_layouts` and `warp_starts` (hopper_wgmma), `tile_shares`
-(hopper_tiles); it is `remembered` for
-later launches. `crossover` says from how many columns on A is `decoded` first, `settled` whether a
-kernel may read it early. `simt` is the machine behind `emulator`. `watched`
-says whether a product must be an op of torch.
+format, `published`, `hopper`, `hopper_wgmma` and `hopper_tiles` launch them, by `launch`, on a
+`problem`, a structure of C++. Who multiplies what of A is up to `shares` (published kernels),
+`chunk_shares` (hopper), `row_blocks`, `strip_layouts` and `warp_starts` (hopper_wgmma) and
+`tile_shares` (hopper_tiles); it is `remembered` for later launches. `crossover` says from how many
+columns on A is `decoded` first, `settled` whether a kernel may read it early. `simt` is the machine
+behind `emulator`. `watched` says whether a product must be an op of torch.
 """
 
 from types import ModuleType

@@ -34,7 +34,7 @@ from lab_utils.backends.ways import DECODED, FUSED, TILES
 from lab_utils.formats import SparseMatrix, ZeroRow24
 
 NESTED = f"{ZeroRow24.name}, nested"  # whose costs are not those of pairs
-READ = 1.08  # least time of a pass of a kernel, in that of reading A: of rows of an H100
+READ = 1.08  # least time of a pass, in that of reading A: of rows of an H100; of streams, more
 STREAM = 1.07  # time of a dense product of few columns, in that of reading its weights
 DENSE_PEAK = 0.78  # of the datasheet's peak: dense products of 512 columns
 START_US = 4.8  # of a dense product

@@ -159,7 +159,10 @@ class Layout:
 
 
 def layout_of(A: Tiled, N: int, multiprocessors: int, split_k: float | None) -> Layout:
-    """A pair on every two multiprocessors, or `split_k` of them for each row block of a pass."""
+    """A pair on every two multiprocessors, or `split_k` of them for each row block of a pass.
+
+    Some may have nothing to do (`tile_shares`).
+    """
     layout = _layout(rings_of(A), N)
     rows = row_blocks_of(A, WARPS) * layout.passes
     wanted = multiprocessors // PAIR if split_k is None else round(split_k * rows)
@@ -235,16 +238,18 @@ def choices(A: Tiled, N: int, layout: Layout) -> dict[str, str]:
     threads = 32 * (WARPS + DECODING_WARPS[A.name])
     of_passes = f"{layout.passes} x " * (layout.passes > 1)
     each = layout.passes * rows * A.rounds / layout.blocks
+    left = layout.passes * rows % layout.blocks
+    fewer = f"; {layout.blocks - left} pairs have one less" * (left > 0)
     times = f"{layout.passes} times, for" if layout.passes > 1 else "once, for all:"
     return {
         "blocks": f"{layout.blocks} pairs of {threads} threads, "
         f"{layout.shared_bytes / 1024:.0f} KB shared memory",
         "columns": f"A is decoded {times} {of_passes}{PAIR} x {layout.block_n} of C",
         "shares": f"{of_passes}{rows} row blocks of {ROW_BLOCK}, {A.rounds} rounds each: "
-        f"{each:.1f} rounds a pair",
+        f"{each:.1f} rounds a pair in the mean",
         "sums": f"partial ones in {slots} slots; a kernel of its own adds them"
         if slots
-        else "of each row block in one pair",
+        else f"of each row block in one pair{fewer}",
         "ring": f"{layout.stages} {ON_THEIR_WAY[A.name]}, "
         f"{layout.width.a_places} tiles of A, {layout.width.b_places} of B",
         "values": f"{WHO_DECODES[A.name]} of a block decode {ROW_BLOCK // PAIR} rows, and copy "

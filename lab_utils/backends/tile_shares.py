@@ -1,7 +1,7 @@
-"""Who multiplies what of a matrix by tiles: equal shares of all rounds for pairs of thread blocks.
+"""Who multiplies what of a matrix by tiles: equal shares for pairs of thread blocks, or nearly.
 
 All rounds take the same time, whatever A has but far steps of lane_24_strips. So a pair has as many
-whole row blocks as any other; of those that are left, fewer than pairs, it has a part, first of
+whole row blocks as any other; of those that are left, fewer than pairs, most have a part, first of
 all::
 
     13 row blocks of 4 rounds, 5 pairs     pair 0   0 0   | 3  8    parts first, of 3 row blocks;

@@ -69,10 +69,9 @@ def encode(dense: Tensor, format: str, **options: Any) -> SparseMatrix:
     """
     cls = by_name(format)
     check_options(cls, options)
-    A = cls.encode(dense, **options)
     if cls is not Dense:
         warn_of_negative_zeros(dense)
-    return A
+    return cls.encode(dense, **options)
 
 
 def load(path: str | Path) -> SparseMatrix:

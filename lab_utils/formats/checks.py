@@ -8,7 +8,7 @@ from torch import Tensor
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 DEVICES = ("cpu", "cuda")
 INT32_MAX = 2**31 - 1
-SAMPLED_ROWS = 64  # that are looked at, or a few more
+SAMPLED = 61, 4093  # rows and columns that are looked at, or up to twice as many
 FEW, MANY = 4096, 0.1  # weights that are worth a warning; a share of them
 
 
@@ -29,11 +29,19 @@ def check_dense(dense: Tensor) -> Tensor:
 
 
 def warn_of_negative_zeros(dense: Tensor) -> None:
-    """Warn where many weights of some rows are -0, as multiplying by a mask leaves them."""
-    rows = dense.detach()[:: max(1, dense.shape[0] // SAMPLED_ROWS)]
-    if rows.numel() < FEW:
+    """Warn where many of some weights of a matrix are -0, as multiplying by a mask leaves them.
+
+    What `check_dense` refuses is left to it.
+    """
+    if not isinstance(dense, Tensor) or dense.ndim != 2 or dense.dtype not in DTYPES.values():
         return
-    share = int(((rows == 0) & rows.signbit()).sum()) / rows.numel()
+    if dense.layout != torch.strided or dense.device.type not in DEVICES:
+        return
+    steps = (max(1, size // most) for size, most in zip(dense.shape, SAMPLED, strict=True))
+    some = dense.detach()[tuple(slice(None, None, step) for step in steps)]
+    if some.numel() < FEW:
+        return
+    share = int(((some == 0) & some.signbit()).sum()) / some.numel()
     if share > MANY:
         warnings.warn(
             f"{share:.0%} of the weights are -0, as multiplying by a mask leaves them, and are "
