@@ -73,8 +73,8 @@ COSTS = {
     NESTED: Cost(0.957, 0.036, 0.453, 1.0, decoding=1.8, sums_us=22.1, read=0.2),
     "zero_row_24_strips": Cost(0.60, 0.24, 0.23, 9.8, side_by_side=True, beyond=0.09),
     "lane_24_strips": Cost(
-        0.0, 0.213, 0.043, 9.4, side_by_side=True, entries=0.796, decoding=0.95, far=8.2,
-        near=0.472, beyond=0.055,
+        0.0, 0.213, 0.047, 9.4, side_by_side=True, entries=0.796, decoding=0.95, far=8.2,
+        near=0.472, beyond=0.05,
     ),
     "bitmap_strips": Cost(
         0.123, 0.469, 0.113, 5.4, side_by_side=True, entries=0.173, decoding=1.15, beyond=0.012,
