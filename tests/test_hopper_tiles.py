@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from emulated import activations
+from emulated import activations, tiles_in_parts
 
 from lab_utils import explain
 from lab_utils.backends import cuda, hopper, hopper_tiles
@@ -84,31 +84,40 @@ def test_only_hopper_has_tiles(h200, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("N", "columns", "shares", "sums"),
+    ("N", "columns", "shares", "slots"),
     [
         (512, "A is decoded once, for all: 2 x 256 of C", "24 row blocks of 128, 9 rounds each: "
-         "3.3 rounds a pair in the mean", "partial ones in 78 slots; a kernel of its own adds"),
+         "3.3 rounds a pair in the mean", 78),
         (1000, "A is decoded 2 times, for 2 x 2 x 256 of C", "2 x 24 row blocks of 128, 9 rounds "
-         "each: 6.5 rounds a pair in the mean", "of each row block in one pair; 18 pairs have"),
+         "each: 6.5 rounds a pair in the mean", 102),
     ],
 )  # fmt: skip
-def test_the_plan_for_a_gpu_fills_it(h200, N, columns, shares, sums) -> None:
+def test_the_plan_for_a_gpu_fills_it(h200, N, columns, shares, slots) -> None:
     A = Lane24Strips.encode(random_sparse(3000, 2304, 0.9))
-    plan = cuda.plan(A, activations(2304, N))
+    with tiles_in_parts():
+        plan = cuda.plan(A, activations(2304, N))
+        again = cuda._layout(A, N, plan.split_k, "tiles")  # as lab anatomy
+        launch = hopper_tiles.launch_of(A, N, again)
     assert plan.kernel == "lane_24_strips_tiles" and plan.choices["decoded"].endswith(": forced")
     assert plan.choices["blocks"].startswith("66 pairs of 384 threads, ")
     assert plan.choices["columns"] == columns and plan.choices["shares"] == shares
-    assert plan.choices["sums"].startswith(sums)
-    again = cuda._layout(A, N, plan.split_k, "tiles")  # as lab anatomy
-    launch = hopper_tiles.launch_of(A, N, again)
+    assert plan.choices["sums"] == (f"partial ones in {slots} slots; a kernel of its own adds them")
     problem = launch.problem
     assert (problem.blocks, problem.block_n) == (66, 256)
     assert problem.stage_bytes == again.rings.stage_bytes
     assert launch.sums == (2, problem.slots, 256 * 128)
     assert not launch.more
     added = launch.arrays["shared"]
-    assert problem.added_rows == len(added) == (24 if N == 512 else 0)
-    assert problem.slots == (added[-1, 2] if N == 512 else 0)
+    assert problem.added_rows == len(added) == 24 * again.passes % 66
+    assert int(added[-1, 2]) == problem.slots == slots
+
+
+def test_the_plan_tells_of_pairs_that_idle(h200) -> None:
+    A = Lane24Strips.encode(random_sparse(3000, 2304, 0.9))
+    plan = cuda.plan(A, activations(2304, 1000))
+    assert plan.choices["sums"] == "of each row block in one pair; 18 pairs have one less"
+    launch = hopper_tiles.launch_of(A, 1000, cuda._layout(A, 1000, None, "tiles"))
+    assert launch.problem.slots == launch.problem.added_rows == 0
 
 
 def test_as_many_pairs_as_rounds_at_most_and_one_at_least() -> None:

@@ -193,13 +193,12 @@ def _host_shares(A: Tiled, layout: Layout) -> Shares:
 
 def _shares(A: Tiled, layout: Layout) -> Shares:
     """The same, on A's device."""
-    rows = row_blocks_of(A, WARPS) * layout.passes
 
     def find() -> Shares:
         shares = _host_shares(A, layout)
         return Shares(*(array.int().contiguous().to(A.device) for array in shares))
 
-    return remembered(A, (INSTRUCTION, rows, layout.blocks, layout.block_n), find)
+    return remembered(A, (INSTRUCTION, layout.passes, layout.blocks, layout.block_n), find)
 
 
 def _slots(A: Tiled, layout: Layout) -> int:

@@ -11,7 +11,7 @@ from lab_utils.analysis.variants import VARIANTS, variant_of, with_variants
 from lab_utils.formats import storage
 from lab_utils.formats.base import SparseMatrix
 from lab_utils.formats.bitmap_strips import BitmapStrips
-from lab_utils.formats.checks import warn_of_negative_zeros
+from lab_utils.formats.checks import require_dense, warn_of_negative_zeros
 from lab_utils.formats.csr import Csr
 from lab_utils.formats.dense import Dense
 from lab_utils.formats.lane_24_strips import Lane24Strips
@@ -69,6 +69,7 @@ def encode(dense: Tensor, format: str, **options: Any) -> SparseMatrix:
     """
     cls = by_name(format)
     check_options(cls, options)
+    require_dense(dense)
     if cls is not Dense:
         warn_of_negative_zeros(dense)
     return cls.encode(dense, **options)

@@ -12,8 +12,8 @@ SAMPLED = 61, 4093  # rows and columns that are looked at, or up to twice as man
 FEW, MANY = 4096, 0.1  # weights that are worth a warning; a share of them
 
 
-def check_dense(dense: Tensor) -> Tensor:
-    """`dense` as a contiguous [M, K] tensor of fp16 or bf16, or a ValueError saying why not."""
+def require_dense(dense: Tensor) -> None:
+    """Raise ValueError, saying why, unless `dense` [M, K] is what formats encode."""
     if not isinstance(dense, Tensor):
         raise ValueError(f"dense is a {type(dense).__name__}; allowed: a torch.Tensor [M, K]")
     if dense.layout != torch.strided or dense.ndim != 2 or dense.numel() == 0:
@@ -25,18 +25,16 @@ def check_dense(dense: Tensor) -> Tensor:
         raise ValueError(f"dense is {dense.dtype}; allowed: torch.float16, torch.bfloat16")
     if dense.device.type not in DEVICES:
         raise ValueError(f"dense is on {dense.device}; allowed: {', '.join(DEVICES)}")
+
+
+def check_dense(dense: Tensor) -> Tensor:
+    """`dense` as a contiguous [M, K] tensor of fp16 or bf16, or a ValueError saying why not."""
+    require_dense(dense)
     return dense.detach().contiguous()
 
 
 def warn_of_negative_zeros(dense: Tensor) -> None:
-    """Warn where many of some weights of a matrix are -0, as multiplying by a mask leaves them.
-
-    What `check_dense` refuses is left to it.
-    """
-    if not isinstance(dense, Tensor) or dense.ndim != 2 or dense.dtype not in DTYPES.values():
-        return
-    if dense.layout != torch.strided or dense.device.type not in DEVICES:
-        return
+    """Warn where many of some weights [M, K] are -0, as multiplying by a mask leaves them."""
     steps = (max(1, size // most) for size, most in zip(dense.shape, SAMPLED, strict=True))
     some = dense.detach()[tuple(slice(None, None, step) for step in steps)]
     if some.numel() < FEW:
