@@ -170,5 +170,5 @@ def _size(rows: pd.DataFrame) -> dict:
     lines, _ = _grid(rows)
     return {
         "height": 160 + 290 * lines,
-        "margin": {"t": 110, "r": 115},
+        "margin": {"t": 110, "r": 145},
     }

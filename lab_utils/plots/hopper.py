@@ -63,7 +63,7 @@ def encoded_bytes(formulas: pd.DataFrame, further: pd.Series, encoded: pd.DataFr
     fig.update_yaxes(range=[0, top], row=1, col=1)
     fig.update_yaxes(tickformat=".0%", rangemode="tozero", row=2, col=1)
     return titled(fig, "What the index costs", "lines: formulas; points: encoded by this machine",
-                  showlegend=False, height=640, margin={"t": 110, "r": 180})  # fmt: skip
+                  showlegend=False, height=640, margin={"t": 110, "r": 220})  # fmt: skip
 
 
 def gather_wavefronts(counted: pd.DataFrame) -> go.Figure:
