@@ -212,7 +212,7 @@ def _new_result(M: int, B: Tensor) -> Tensor:
     """Empty C [M, N] in the memory order of B, so that xᵀ in gives yᵀ out."""
     N = B.shape[1]
     if B.stride(0) == 1 and N > 1:
-        return B.new_empty(N, M).T
+        return B.new_empty_strided((M, N), (1, M))
     return B.new_empty(M, N)
 
 

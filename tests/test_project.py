@@ -35,7 +35,8 @@ LAYERS = {
     "formats": 3,
     "analysis": 2, "accuracy": 2, "superseded": 2,
     "build": 1, "results": 1,
-    "catalog": 0, "console": 0, "files": 0, "power": 0, "toolchains": 0,
+    "catalog": 0, "console": 0, "files": 0, "power": 0, "streams": 0,
+    "toolchains": 0,
 }  # fmt: skip
 CONDA_NAMES = {
     "cupy": "cupy-cuda13x",

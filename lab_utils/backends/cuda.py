@@ -7,7 +7,6 @@ forced(way):` takes one of WAYS for all.
 
 import ctypes
 import functools
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -40,6 +39,7 @@ from lab_utils.backends.published import HOPPER, is_hopper
 from lab_utils.backends.remembered import planned, prepared
 from lab_utils.backends.ways import DECODED, FUSED, TILES, WAYS, asked_way, forced, forced_way
 from lab_utils.formats import SparseMatrix
+from lab_utils.streams import current_stream, on
 
 __all__ = ["WAYS", "forced"]
 
@@ -185,20 +185,11 @@ def _multiply(
         setattr(problem, name, scratch + offset)
     problem.B, problem.ldb = columns.data_ptr(), columns.stride(0)
     problem.C, problem.ldc = result.data_ptr(), M if N == 1 else result.stride(1)
-    stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
-    with _on(C.device):
+    stream = current_stream(C.device)
+    with on(C.device):
         call("cuda", *launch.call, ctypes.byref(problem), stream, defines=_without(left_out))
     if not in_place:
         C.copy_(result)
-
-
-def _on(device: torch.device) -> AbstractContextManager:
-    """Inside, launches go to that GPU; most are for the one that they go to anyway.
-
-    Tests launch nothing, on tensors of the host.
-    """
-    elsewhere = device.type == "cuda" and device.index != torch.cuda.current_device()
-    return torch.cuda.device(device) if elsewhere else nullcontext()
 
 
 def _check(A: SparseMatrix) -> None:
@@ -243,8 +234,7 @@ def _failed_selections(format: str, device: torch.device) -> int:
         )
     with torch.cuda.device(device):
         wrong = torch.full((probes,), -1, dtype=torch.int32, device=device)
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        call("cuda", launcher, ctypes.c_void_p(wrong.data_ptr()), stream)
+        call("cuda", launcher, ctypes.c_void_p(wrong.data_ptr()), current_stream(device))
         return int(wrong.ne(0).sum())
 
 

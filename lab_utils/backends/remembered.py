@@ -1,5 +1,6 @@
 """What the first launch of an encoding works out from it, and later ones find again."""
 
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -69,9 +70,10 @@ def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found
     seen = [(array.data_ptr(), array._version) for array in arrays]
     described = (key, A.name, A.shape, A.dtype, A.constants, *seen)
     known = _launches.setdefault(arrays[0], {})
-    made, same = known.get(described, (None, ()))
-    if same and all(one() is array for one, array in zip(same, arrays, strict=True)):
-        return made
+    if (found := known.get(described)) is not None:
+        made, same = found
+        if all(map(operator.is_, [one() for one in same], arrays)):
+            return made
     made = make()
     if not (arrays[0].is_cuda and torch.cuda.is_current_stream_capturing()):
         # An array that is gone may leave its address, and its count of writes, to another one.

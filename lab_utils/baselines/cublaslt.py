@@ -18,6 +18,7 @@ from torch import Tensor
 from lab_utils.baselines import native
 from lab_utils.baselines.base import Baseline, Operand, check_activations, check_weights
 from lab_utils.baselines.fastest import fastest
+from lab_utils.streams import current_stream
 
 PROPOSALS = 8  # of the heuristic
 WORKSPACE_BYTES = 64 << 20
@@ -101,7 +102,7 @@ def _launcher(W: Tensor, B: Tensor, y: Tensor, proposal: Proposal) -> Callable[[
             _call("cublasLtMatmul", _handle(device), matmul,
                   ctypes.byref(one), w, of_w, x, of_x, ctypes.byref(zero), out, of_y, out, of_y,
                   ctypes.byref(proposal.algorithm), native.pointer(workspace),
-                  ctypes.c_size_t(WORKSPACE_BYTES), native.stream(device))  # fmt: skip
+                  ctypes.c_size_t(WORKSPACE_BYTES), current_stream(device))  # fmt: skip
         return y.T
 
     return run

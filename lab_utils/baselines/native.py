@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import build
+from lab_utils.streams import current_stream, on
 
 CUDA_TYPE = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 14}  # library_types.h
 
@@ -30,16 +31,11 @@ def call(function: str, device: torch.device, *arguments: object) -> None:
     """Launch on `device`, tensors as pointers; RuntimeError with CUDA's words where that fails."""
     library = build.load("cuda_baselines")
     passed = [pointer(one) if isinstance(one, Tensor) else one for one in arguments]
-    with torch.cuda.device(device):
-        error = getattr(library, function)(*passed, stream(device))
+    with on(device):
+        error = getattr(library, function)(*passed, current_stream(device))
     if error:
         library.lscd_baselines_error.restype = ctypes.c_char_p
         raise RuntimeError(f"{function} failed: {library.lscd_baselines_error(error).decode()}")
-
-
-def stream(device: torch.device) -> ctypes.c_void_p:
-    """torch's current stream."""
-    return ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
 
 
 def pointer(tensor: Tensor) -> ctypes.c_void_p:

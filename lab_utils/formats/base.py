@@ -179,7 +179,7 @@ class SparseMatrix(ABC):
         Cheap enough for every launch, so that a kernel never sees a corrupted encoding. (Writes
         through a NumPy view or `.data` are invisible to torch: call `validate` after those.)
         """
-        if self._validated is None or self._validated[0] != self._state():
+        if not self._is_as_validated():
             self.validate()
             self._mark_valid()
 
@@ -237,20 +237,18 @@ class SparseMatrix(ABC):
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _state(self) -> tuple:
-        seen = [(n, id(a), a.data_ptr(), a._version) for n, a in self._tensors()]
-        return (self.shape, self.dtype, *seen)
-
-    def _tensors(self) -> list[tuple[str, Tensor]]:
-        for name, array in self.arrays.items():
-            if not isinstance(array, Tensor):
-                found = type(array).__name__
-                self.require(False, f"array {name!r} is a {found}; allowed: torch.Tensor")
-        return list(self.arrays.items())
+    def _is_as_validated(self) -> bool:
+        shape, dtype, seen = self._validated or (None, None, {})
+        if shape != self.shape or dtype != self.dtype or self.arrays.keys() != seen.keys():
+            return False
+        for name, (one, *state) in seen.items():
+            if self.arrays[name] is not one or state != [one.data_ptr(), one._version]:
+                return False
+        return True
 
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
-        # The tensors are kept so that no other one can appear under the same id and address.
-        self._validated = (self._state(), tuple(self.arrays.values()))
+        seen = {name: (one, one.data_ptr(), one._version) for name, one in self.arrays.items()}
+        self._validated = (self.shape, self.dtype, seen)  # with arrays: no other has their address
         self.constants = self._read_constants() if constants is None else tuple(constants)
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:
@@ -266,8 +264,10 @@ class SparseMatrix(ABC):
             self.arrays.keys() == self.ARRAYS.keys(),
             f"arrays {sorted(self.arrays)}, needs {sorted(self.ARRAYS)}",
         )
-        for name, array in self._tensors():
-            dtype = self.ARRAYS[name] or self.dtype
+        for name, array in self.arrays.items():
+            found, dtype = type(array).__name__, self.ARRAYS[name] or self.dtype
+            is_tensor = isinstance(array, Tensor)
+            self.require(is_tensor, f"array {name!r} is a {found}; allowed: torch.Tensor")
             self.require(
                 array.dtype == dtype and array.ndim == 1 and array.is_contiguous(),
                 f"array {name!r} must be 1-D, contiguous, {dtype}; "

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import build
+from lab_utils.streams import current_stream, on
 
 LIBRARIES = {"cpu": "cpu", "cuda": "cuda_encode"}  # by type of device
 NOTHING = torch.iinfo(torch.int64).max
@@ -29,9 +30,8 @@ def call(function: str, *arguments: Tensor | int) -> None:
     if device.type == "cpu":
         compiled(*converted)
         return
-    stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
-    with torch.cuda.device(device):
-        if error := compiled(*converted, stream):
+    with on(device):
+        if error := compiled(*converted, current_stream(device)):
             raise RuntimeError(f"{function} failed: {torch.cuda.CudaError(error)}")
 
 

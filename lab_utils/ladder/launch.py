@@ -17,6 +17,7 @@ from lab_utils.backends.problem import Problem
 from lab_utils.backends.published import Shape
 from lab_utils.backends.simt import Machine, apart
 from lab_utils.ladder.rungs import KERNELS_IN_ORDER, Rung, by_name
+from lab_utils.streams import current_stream, on
 
 EMULATED_SPLIT = 2.5  # workers for each row of blocks: the emulator has no multiprocessors to fill
 
@@ -96,9 +97,9 @@ def spmm(A: Encoded, B: Tensor, C: Tensor, split_k: float | None = None) -> None
     launch = _problem(A, columns, C.T, splits, shape)
     partial = C.new_empty(launch.sums, dtype=torch.float32)
     launch.problem.partial = partial.data_ptr()
-    stream = ctypes.c_void_p(torch.cuda.current_stream(C.device).cuda_stream)
-    with torch.cuda.device(C.device):
-        call("cuda_ladder", "lscd_cuda_spmm", _number(A), ctypes.byref(launch.problem), stream)
+    problem, stream = ctypes.byref(launch.problem), current_stream(C.device)
+    with on(C.device):
+        call("cuda_ladder", "lscd_cuda_spmm", _number(A), problem, stream)
 
 
 def planned_split_k(A: Encoded, N: int) -> float:

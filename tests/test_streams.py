@@ -1,0 +1,46 @@
+"""Launches go to torch's current stream, and to the GPU of their tensors."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from lab_utils.streams import current_stream, on
+
+
+@pytest.fixture
+def second_of_two(monkeypatch) -> list[torch.device]:
+    """torch as if the second of two GPUs were current; which GPUs were made current since."""
+    entered = []
+
+    def device(one: torch.device) -> nullcontext:
+        entered.append(one)
+        return nullcontext()
+
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda i: 100 + i, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 1, raising=False)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "device", device)
+    return entered
+
+
+def test_a_stream_is_that_of_the_gpu(second_of_two) -> None:
+    streams = [current_stream(torch.device(name)).value for name in ("cuda:0", "cuda:1", "cuda")]
+    assert streams == [100, 101, 101]
+
+
+def test_another_gpu_becomes_current_for_a_launch(second_of_two) -> None:
+    for name in ("cuda:1", "cuda", "cuda:0"):
+        with on(torch.device(name)):
+            assert second_of_two == [torch.device("cuda:0")] * (name == "cuda:0")
+
+
+@pytest.mark.gpu
+def test_streams_are_torchs() -> None:
+    for index in range(torch.cuda.device_count()):
+        device = torch.device("cuda", index)
+        for inside in (torch.cuda.default_stream(device), torch.cuda.Stream(device)):
+            with torch.cuda.stream(inside):
+                assert (current_stream(device).value or 0) == inside.cuda_stream
+        with on(device):
+            assert torch.cuda.current_device() == index
