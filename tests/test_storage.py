@@ -91,9 +91,9 @@ def test_saving_over_a_link_writes_what_it_leads_to(tmp_path):
 
 
 def test_only_files_are_written_over(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe")  # no device of the machine, which a fault here would replace
     A = encode(random_sparse(9, 9, 0.5), "csr")
-    for path in (tmp_path / "pipe", tmp_path, "/dev/null", "", 5, None):
+    for path in (tmp_path / "pipe", tmp_path, "", 5, None):
         with pytest.raises(ValueError, match="path=.*; allowed: the name of a file"):
             A.save(path)
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
