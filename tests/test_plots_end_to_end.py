@@ -13,7 +13,7 @@ NO_ROWS = pd.DataFrame(columns=results.COLUMNS["opt"])
 THROUGHPUT = catalog.published("flash_llm_throughput")
 SPEEDUP = catalog.published("flash_llm_end_to_end")
 PEAKS = catalog.published("flash_llm_peak_memory")
-H200 = catalog.device("H200-SXM")
+A100, H200 = catalog.device("A100-80GB"), catalog.device("H200-SXM")
 
 
 def row(format: str, batch: int, rate: float, **changes) -> dict:
@@ -217,10 +217,15 @@ def test_table_1_is_drawn_where_it_was_printed() -> None:
 
 
 def test_the_largest_batches_are_the_planner_s() -> None:
+    formats = (("dense", 0.0), ("tca_bme", 0.8), ("zero_row_24", 0.8))
     works = [m.Workload(catalog.model(name), format, sparsity)
-             for name in ("OPT-66B", "OPT-175B")
-             for format, sparsity in (("dense", 0.0), ("tca_bme", 0.8))]  # fmt: skip
-    fig = plots.largest_batches(pd.DataFrame(m.answers(works, [H200])))
-    (heat,) = fig.data
-    assert heat.text.tolist() == [[12, 81], [0, 19]]
-    assert "prompt 64, output 512" in fig.layout.title.subtitle.text
+             for name in ("OPT-66B", "OPT-175B") for format, sparsity in formats]  # fmt: skip
+    fig = plots.largest_batches(pd.DataFrame(m.answers(works, [H200, A100])))
+    here, there = fig.data
+    assert here.text.tolist() == [["12", "81", "75"], ["0", "19", "12"]]
+    assert there.text[:, 2].tolist() == ["–", "–"] and "–" not in there.text[:, :2]
+    assert fig.layout.title.subtitle.text == (
+        "prompt 64, output 512; white: not even one sequence; –: no kernel for that GPU"
+    )
+    alone = plots.largest_batches(pd.DataFrame(m.answers(works, [H200])))
+    assert "–" not in alone.layout.title.subtitle.text

@@ -39,7 +39,7 @@ def test_lines_are_means_of_the_fastest_of_the_kernels_that_all_have(rows: pd.Da
 
 def test_it_says_of_which_devices_and_when(rows: pd.DataFrame) -> None:
     said = plots.speedups_by_gpu(rows).layout.title.subtitle.text
-    assert said == "h200, 2026-11-21; h100, 2026-11-25; 2 shapes, fp16"
+    assert said == "h200, 2026-11-21; h100, 2026-11-25; 2 shapes, fp16; the fastest of each case"
 
 
 def test_what_cannot_be_compared_is_refused(rows: pd.DataFrame) -> None:

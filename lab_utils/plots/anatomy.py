@@ -105,8 +105,9 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
     """How busy each unit of the GPU was, in %: bars per kernel, a panel per N down.
 
     `use` comes from `analysis.anatomy.unit_use`; `published` has kernel, N, unit and percent, and
-    becomes open circles on the bars of those kernels.
+    becomes open circles on the bars of those kernels, whose numbers give way where they would meet.
     """
+    theirs = published if published is not None else pd.DataFrame(columns=["kernel", "N", "unit"])
     Ns, units = sorted(use.N.unique()), list(use.unit.unique())
     pairs = use[["kernel", "sparsity"]].drop_duplicates().itertuples(index=False, name=None)
     series = sorted(pairs, key=lambda pair: pair[1] > 0)  # dense first
@@ -123,10 +124,10 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
             offset = (i - (len(series) - 1) / 2) * width
             first = (kernel, sparsity) not in named
             named.add((kernel, sparsity))
-            fig.add_trace(_unit_bars(rows, units, offset, width, first), **where)
-            if published is not None:
-                points = published[published.kernel.eq(kernel) & published.N.eq(N)]
-                x = np.array([units.index(unit) for unit in points.unit], dtype=float) + offset
+            points = theirs[theirs.kernel.eq(kernel) & theirs.N.eq(N)].set_index("unit")
+            fig.add_trace(_unit_bars(rows, points, units, offset, width, first), **where)
+            if len(points):
+                x = [units.index(unit) + offset for unit in points.index]
                 fig.add_trace(_published(x, points), **where)
     labels = [unit.replace(" ", "<br>") for unit in units]
     fig.update_xaxes(tickvals=list(range(len(units))), ticktext=labels, tickangle=0, showgrid=False)
@@ -163,9 +164,15 @@ def _cost_bars(stage: str, rows: pd.DataFrame, first: bool) -> go.Bar:
 
 
 def _unit_bars(
-    rows: pd.DataFrame, units: list[str], offset: float, width: float, first: bool
+    rows: pd.DataFrame,
+    points: pd.DataFrame,
+    units: list[str],
+    offset: float,
+    width: float,
+    first: bool,
 ) -> go.Bar:
     percent = rows.set_index("unit").percent.reindex(units)
+    above = points.percent.reindex(units) - percent if len(points) else percent * np.nan
     kernel, sparsity = rows.kernel.iloc[0], rows.sparsity.iloc[0]
     name = kernel_label(kernel) + (f", {sparsity:.0%} sparsity" if sparsity else "")
     return go.Bar(
@@ -177,7 +184,7 @@ def _unit_bars(
         showlegend=first,
         marker_color=kernel_colour(kernel),
         customdata=units,
-        text=[f"{value:.0f}" for value in percent],
+        text=np.where(above.between(-3, 15), "", percent.map("{:.0f}".format)),
         textposition="outside",
         textfont_size=10,
         constraintext="none",
@@ -185,7 +192,7 @@ def _unit_bars(
     )
 
 
-def _published(x: np.ndarray | list, points: pd.DataFrame) -> go.Scatter:
+def _published(x: list[float | None], points: pd.DataFrame) -> go.Scatter:
     return go.Scatter(
         x=x,
         y=points.percent,

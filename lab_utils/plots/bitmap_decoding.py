@@ -31,7 +31,7 @@ REGISTER_COLOURS = ["#cfe1f7", "#f8d5ce", "#cdebdf", "#e4d5f0"]
 
 def bitmap_nesting(nonzero: NDArray[np.bool_]) -> go.Figure:
     """TCA-BME's order, from GroupTiles to bits; of `nonzero` [M, K], what its corner has."""
-    titles = ("GroupTiles, 64×64", "GroupTile 0: strips, 8×8 tiles", "tile 0: 64 bits")
+    titles = ("four GroupTiles, 64×64", "GroupTile 0: strips, 8×8 tiles", "tile 0: 64 bits")
     fig = make_subplots(1, 3, subplot_titles=titles, horizontal_spacing=0.05)
     strips, groups_k = np.arange(4).repeat(16), max(2, -(-nonzero.shape[1] // 64))
     missing = [(0, max(0, 128 - size)) for size in nonzero.shape]  # as the encoder pads, and more

@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 from lab_utils.backends.choosing import Expected, expected
 from lab_utils.catalog import Device
 from lab_utils.plots.looks import FORMATS
-from lab_utils.plots.style import below, titled
+from lab_utils.plots.style import INK, below, titled
 
 NS = (1, 8, 16, 24, 32, 48, 64, 96, 128)
 SPARSITIES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95)
@@ -31,6 +31,7 @@ def fastest_formats(
     names = [name for name in FORMATS if name in won]
     fig = make_subplots(1, len(gpus), subplot_titles=[gpu.title for gpu in gpus],
                         shared_yaxes=True, horizontal_spacing=0.04)  # fmt: skip
+    fig.update_annotations(font={"size": 13, "color": INK})
     for col, table in enumerate(best, 1):
         fig.add_trace(_map(table, names, Ns, sparsities), row=1, col=col)
     for name in names:  # a heat map has no legend of its own

@@ -43,12 +43,12 @@ def generation_throughput(
 ) -> go.Figure:
     """Figures 13, 15 and 16a: tokens per GPU-second by batch, and speed-up over dense.
 
-    Lines are measured; the speed-up is over our dense decoder at the same batch, on the number of
-    GPUs where it has most tokens per GPU-second. At "best" stands one mark for each sparsity that
-    was measured with as many sequences as dense weights have at their best: the best of all
-    formats, batches and numbers of GPUs. Open marks are published, on A100s: tables
-    flash_llm_throughput and flash_llm_end_to_end. Left, a mark without a known batch lies at
-    "best".
+    Lines are measured, pale ones with fewer zeros than others; the speed-up is over our dense
+    decoder at the same batch, on the number of GPUs where it has most tokens per GPU-second. At
+    "best" stands one mark for each sparsity that was measured with as many sequences as dense
+    weights have at their best: the best of all formats, batches and numbers of GPUs. Open marks are
+    published, on A100s: tables flash_llm_throughput and flash_llm_end_to_end. Left, a mark without
+    a known batch lies at "best".
     """
     rows = rows[rows.model.eq(model)]
     rows = rows.assign(best=_is_best(rows))
@@ -58,10 +58,11 @@ def generation_throughput(
     )  # fmt: skip
     _add_published(fig, throughput[throughput.model.eq(model)], speedup[speedup.model.eq(model)])
     for name, part in _series(rows):
-        by_batch = _with_best(part)
-        _add_line(fig, name, part, by_batch, col=1)
+        by_batch, sparsity = _with_best(part), part.sparsity.iloc[0]
+        look = _look(part) | {"opacity": 0.45 if 0 < sparsity < rows.sparsity.max() else 1}
+        _add_line(fig, name, look, by_batch, col=1)
         if part.format.iloc[0] not in ("dense", TRANSFORMERS):
-            _add_line(fig, name, part, _over_dense(rows, by_batch), col=2)
+            _add_line(fig, name, look, _over_dense(rows, by_batch), col=2)
     _batch_axes(fig)
     return titled(
         fig,
@@ -150,15 +151,21 @@ def _over_dense(rows: pd.DataFrame, by_batch: pd.Series) -> pd.Series:
     return (by_batch / dense.reindex(by_batch.index)).dropna()
 
 
-def _add_line(fig: go.Figure, name: str, rows: pd.DataFrame, y: pd.Series, col: int) -> None:
-    """A line over the batches, and a mark at "best"."""
+def _look(rows: pd.DataFrame) -> dict:
+    """Marker and line of one format on one number of GPUs."""
     dash, symbol = GPUS[min(int(np.log2(rows.gpus.iloc[0])), len(GPUS) - 1)]
     colour = MODELS[rows.format.iloc[0].split("+")[0]].colour
-    look = {"color": colour, "symbol": symbol, "size": 9}
-    line = {"color": look["color"], "width": 2.5, "dash": dash}
+    return {
+        "marker": {"color": colour, "symbol": symbol, "size": 9},
+        "line": {"color": colour, "width": 2.5, "dash": dash},
+    }
+
+
+def _add_line(fig: go.Figure, name: str, look: dict, y: pd.Series, col: int) -> None:
+    """A line over the batches, and a mark at "best"."""
     at_best = y.index == BEST
     for part, mode in ((y[~at_best], "lines+markers"), (y[at_best], "markers")):
-        fig.add_scatter(x=part.index, y=part, mode=mode, marker=look, line=line,
+        fig.add_scatter(x=part.index, y=part, mode=mode, **look,
                         name=name, legendgroup=name, row=1, col=col)  # fmt: skip
         fig.data[-1].update(showlegend=col == 1 and mode != "markers", legendrank=1)
         fig.data[-1].hovertemplate = f"{name}, batch %{{x}}: %{{y:.4g}}<extra></extra>"

@@ -26,20 +26,20 @@ def speedups() -> go.Figure:
 
 def published_kernels() -> go.Figure:
     """Flash-LLM's and SpInfer's kernels, rebuilt, on an H200: means over eight matrices of OPT."""
-    return _means_on_h200(["tiled_csl_mma", "tca_bme_mma"])
+    return _means_on_h200(["tiled_csl_mma", "tca_bme_mma"], [8, 16, 32, 64])
 
 
 def hopper_kernels() -> go.Figure:
     """Our kernels for Hopper on the same matrices, in the same way."""
     strips = ["zero_row_24_strips_wgmma", "lane_24_strips_wgmma", "bitmap_strips_wgmma"]
-    return _means_on_h200(["zero_row_24_mma", *strips])
+    return _means_on_h200(["zero_row_24_mma", *strips], [1, 8, 16, 32, 64])
 
 
-def _means_on_h200(kernels: list[str]) -> go.Figure:
+def _means_on_h200(kernels: list[str], Ns: list[int]) -> go.Figure:
     rows = results.latest(results.measured("spmm"), results.KERNEL_CASE)
     rows = rows[rows.device.eq("h200") & rows.dtype.eq("fp16") & rows.pattern.eq("random")]
     rows = with_all(rows[rows.kernel.isin(kernels)], catalog.opt_matrices())
-    rows = rows[rows.N.isin([8, 16, 32, 64]) & rows.sparsity.isin([0.5, 0.6, 0.7, 0.8, 0.9])]
+    rows = rows[rows.N.isin(Ns) & rows.sparsity.isin([0.5, 0.6, 0.7, 0.8, 0.9])]
     if rows.empty:
         raise ValueError("no stored fp16 rows of OPT's matrices on an h200; run `lab bench`")
     return peers.speedup_table(rows, catalog.published("h200_peers"), catalog.opt_matrices())

@@ -1,4 +1,4 @@
-"""The same kernels on several GPUs."""
+"""Our kernels on several GPUs."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 
 from lab_utils.plots.lines import label_ends, line_of_dense, line_of_means, ratio_axis
 from lab_utils.plots.rows import cases_of, days, geometric_means, only
-from lab_utils.plots.style import SERIES_COLOURS, titled
+from lab_utils.plots.style import INK, SERIES_COLOURS, titled
 from lab_utils.results import CASE, KERNEL_CASE
 
 
@@ -32,6 +32,7 @@ def speedups_by_gpu(rows: pd.DataFrame) -> go.Figure:
     sparsities = sorted(shared.sparsity.unique())
     titles = [f"{sparsity:.0%} sparsity" for sparsity in sparsities]
     fig = make_subplots(1, len(titles), subplot_titles=titles, shared_yaxes=True)
+    fig.update_annotations(font={"size": 13, "color": INK})
     height, ends = ratio_axis(fig, shared.speedup), {}
     for col, sparsity in enumerate(sparsities, 1):
         for device, colour in zip(devices, itertools.cycle(SERIES_COLOURS)):
@@ -45,6 +46,6 @@ def speedups_by_gpu(rows: pd.DataFrame) -> go.Figure:
     fig.update_xaxes(title="N", type="log", tickvals=Ns[::2], tickangle=0)
     fig.update_yaxes(title="speed-up over the best dense product", row=1, col=1)
     parts = (f"{device}, {days(shared[shared.device.eq(device)])}" for device in devices)
-    what = f"{'; '.join(parts)}; {cases_of(shared)}"
+    what = f"{'; '.join(parts)}; {cases_of(shared)}; the fastest of each case"
     return titled(fig, "The same kernels on several GPUs", what, height=460,
-                  margin={"t": 115, "r": 130})  # fmt: skip
+                  margin={"t": 115, "r": 160})  # fmt: skip

@@ -89,10 +89,11 @@ def speedup_bounds(bounds: pd.DataFrame, measured: Mapping[str, pd.Series], what
     `bounds` comes from `analysis.hopper_budget.bounds`; `measured`: name -> speed-up by sparsity.
     """
     fig = go.Figure()
-    for name, dash in (("bytes", "dash"), ("busiest unit", "solid")):
-        fig.add_scatter(x=bounds.index, y=bounds[name], name=f"bound: {name}",
-                        mode="lines+markers" if dash == "solid" else "lines",
-                        line={"color": INK, "dash": dash}, text=bounds.unit,
+    wide = {"color": "#c3c9d1", "width": 9}  # seen beside the other line also where they coincide
+    drawn = {"bytes": ("lines", wide), "busiest unit": ("lines+markers", {"color": INK})}
+    for name, (mode, line) in drawn.items():
+        fig.add_scatter(x=bounds.index, y=bounds[name], name=f"bound: {name}", mode=mode,
+                        line=line, text=bounds.unit,
                         hovertemplate="%{x:.0%}: %{y:.2f}× (%{text})")  # fmt: skip
     symbols = dict(zip(measured, ("cross", "x", "diamond", "circle"), strict=False))
     for name, speedups in measured.items():

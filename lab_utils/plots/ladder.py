@@ -53,11 +53,12 @@ def ladder_times(rows: pd.DataFrame) -> go.Figure:
         mine = rows[rows.rung.map(lambda rung: RUNGS[rung].ladder).eq(ladder)]
         for trace in _times(mine, first=i == 0):
             fig.add_trace(trace, row=i + 1, col=1)
+        fig.update_xaxes(range=[0, 1.7 * max(mine.p90_us.max(), dense_us)], row=i + 1)
+    fig.update_xaxes(matches=None, showticklabels=True)  # one slow rung would squeeze both ladders
     dashed = {"color": FORMATS["dense"].colour, "dash": "dash", "width": 2}
     fig.add_vline(x=dense_us, line=dashed)
     fig.add_scatter(x=[None], y=[None], mode="lines", line=dashed,  # its line in the legend
                     name=f"best dense library {dense_us:,.0f} µs")  # fmt: skip
-    fig.update_xaxes(rangemode="tozero", range=[0, 1.7 * max(rows.p90_us.max(), dense_us)])
     fig.update_xaxes(title="time (µs)", row=2)
     legend = {"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top"}
     title = f"The ladder in time: {case.M} x {case.K}, N = {case.N}, {case.sparsity:.0%} zeros"

@@ -94,7 +94,7 @@ def speedups_by_batch(rows: pd.DataFrame, published: pd.DataFrame) -> go.Figure:
 def _layout(legend: bool = False) -> dict:
     return {
         "height": 550 if legend else 500,
-        "margin": {"t": 115, "r": 120, "b": 114 if legend else 64},
+        "margin": {"t": 115, "r": 150, "b": 114 if legend else 64},
         "yaxis_title": Y_TITLE,
     }
 

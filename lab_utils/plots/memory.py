@@ -93,28 +93,30 @@ def peak_memory(published: pd.DataFrame, model: str = "OPT-30B") -> go.Figure:
 def largest_batches(answers: pd.DataFrame) -> go.Figure:
     """The largest batch that fits: models down, formats across; a panel per device.
 
-    `answers` are rows of `analysis.memory.answers`, of one number of GPUs.
+    `answers` are rows of `analysis.memory.answers`, of one number of GPUs. A format that a device
+    cannot multiply has a dash there.
     """
-    first = answers.iloc[0]
+    first, refused = answers.iloc[0], answers.obstacle.ne("")
     labels = [f"{FORMATS[f].label} {s:.0%}" if f != "dense" else FORMATS[f].label
               for f, s in zip(answers.format, answers.sparsity, strict=True)]  # fmt: skip
     labels = [label.replace(" ", "<br>") for label in labels]
-    rows, devices = answers.assign(label=labels), list(answers.device.unique())
+    shown = answers.largest_batch.astype(str).mask(refused, "–")
+    rows, devices = answers.assign(label=labels, shown=shown), list(answers.device.unique())
     models, names = list(rows.model.unique()), list(rows.label.unique())
     fig = make_subplots(cols=len(devices), shared_yaxes=True, horizontal_spacing=0.03,
                         subplot_titles=devices)  # fmt: skip
     for column, device in enumerate(devices, 1):
-        table = rows[rows.device.eq(device)].pivot(
-            index="model", columns="label", values="largest_batch"
-        )
-        fig.add_trace(_batch_heat(table.loc[models, names]), row=1, col=column)
+        tables = rows[rows.device.eq(device)].pivot(index="model", columns="label").loc[models]
+        heat = _batch_heat(tables.largest_batch[names], tables.shown[names])
+        fig.add_trace(heat, row=1, col=column)
     fig.update_xaxes(showgrid=False, ticks="", tickfont={"size": 11}, tickangle=0)
     fig.update_yaxes(showgrid=False, ticks="", autorange="reversed")
     fig.update_annotations(font={"size": 13, "color": INK})
     return titled(
         fig,
         f"The largest batch that fits on {_gpus(first.gpus)}",
-        f"prompt {first.prompt}, output {first.output}; white: not even one sequence",
+        f"prompt {first.prompt}, output {first.output}; white: not even one sequence"
+        + ("; –: no kernel for that GPU" if refused.any() else ""),
         height=190 + 44 * len(models),
         margin={"t": 110},
     )
@@ -153,12 +155,12 @@ def _add_system(fig: go.Figure, rows: pd.DataFrame, first: bool, **where: int) -
     fig.add_hline(y=limit, line={"color": MUTED, "width": 1.5, "dash": "dot"}, **where)
 
 
-def _batch_heat(table: pd.DataFrame) -> go.Heatmap:
+def _batch_heat(table: pd.DataFrame, shown: pd.DataFrame) -> go.Heatmap:
     return go.Heatmap(
         z=np.log2(table.where(table > 0)),
         x=table.columns,
         y=table.index,
-        text=table,
+        text=shown,
         texttemplate="%{text}",
         textfont={"color": INK},
         colorscale=["#eef4fd", "#86b0ee"],
