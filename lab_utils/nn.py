@@ -47,11 +47,11 @@ class SparseLinear(nn.Module):
         `torch.nn.utils.prune` would recompute before a forward is recomputed here, once and for
         all. Forward hooks are not taken over.
         Raises ValueError where the weights do not fit the format, or its `options`, and for
-        forward pre-hooks that do anything else.
+        forward pre-hooks that do anything else, or a forward that was put in its place.
         """
         if not isinstance(linear, nn.Linear):
             raise ValueError(f"linear is a {type(linear).__name__}; allowed: torch.nn.Linear")
-        _check_hooks(linear)
+        _check_forward(linear)
         _recompute(linear)
         dense = linear.weight.detach()
         bias = None if linear.bias is None else linear.bias.detach().clone()
@@ -157,14 +157,17 @@ class SparseLinear(nn.Module):
                 self._buffers[name] = array.new_empty(new.shape)
 
     def get_extra_state(self) -> Tensor:
-        """What the arrays do not say: version of the format, M, K."""
-        return torch.tensor([self._weight.version, *self._weight.shape])
+        """What the arrays need not say: version of the format, M, K, and which of DTYPES."""
+        A = self._weight
+        numbers = A.version, *A.shape, list(DTYPES.values()).index(A.dtype)
+        return torch.tensor(numbers, device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Raises ValueError unless `state` is that of a matrix of this shape and version."""
+        """Raises ValueError unless `state` is that of a matrix of this version, shape and dtype."""
         mine = self.get_extra_state().tolist()
         if not isinstance(state, Tensor) or state.tolist() != mine:
-            raise ValueError(f"version, M, K are {state}; allowed: {mine}")
+            dtypes = ", ".join(f"{number}: {name}" for number, name in enumerate(DTYPES))
+            raise ValueError(f"version, M, K, dtype ({dtypes}) are {state}; allowed: {mine}")
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
@@ -203,7 +206,7 @@ def sparsify(
         if not name or dtype not in DTYPES.values():
             found = f"layer {name!r} is {dtype}" if name else "model is itself a torch.nn.Linear"
             raise ValueError(f"{found}; allowed: fp16 and bf16 layers inside of a model")
-        _check_hooks(model.get_submodule(name))
+        _check_forward(model.get_submodule(name), f"layer {name!r}")
     return {name: _replace(model, name, format, options) for name in names}
 
 
@@ -249,11 +252,17 @@ def _recompute(linear: nn.Linear) -> None:
             hook(linear, ())
 
 
-def _check_hooks(linear: nn.Linear) -> None:
+def _check_forward(linear: nn.Linear, name: str = "linear") -> None:
+    """Raise ValueError where `linear` computes something else than its class says."""
+    if "forward" in vars(linear):
+        raise ValueError(
+            f"{name} has a forward of its own, as wrappers put there, which encoded weights would "
+            "lose; allowed: that of torch.nn.Linear"
+        )
     for hook in linear._forward_pre_hooks.values():
         if not isinstance(hook, RECOMPUTING):
             raise ValueError(
-                f"linear has the forward pre-hook {hook!r:.80}, which encoded weights would lose; "
+                f"{name} has the forward pre-hook {hook!r:.80}, which encoded weights would lose; "
                 "allowed: those of torch.nn.utils.prune and weight_norm"
             )
 

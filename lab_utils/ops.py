@@ -7,13 +7,14 @@ from types import ModuleType
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from lab_utils import backends
 from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.watched import is_watched
 from lab_utils.formats import FORMATS, SparseMatrix
-from lab_utils.formats.checks import DEVICES
+from lab_utils.formats.checks import DEVICES, MEMORY, has_memory
 
 CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
 
@@ -28,7 +29,8 @@ def spmm(
     bitmap_strips a copy, too, where K is no multiple of 64 (`explain`).
     `backend`: one of `backends.BACKENDS`; None takes `cuda` for GPU and `cpu` for host tensors.
     `out`: [M, N], written and returned; without it, C takes the memory order of B.
-    Raises ValueError for operands that do not fit, and RuntimeError where the backend cannot run.
+    Raises ValueError for operands that do not fit, and RuntimeError where the backend cannot run,
+    and in forward-mode differentiation.
     """
     module = _checked(A, B, backend)
     if out is None:
@@ -134,7 +136,14 @@ def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
     # A compiled graph cannot look at it: it relies on the check that was made with the encoding.
     if not torch.compiler.is_compiling():
         A.ensure_valid()
+        _check_no_tangent(B)
     return module
+
+
+def _check_no_tangent(B: Tensor) -> None:
+    """Raise RuntimeError in forward-mode differentiation, which would take C for a constant."""
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(B).tangent is not None:
+        raise RuntimeError("B has a tangent; products have no derivative: give them B.detach()")
 
 
 def _check_encoded(A: SparseMatrix) -> None:
@@ -202,6 +211,8 @@ def _new(module: ModuleType, A: SparseMatrix, B: Tensor, **how: Epilogue) -> Ten
 
 def _run(module: ModuleType, A: SparseMatrix, B: Tensor, C: Tensor, **how: Epilogue) -> None:
     kind = B.device.type
+    if not has_memory(B):
+        raise ValueError(f"B is {_describe(B)}, without memory; {MEMORY}")
     if not torch.is_autocast_enabled(kind):
         return module.spmm(A, B, C, **how)
     with torch.autocast(kind, enabled=False):  # torch's products in a backend keep their precision

@@ -1,7 +1,7 @@
 """Where torch would launch now, as launchers of compiled kernels take it.
 
-Through `torch._C`: `torch.cuda` makes objects of a stream and of a GPU's number first, which takes
-the host half as long as a launch.
+Through `torch._C`: `torch.cuda` makes an object of the stream, and asks first whether CUDA has been
+initialised, which takes the host as long as a launch.
 """
 
 import ctypes
@@ -11,7 +11,12 @@ import torch
 
 
 def current_stream(device: torch.device) -> ctypes.c_void_p:
-    """torch's current stream of a GPU, that of a tensor or any other."""
+    """torch's current stream of that GPU; of the current one where `device` has no index.
+
+    Raises ValueError for other devices.
+    """
+    if device.type != "cuda":
+        raise ValueError(f"device={str(device)!r}; allowed: cuda, since only GPUs have streams")
     index = torch.cuda.current_device() if device.index is None else device.index
     return ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index))
 
@@ -20,3 +25,9 @@ def on(device: torch.device) -> AbstractContextManager:
     """Inside, launches go to that GPU; most are for the one that they go to anyway."""
     here = device.index is None or device.index == torch._C._cuda_getDevice()
     return nullcontext() if here else torch.cuda.device(device)
+
+
+def is_captured(device: torch.device) -> bool:
+    """Whether a CUDA graph captures what would be launched on that GPU."""
+    with on(device):
+        return torch.cuda.is_current_stream_capturing()

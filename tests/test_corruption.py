@@ -1,11 +1,16 @@
 """A damaged encoding raises ValueError, or is the whole encoding of another matrix: no crash."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import VARIANTS, encodings, fitting, flipped, same_bits
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.testing._internal.two_tensor import TwoTensor
 
 from lab_utils.formats import FORMATS, Dense, SparseMatrix, encode
 from lab_utils.formats.base import WEIGHT
@@ -145,6 +150,55 @@ def test_another_shape_or_dtype_is_found():
     A.shape, A.dtype = (8, 8), torch.bfloat16
     with pytest.raises(ValueError, match="must be 1-D, contiguous, torch.bfloat16"):
         A.decode()
+
+
+def test_an_array_more_or_less_is_found():
+    A = encode(random_sparse(8, 8, 0.5), "csr")
+    A.arrays["more"] = torch.zeros(1)
+    with pytest.raises(ValueError, match="arrays .*'more'.*, needs"):
+        A.decode()
+    del A.arrays["more"], A.arrays["values"]
+    with pytest.raises(ValueError, match="arrays .*, needs .*'values'"):
+        A.decode()
+
+
+def test_an_array_that_lies_elsewhere_is_found():
+    A = encode(random_sparse(8, 8, 0.5), "csr")
+    A.arrays["col_idx"].data = A.arrays["col_idx"] + 8  # torch does not count it as a write
+    with pytest.raises(ValueError, match="row 0 has a col_idx out of"):
+        A.decode()
+
+
+def test_memory_that_is_gone_is_found():
+    A = encode(random_sparse(8, 8, 0.5), "csr")
+    A.arrays["values"].untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="array 'values' is a Tensor without memory; allowed: "):
+        A.decode()
+
+
+WITHOUT_MEMORY = {
+    "fake": lambda: FakeTensorMode().from_tensor(torch.ones(8, 8).half()),
+    "wrapped": lambda: TwoTensor(torch.ones(8, 8).half(), torch.ones(8, 8).half()),
+    "zeros that are nowhere": lambda: torch._efficientzerotensor(8, 8, dtype=torch.float16),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_MEMORY)
+def test_weights_without_memory_are_refused(case):
+    with pytest.raises(ValueError, match="dense is a .* without memory; allowed: a tensor with va"):
+        encode(WITHOUT_MEMORY[case](), "csr")
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, copy.copy, lambda A: pickle.loads(pickle.dumps(A))]
+)
+def test_copies_are_checked_anew(copied):
+    """An array may come to the address and the number of writes of another one."""
+    A = encode(random_sparse(8, 8, 0.5), "csr")
+    with torch.inference_mode():
+        again = copied(A)
+    assert again._validated is None
+    assert torch.equal(again.decode(), A.decode())
 
 
 def test_what_is_no_tensor_is_found():

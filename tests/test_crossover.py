@@ -1,5 +1,7 @@
 """Products of many columns decode A once and multiply it dense: when, how, and what is said."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest.mock import Mock
 
 import pytest
@@ -140,16 +142,24 @@ def test_a_plan_is_made_once_for_each_number_of_columns(h200, monkeypatch, forma
 @formats
 def test_a_launch_of_a_known_plan_is_that_of_a_new_one(h200, monkeypatch, format: str) -> None:
     """What launchers are given, but for the addresses of scratch memory: of host tensors."""
-    given = []
+    given, current = [], []
 
     def call(library: str, *arguments: object, defines: tuple[str, ...] = ()) -> None:
+        assert arguments[-1] == "stream of cpu" and current == [C.device]
         function, problem = arguments[:-2], arguments[-2]._obj
         every = [one for cls in type(problem).__mro__ for one in cls.__dict__.get("_fields_", ())]
         names = {name for name, _ in every} - {"partial", "tiles", "A"}
         fields = {name: getattr(problem, name) for name in names}
         given.append((library, function, tuple(problem.A), fields, defines))
 
-    monkeypatch.setattr(cuda, "current_stream", lambda device: None)
+    @contextmanager
+    def on(device: torch.device) -> Iterator[None]:
+        current.append(device)
+        yield
+        current.remove(device)
+
+    monkeypatch.setattr(cuda, "on", on)
+    monkeypatch.setattr(cuda, "current_stream", lambda device: f"stream of {device}")
     monkeypatch.setattr(cuda, "call", call)
     A = encode(random_sparse(M, 2048, 0.8), format)
     for N in (8, 16):

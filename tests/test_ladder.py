@@ -145,6 +145,17 @@ def test_refusals() -> None:
                 ladder.emulate(A, B, split_k=split_k)
 
 
+def test_results_are_looked_at_before_anything_else(monkeypatch) -> None:
+    W, B = operands(64, 64, 8, 0.5)
+    monkeypatch.setattr(launch, "_check", lambda *operands: None)  # which wants a GPU
+    A, C = ladder.encode("tca_bme_3_pipeline", W), torch.empty(8, 64).half().T
+    for wrong in (C[:32], C.float(), torch.empty(64, 8).half(), C.to("meta")):
+        with pytest.raises(
+            ValueError, match=r"C is .*; allowed: torch.float16 \(64, 8\) on cpu, st"
+        ):
+            ladder.spmm(A, B, wrong)
+
+
 @pytest.mark.parametrize("backend", ["cuda", "emulator"])
 def test_operands_are_looked_at_before_anything_else(backend: str) -> None:
     W, B = operands(64, 64, 8, 0.5)

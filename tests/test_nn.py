@@ -216,6 +216,15 @@ def test_sparsify_refuses_formats_and_options_before_it_chooses(sparsity: float)
     assert type(model[0]) is nn.Linear
 
 
+def test_sparsify_refuses_layers_that_do_something_else() -> None:
+    model = nn.Sequential(linear())
+    own = model[0].forward
+    model[0].forward = lambda x: 2 * own(x)  # as wrappers of a layer do
+    with pytest.raises(ValueError, match="layer '0' has a forward of its own.* lose; allowed: "):
+        sparsify(model)
+    assert type(model[0]) is nn.Linear
+
+
 def test_sparsify_names_what_it_cannot_ask() -> None:
     with pytest.raises(ValueError, match="model is a list; allowed: torch.nn.Module"):
         sparsify([linear()])

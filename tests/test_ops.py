@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+from torch.testing._internal.two_tensor import TwoTensor
 
 from lab_utils import (
     SparseMatrix,
@@ -37,6 +39,26 @@ def test_autocast_leaves_products_as_exact_as_they_are(backend: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         C = spmm(encode(dense, "csr"), x, backend=backend)
     accuracy.check(C, dense, x)
+
+
+def test_operands_have_memory(A: SparseMatrix) -> None:
+    freed = B.clone()
+    freed.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="B is a .*, without memory; allowed: a tensor with val"):
+        spmm(A, freed)
+    wrapped = spmm(A, TwoTensor(B, -B))  # what has no memory of its own may know what to do
+    assert torch.equal(wrapped.a, spmm(A, B)) and torch.equal(wrapped.b, -spmm(A, B))
+
+
+def test_forward_mode_derivatives_are_refused(A: SparseMatrix) -> None:
+    for product in (lambda b: spmm(A, b), lambda b: sparse_linear(b.T, A)):
+        with pytest.raises(RuntimeError, match="B has a tangent; .* give them B.detach()"):
+            torch.func.jvp(product, (B,), (B,))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(B, B)
+        with pytest.raises(RuntimeError, match="B has a tangent"):
+            spmm(A, dual)
+        assert torch.equal(spmm(A, dual.detach()), spmm(A, B))
 
 
 @pytest.mark.parametrize("format", emulator.formats)

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from lab_utils.streams import current_stream, on
+from lab_utils.streams import current_stream, is_captured, on
 
 
 @pytest.fixture
@@ -29,6 +29,18 @@ def test_a_stream_is_that_of_the_gpu(second_of_two) -> None:
     assert streams == [100, 101, 101]
 
 
+def test_other_devices_have_no_streams() -> None:
+    with pytest.raises(ValueError, match="device='cpu'; allowed: cuda"):
+        current_stream(torch.device("cpu"))
+
+
+def test_whether_a_graph_is_captured_is_asked_of_that_gpu(second_of_two, monkeypatch) -> None:
+    asked = torch.cuda, "is_current_stream_capturing"
+    monkeypatch.setattr(*asked, lambda: second_of_two == [torch.device("cuda:0")])
+    assert not is_captured(torch.device("cuda:1"))
+    assert is_captured(torch.device("cuda:0"))
+
+
 def test_another_gpu_becomes_current_for_a_launch(second_of_two) -> None:
     for name in ("cuda:1", "cuda", "cuda:0"):
         with on(torch.device(name)):
@@ -42,5 +54,8 @@ def test_streams_are_torchs() -> None:
         for inside in (torch.cuda.default_stream(device), torch.cuda.Stream(device)):
             with torch.cuda.stream(inside):
                 assert (current_stream(device).value or 0) == inside.cuda_stream
+                with torch.cuda.device(torch.cuda.device_count() - 1 - index):
+                    assert (current_stream(device).value or 0) == inside.cuda_stream
+                    assert not is_captured(device)
         with on(device):
             assert torch.cuda.current_device() == index

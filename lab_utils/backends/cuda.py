@@ -39,7 +39,7 @@ from lab_utils.backends.published import HOPPER, is_hopper
 from lab_utils.backends.remembered import planned, prepared
 from lab_utils.backends.ways import DECODED, FUSED, TILES, WAYS, asked_way, forced, forced_way
 from lab_utils.formats import SparseMatrix
-from lab_utils.streams import current_stream, on
+from lab_utils.streams import current_stream, is_captured, on
 
 __all__ = ["WAYS", "forced"]
 
@@ -227,7 +227,7 @@ def _multiprocessors(device: torch.device) -> int:
 def _failed_selections(format: str, device: torch.device) -> int:
     """Self-tests that fail on this GPU: kernels/spmm/hopper_select.cu, hopper_wgmma_select.cu."""
     _, launcher, probes, _ = SELECTING[format].SELECTION
-    if torch.cuda.is_current_stream_capturing():
+    if is_captured(device):
         raise RuntimeError(
             f"the first product with {format} tests the GPU, which a CUDA graph cannot "
             "capture: multiply once before"

@@ -10,6 +10,7 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from lab_utils.formats import SparseMatrix
+from lab_utils.streams import is_captured
 
 Found = TypeVar("Found")
 # By the array that says where an encoding's parts begin: no other encoding has it.
@@ -32,7 +33,7 @@ def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Fou
     known = _found.setdefault(starts, {})
     if state in known:
         return known[state]
-    if starts.is_cuda and torch.cuda.is_current_stream_capturing():
+    if starts.is_cuda and is_captured(starts.device):
         raise RuntimeError(
             f"the first product with a {A.name} encoding shares its parts out, which a CUDA graph "
             "cannot capture: multiply once, by as many columns, before"
@@ -75,7 +76,7 @@ def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found
         if all(map(operator.is_, [one() for one in same], arrays)):
             return made
     made = make()
-    if not (arrays[0].is_cuda and torch.cuda.is_current_stream_capturing()):
+    if not (arrays[0].is_cuda and is_captured(arrays[0].device)):
         # An array that is gone may leave its address, and its count of writes, to another one.
         _keep(known, described, (made, [weakref.ref(array) for array in arrays]))
     return made

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from lab_utils.streams import is_captured
+
 # By tensor on a GPU: its version when the host had waited for all that was written to it.
 _versions: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
@@ -22,9 +24,9 @@ def settled(arrays: Iterable[Tensor]) -> bool:
     if not fresh:
         return True
     versions = [array._version for array in fresh]
-    stream = torch.cuda.current_stream(fresh[0].device)
-    if torch.cuda.is_current_stream_capturing():
+    device = fresh[0].device
+    if is_captured(device):
         return False
-    stream.synchronize()
+    torch.cuda.current_stream(device).synchronize()
     _versions.update(zip(fresh, versions, strict=True))
     return True

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.formats import native, storage
-from lab_utils.formats.checks import DEVICES, DTYPES, tracked
+from lab_utils.formats.checks import DTYPES, array_problem, tracked
 
-ALIGN = 16  # bytes
 WEIGHT = None  # in SparseMatrix.ARRAYS: "the dtype of the weights"
 
 
@@ -177,7 +176,7 @@ class SparseMatrix(ABC):
         """Validate, unless shape, dtype and every array are as they were the last time.
 
         Cheap enough for every launch, so that a kernel never sees a corrupted encoding. (Writes
-        through a NumPy view or `.data` are invisible to torch: call `validate` after those.)
+        into a NumPy view or `.data` are invisible to torch: call `validate` after those.)
         """
         if not self._is_as_validated():
             self.validate()
@@ -235,10 +234,20 @@ class SparseMatrix(ABC):
         what = f"{type(self).__name__} {M}x{K} {_dtype_name(self.dtype)}"
         return f"<{what}, {zeros}, {self.nbytes / 1e6:.2f} MB on {self.device}>"
 
+    def __getstate__(self) -> dict:
+        # A copy is checked anew: nobody has seen its arrays, whatever addresses they come to.
+        return {**vars(self), "_validated": None}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        self.arrays.update({name: tracked(array) for name, array in self.arrays.items()})
+
     # --- inside ----------------------------------------------------------------------------
 
     def _is_as_validated(self) -> bool:
-        shape, dtype, seen = self._validated or (None, None, {})
+        if self._validated is None:
+            return False
+        shape, dtype, seen = self._validated
         if shape != self.shape or dtype != self.dtype or self.arrays.keys() != seen.keys():
             return False
         for name, (one, *state) in seen.items():
@@ -247,9 +256,9 @@ class SparseMatrix(ABC):
         return True
 
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
-        seen = {name: (one, one.data_ptr(), one._version) for name, one in self.arrays.items()}
-        self._validated = (self.shape, self.dtype, seen)  # with arrays: no other has their address
         self.constants = self._read_constants() if constants is None else tuple(constants)
+        seen = {name: (one, one.data_ptr(), one._version) for name, one in self.arrays.items()}
+        self._validated = (self.shape, self.dtype, seen)  # not before: other threads launch then
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:
         """Run a compiled check; raises ValueError naming the `unit` (row, tile) and the problem."""
@@ -264,31 +273,10 @@ class SparseMatrix(ABC):
             self.arrays.keys() == self.ARRAYS.keys(),
             f"arrays {sorted(self.arrays)}, needs {sorted(self.ARRAYS)}",
         )
+        first = next(iter(self.arrays.values()))
         for name, array in self.arrays.items():
-            found, dtype = type(array).__name__, self.ARRAYS[name] or self.dtype
-            is_tensor = isinstance(array, Tensor)
-            self.require(is_tensor, f"array {name!r} is a {found}; allowed: torch.Tensor")
-            self.require(
-                array.dtype == dtype and array.ndim == 1 and array.is_contiguous(),
-                f"array {name!r} must be 1-D, contiguous, {dtype}; "
-                f"it has shape {tuple(array.shape)}, strides {array.stride()}, {array.dtype}",
-            )
-            self.require(
-                not array.is_neg(),
-                f"array {name!r} is a view that negates its memory; call resolve_neg() on it",
-            )
-            self.require(
-                array.device == self.device,
-                f"array {name!r} is on {array.device}, the first one on {self.device}",
-            )
-            self.require(
-                array.device.type in DEVICES,
-                f"array {name!r} is on {array.device}; allowed: {', '.join(DEVICES)}",
-            )
-            self.require(
-                array.device.type == "cpu" or array.data_ptr() % ALIGN == 0,
-                f"array {name!r} does not start on {ALIGN} bytes, which GPU kernels read at once",
-            )
+            problem = array_problem(array, self.ARRAYS[name] or self.dtype, first)
+            self.require(problem is None, f"array {name!r} {problem}")
 
 
 def bits(array: Tensor) -> Tensor:

@@ -7,8 +7,10 @@ from torch import Tensor
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 DEVICES = ("cpu", "cuda")
+ALIGN = 16  # bytes, on which an array on a GPU starts
 INT32_MAX = 2**31 - 1
 SAMPLED = 61, 4093  # rows and columns that are looked at, or up to twice as many
+MEMORY = "allowed: a tensor with values in memory of its own"
 FEW, MANY = 4096, 0.1  # weights that are worth a warning; a share of them
 
 
@@ -25,6 +27,19 @@ def require_dense(dense: Tensor) -> None:
         raise ValueError(f"dense is {dense.dtype}; allowed: torch.float16, torch.bfloat16")
     if dense.device.type not in DEVICES:
         raise ValueError(f"dense is on {dense.device}; allowed: {', '.join(DEVICES)}")
+    if not has_memory(dense):
+        raise ValueError(f"dense is a {type(dense).__name__} without memory; {MEMORY}")
+
+
+def has_memory(tensor: Tensor) -> bool:
+    """Whether the elements lie where a compiled function could read them.
+
+    Those of fake and of wrapped tensors, such as a DTensor, and of storage that was freed do not.
+    """
+    try:
+        return tensor.data_ptr() != 0 or tensor.numel() == 0
+    except RuntimeError:  # a tensor inside of vmap has no pointer to ask for
+        return False
 
 
 def check_dense(dense: Tensor) -> Tensor:
@@ -65,6 +80,28 @@ def offsets_from_counts(counts: Tensor, what: str) -> Tensor:
     torch.cumsum(counts, 0, dtype=torch.int64, out=offsets[1:])
     check_int32(int(offsets[-1]), what)
     return offsets.int()
+
+
+def array_problem(array: Tensor, dtype: torch.dtype, first: Tensor) -> str | None:
+    """Why an encoding cannot have `array` beside its `first` one; None where it can."""
+    if not isinstance(array, Tensor):
+        return f"is a {type(array).__name__}; allowed: torch.Tensor"
+    if array.dtype != dtype or array.ndim != 1 or not array.is_contiguous():
+        return (
+            f"must be 1-D, contiguous, {dtype}; it has shape {tuple(array.shape)}, strides "
+            f"{array.stride()}, {array.dtype}"
+        )
+    if array.is_neg():
+        return "is a view that negates its memory; call resolve_neg() on it"
+    if array.device != first.device:
+        return f"is on {array.device}, the first one on {first.device}"
+    if array.device.type not in DEVICES:
+        return f"is on {array.device}; allowed: {', '.join(DEVICES)}"
+    if not has_memory(array):
+        return f"is a {type(array).__name__} without memory; {MEMORY}"
+    if array.device.type == "cuda" and array.data_ptr() % ALIGN:
+        return f"does not start on {ALIGN} bytes, which GPU kernels read at once"
+    return None
 
 
 def tracked(array: Tensor) -> Tensor:

@@ -90,8 +90,7 @@ def spmm(A: Encoded, B: Tensor, C: Tensor, split_k: float | None = None) -> None
     one that is not above 0, and for operands that do not fit.
     """
     _check(A, B, "cuda")
-    if not C.T.is_contiguous():
-        raise ValueError(f"C has strides {C.stride()}; allowed: (1, {A.shape[0]})")
+    _check_result(A, B, C)
     columns, shape = aligned_columns(B), _shape(A)
     splits = planned_split_k(A, B.shape[1]) if split_k is None else _splits(A, split_k)
     launch = _problem(A, columns, C.T, splits, shape)
@@ -198,6 +197,14 @@ def _splits(A: Encoded, split_k: float) -> float:
     if not 0 < split_k < math.inf:
         raise ValueError(f"split_k={split_k}: allowed: a number above 0")
     return split_k if A.rung.shares else 1
+
+
+def _check_result(A: Encoded, B: Tensor, C: Tensor) -> None:
+    shape = (A.shape[0], B.shape[1])
+    if (C.shape, C.dtype, C.device) != (shape, A.dtype, A.device) or not C.T.is_contiguous():
+        found = f"{C.dtype} {tuple(C.shape)} on {C.device}, strides {C.stride()}"
+        allowed = f"{A.dtype} {shape} on {A.device}, strides (1, {shape[0]})"
+        raise ValueError(f"C is {found}; allowed: {allowed}")
 
 
 def _check(A: Encoded, B: Tensor, device: str) -> None:
