@@ -67,6 +67,9 @@ def test_unit_use_marks_published_values_on_their_bars(use) -> None:
     (point,) = points
     (bar,) = [b for b in bars if b.xaxis == point.xaxis and b.name.startswith("Tiled-CSL")]
     assert point.x[0] == pytest.approx(bar.x[0]) and bar.y[0] == 26.0
+    assert bar.text[0] == "" and all(bar.text[1:])  # the circle lies where the number would be
+    far = plots.unit_use(use, pd.DataFrame([values | {"percent": 80}]))
+    assert all(text for trace in far.data if trace.type == "bar" for text in trace.text)
     assert sum(bool(trace.showlegend) for trace in fig.data if trace.type == "scatter") == 1
 
 

@@ -63,6 +63,13 @@ def test_marks_say_how_many_gpus(rows) -> None:
     assert marks == {"dense, 1 GPU": "circle", "dense, 2 GPUs": "triangle-up"}
 
 
+def test_lines_with_fewer_zeros_are_pale(rows) -> None:
+    fig = drawn(pd.concat([rows, pd.DataFrame([row("tca_bme", 8, 300, sparsity=0.5)])]))
+    pale = {trace.name for trace in fig.data if (trace.opacity or 1) < 1}
+    assert pale == {"TCA-BME 50 %, 1 GPU"}
+    assert all((trace.opacity or 1) == 1 for trace in drawn(rows).data)
+
+
 def test_speedups_are_per_gpu_over_the_dense_rows_of_a_batch() -> None:
     """On however many GPUs those ran: the row with most tokens per GPU-second."""
     found = [row("dense", 16, 100, gpus=8), row("dense", 16, 120, gpus=4),

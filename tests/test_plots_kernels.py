@@ -197,6 +197,20 @@ def test_a_table_without_originals_does_not_name_them(rows: pd.DataFrame) -> Non
     assert not any("(" in text or "<b>" in text for trace in ours.data for text in trace.text.flat)
 
 
+def test_a_table_says_whose_kernels_it_has_and_what_a_blank_is(rows: pd.DataFrame) -> None:
+    every = rows[~is_dense(rows)]
+    ours, rebuilt = (every[every.kernel.str.startswith(name)] for name in ("zero_row", "tca_bme"))
+    for some, whose in ((ours, "Our kernels for Hopper"), (rebuilt, "Published kernels, rebuilt"),
+                        (every, "All kernels")):  # fmt: skip
+        fig = plots.speedup_table(some, PEERS, SMALL)
+        assert fig.layout.title.text == f"<b>{whose}: speed-up over dense</b>"
+        assert "blank" not in fig.layout.title.subtitle.text
+    fewer = rebuilt[rebuilt.N.ne(8) | rebuilt.sparsity.ne(0.5)]
+    (table,) = plots.speedup_table(fewer, PEERS, SMALL).data
+    said = plots.speedup_table(fewer, PEERS, SMALL).layout.title.subtitle.text
+    assert table.text[0, 1] == "" and said.endswith("; blank: not measured with all of them")
+
+
 def test_the_gallery_has_each_kernel_in_one_picture() -> None:
     shown = [[gallery.FIGURES[name]().layout.annotations[i].text for i in (0, 1)]
              for name in ("hopper_kernels", "published_kernels")]  # fmt: skip

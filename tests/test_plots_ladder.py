@@ -67,6 +67,9 @@ def test_times_are_of_one_case(rows) -> None:
     limits = [trace for trace in fig.data if trace.name == "byte limit of its encoding"]
     assert list(limits[1].x) == [40.0] * 3
     assert "best dense library 50 µs" in [trace.name for trace in fig.data]
+    slow = rows.assign(p90_us=rows.p90_us.mask(rows.rung.eq("tca_bme_1_two_popcounts"), 9000))
+    few, many = (axis.range[1] for axis in plots.ladder_times(slow).select_xaxes())
+    assert many == pytest.approx(1.7 * 9000) and few < 1000
     for other in (rows.assign(N=8), rows.assign(pattern="magnitude")):
         with pytest.raises(ValueError, match=r"rows hold 2 cases \(.*pattern.*\); allowed: one"):
             plots.ladder_times(pd.concat([rows, other]))

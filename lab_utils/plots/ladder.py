@@ -69,7 +69,7 @@ def ladder_times(rows: pd.DataFrame) -> go.Figure:
 def _panels(rungs: object) -> go.Figure:
     """A panel for each ladder, as high as it has rungs; the first rung on top."""
     counts = [sum(RUNGS[rung].ladder == ladder for rung in rungs) for ladder in LADDERS]
-    fig = make_subplots(2, 1, shared_xaxes="all", vertical_spacing=0.1, row_heights=counts,
+    fig = make_subplots(2, 1, shared_xaxes="all", vertical_spacing=0.15, row_heights=counts,
                         subplot_titles=[FORMATS[ladder].label for ladder in LADDERS])  # fmt: skip
     fig.update_annotations(font={"size": 13, "color": INK}, x=0, xanchor="left")
     fig.update_yaxes(autorange="reversed", showgrid=False, ticks="")

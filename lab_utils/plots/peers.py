@@ -54,7 +54,7 @@ def speedup_table(
     return titled(
         fig,
         f"{_whose(kernels)}: speed-up over dense",
-        f"{origin(rows)}; geometric means of {len(matrices)} OPT matrices"
+        f"{origin(rows)}; geometric means over matrices of OPT"
         + (LEGEND if ORIGINALS.keys() & kernels else "")
         + BLANK * blank,
         height=inside + 110 + 64,
