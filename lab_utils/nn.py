@@ -268,6 +268,11 @@ def _check_forward(linear: nn.Linear, name: str = "linear") -> None:
 
 
 def _zeros(weight: Tensor) -> float:
+    if weight.is_meta:
+        raise ValueError(
+            f"weights {tuple(weight.shape)} are on meta, where they have no values to choose by; "
+            "allowed: cpu, cuda, or select="
+        )
     return 1 - int(torch.count_nonzero(weight)) / weight.numel()
 
 

@@ -228,6 +228,8 @@ def test_sparsify_refuses_layers_that_do_something_else() -> None:
 def test_sparsify_names_what_it_cannot_ask() -> None:
     with pytest.raises(ValueError, match="model is a list; allowed: torch.nn.Module"):
         sparsify([linear()])
+    with pytest.raises(ValueError, match=r"weights \(96, 160\) are on meta, .* or select="):
+        sparsify(nn.Sequential(linear()).to("meta"))
     with pytest.raises(ValueError, match="select=5; allowed: None, or a function"):
         sparsify(nn.Sequential(linear()), select=5)
 

@@ -99,6 +99,13 @@ def test_only_files_are_written_over(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
+def test_what_names_no_file_is_refused():
+    for path in (None, 5, b"a", "a\0b"):
+        for use in (load, encode(random_sparse(9, 9, 0.5), "csr").save):
+            with pytest.raises(ValueError, match="path=.*; allowed: the name of a file"):
+                use(path)
+
+
 def test_a_missing_file_and_a_foreign_file_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"absent'?: no such file"):
         load(tmp_path / "absent")
@@ -123,7 +130,11 @@ def test_another_format_or_version_is_refused(tmp_path, monkeypatch):
     [
         ({"dtype": "float64"}, "dtype is 'float64'; allowed"),
         ({"format": "ellpack"}, "format='ellpack': unknown"),
+        ({"dtype": []}, r"dtype is \[\]; allowed"),
         ({"shape": [9, 8]}, "row 0 has a col_idx out of"),
+        ({"shape": [9]}, r"shape is \[9\]; allowed: \[M, K\]"),
+        ({"shape": [9.5, 9]}, r"shape is \[9.5, 9\]; allowed"),
+        ({"shape": None}, "shape is None; allowed"),
     ],
 )
 def test_a_file_of_another_make_is_refused(change, message, tmp_path):

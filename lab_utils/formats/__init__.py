@@ -77,7 +77,7 @@ def encode(dense: Tensor, format: str, **options: Any) -> SparseMatrix:
 
 def load(path: str | Path) -> SparseMatrix:
     """Read a matrix that `SparseMatrix.save` wrote, whatever its format."""
-    return by_name(storage.read_metadata(Path(path))["format"]).load(path)
+    return by_name(storage.read_metadata(path)["format"]).load(path)
 
 
 def by_name(format: str) -> type[SparseMatrix]:

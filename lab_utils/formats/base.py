@@ -214,13 +214,16 @@ class SparseMatrix(ABC):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote. Raises ValueError if the file is damaged or of another format."""
-        metadata, arrays = storage.read(Path(path))
+        metadata, arrays = storage.read(path)
         for key, mine in (("format", cls.name), ("version", cls.version)):
             if metadata[key] != mine:
                 raise ValueError(f"{path}: {key} is {metadata[key]!r}, this class reads {mine!r}")
-        if metadata["dtype"] not in DTYPES:
+        if metadata["dtype"] not in [*DTYPES]:
             raise ValueError(f"{path}: dtype is {metadata['dtype']!r}; allowed: {list(DTYPES)}")
-        return cls(tuple(metadata["shape"]), DTYPES[metadata["dtype"]], arrays)
+        shape = metadata["shape"]
+        if not isinstance(shape, list) or [type(size) for size in shape] != [int, int]:
+            raise ValueError(f"{path}: shape is {shape!r:.60}; allowed: [M, K]")
+        return cls(tuple(shape), DTYPES[metadata["dtype"]], arrays)
 
     def require(self, condition: bool, message: str) -> None:
         """Raise ValueError with the format's name and shape unless `condition` holds."""

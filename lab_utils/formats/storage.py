@@ -16,6 +16,7 @@ from torch import Tensor
 from lab_utils.files import write_whole
 
 KEYS = ("format", "version", "shape", "dtype", "crc32")
+ALLOWED = "allowed: the name of a file, there or not"
 
 
 def write(path: str | Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
@@ -36,21 +37,24 @@ def write(path: str | Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
 
 def _target(path: str | Path) -> Path:
     """The file to write: what a link leads to, not the link."""
-    allowed = "allowed: the name of a file, there or not"
-    if not isinstance(path, (str, Path)):
-        raise ValueError(f"path={path!r:.60}; {allowed}")
-    target = Path(path).resolve()
+    target = _named(path).resolve()
     if not Path(path).name or (target.exists() and not target.is_file()):
-        raise ValueError(f"path={str(Path(path))!r}; {allowed}")
+        raise ValueError(f"path={str(Path(path))!r}; {ALLOWED}")
     return target
 
 
-def read_metadata(path: Path) -> dict:
+def _named(path: str | Path) -> Path:
+    if not isinstance(path, (str, Path)) or "\0" in str(path):
+        raise ValueError(f"path={path!r:.60}; {ALLOWED}")
+    return Path(path)
+
+
+def read_metadata(path: str | Path) -> dict:
     """The metadata of a stored matrix; raises ValueError if the file is not one."""
     return _read(path, with_arrays=False)[0]
 
 
-def read(path: Path) -> tuple[dict, dict[str, Tensor]]:
+def read(path: str | Path) -> tuple[dict, dict[str, Tensor]]:
     """Metadata and arrays of a stored matrix; raises ValueError if the file is damaged."""
     metadata, arrays = _read(path, with_arrays=True)
     for name in metadata["crc32"].keys() | arrays.keys():
@@ -59,7 +63,8 @@ def read(path: Path) -> tuple[dict, dict[str, Tensor]]:
     return metadata, arrays
 
 
-def _read(path: Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]:
+def _read(path: str | Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]:
+    path = _named(path)
     if not path.is_file():
         what = "is no file" if path.exists() else "no such file"
         raise ValueError(f"path={str(path)!r}: {what}")
@@ -82,6 +87,8 @@ def _checked(entries: dict[str, str]) -> dict:
     metadata = json.loads(entries["lscd"])
     if missing := [key for key in KEYS if key not in metadata]:
         raise ValueError(f"its metadata has no {', '.join(missing)}")
+    if not isinstance(metadata["crc32"], dict):
+        raise ValueError(f"its crc32 is {metadata['crc32']!r:.60}")
     return metadata
 
 
