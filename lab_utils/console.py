@@ -1,4 +1,4 @@
-"""What all commands share: errors as one line, exit statuses, options that take lists, last lines.
+"""What all commands share: errors as one line, exit statuses, options of a kind, last lines.
 
 Exit status: 0 done, 1 something failed, 2 bad input, 130 interrupted, 143 ended by SIGTERM.
 """
@@ -69,6 +69,18 @@ def list_of(kind: type) -> Callable[[click.Context, click.Parameter, tuple[str, 
     return read
 
 
+class Folder(click.Path):
+    """An option's folder, as a Path; "" is refused, which Path takes for the current folder."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, file_okay=False, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if value == "":
+            self.fail("'' is no folder; allowed: a path, such as . for the current one", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def together(*options: Option) -> Option:
     """Several options as one decorator; the help lists them in this order."""
 
@@ -88,7 +100,11 @@ def tell_added(files: Iterable[Path]) -> None:
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """SIGTERM ends what is inside as Ctrl-C would: what is half-written is removed."""
+    """SIGTERM ends what is inside as Ctrl-C would: what is half-written is removed.
+
+    It becomes a SystemExit(143). For work of one process: one that waits for other ranks in a
+    library would not hear it.
+    """
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         yield

@@ -168,3 +168,8 @@ def test_the_command_says_of_which_gpus_there_are_rows() -> None:
             CliRunner().invoke(main, ["formats", "--gpu", gpu, "--N", "8"]).output.splitlines()[0]
         )
         assert title.endswith("over dense") == (gpu in HELD), title
+
+
+def test_the_command_refuses_sizes_beyond_any_matrix() -> None:
+    done = CliRunner().invoke(main, ["formats", "--shape", f"{10**22}x{10**21}"])
+    assert done.exit_code == 2 and f"M={10**22} is too large; allowed: at most" in done.output

@@ -1,6 +1,10 @@
 """What all commands share: options that take lists, alike in `lab` and in `lab_utils.llm`."""
 
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import click
 import pytest
@@ -101,3 +105,36 @@ def test_both_commands_read_a_list_alike(lists, expected, asked) -> None:
         if expected is None:
             assert done.exit_code == 2 and "'8,,16' has an empty item" in done.output
     assert asked == ([] if expected is None else [expected, expected])
+
+
+EARLY = """
+import pathlib, sys, time
+import lab_utils.llm.checkpoint as checkpoint
+from lab_utils.llm.__main__ import main
+
+def opened(source, **place):
+    pathlib.Path(sys.argv[1]).touch()
+    time.sleep(60)
+
+checkpoint.opened = opened
+main(["prune", "OPT-125M", "pruned", "--sparsity", "0.5", "--device", "cpu"])
+"""
+
+
+def test_a_command_that_has_only_begun_ends_by_sigterm_with_its_status(tmp_path: Path) -> None:
+    sign = tmp_path / "begun"
+    with subprocess.Popen([sys.executable, "-c", EARLY, sign], cwd=tmp_path) as process:
+        while not sign.exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.terminate()
+    assert process.returncode == 143 and list(tmp_path.iterdir()) == [sign]
+
+
+def test_a_terminated_command_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lab_utils.llm", "prune", "OPT-350M", tmp_path / "x",
+               "--sparsity", "0.5", "--device", "cpu"]  # fmt: skip
+    with subprocess.Popen(command) as process:
+        while not list(tmp_path.iterdir()) and process.poll() is None:
+            time.sleep(0.02)
+        process.terminate()
+    assert process.returncode == 143 and not list(tmp_path.iterdir())

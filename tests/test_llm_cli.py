@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -190,6 +189,10 @@ def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> No
         (["measure", "--model", "OPT-125M", "--format", "dense", "--batch", "0"], 2, "batch=0"),
         (["measure", "--model", "OPT-125M", "--batch", "x"], 2, "'x'; allowed: whole numbers"),
         (["measure", "--model", "OPT-125M", "--device", "tpu"], 2, "device='tpu'; allowed: cpu"),
+        (["measure", "--model", "OPT-125M", "--format", "dense", "--outer-fc1-dense"], 2,
+         "sparsity=None, so --outer-fc1-dense would change nothing"),
+        (["generate", "--model", "OPT-125M", "--prompt", "1", "--outer-fc1-dense"], 2,
+         "sparsity=None, so --outer-fc1-dense would change nothing"),
         (["generate", "--model", "OPT-125M"], 2, "no prompt"),
         (["generate", "--model", "OPT-125M", "--prompt", "hello"], 2, "there is no tokenizer"),
         (["generate", "--model", "OPT-125M", "--prompt", "60000"], 2, "token id 60000"),
@@ -265,16 +268,6 @@ def test_a_pattern_says_its_sparsity(checkpoint, tmp_path) -> None:
     assert (A.name, A.nnz * 2) == ("2:4", A.shape[0] * A.shape[1])
 
 
-def test_a_terminated_command_leaves_nothing(tmp_path) -> None:
-    command = [sys.executable, "-m", "lab_utils.llm", "prune", "OPT-350M", tmp_path / "x",
-               "--sparsity", "0.5", "--device", "cpu"]  # fmt: skip
-    with subprocess.Popen(command) as process:
-        while not list(tmp_path.iterdir()) and process.poll() is None:
-            time.sleep(0.02)
-        process.terminate()
-    assert process.returncode == 143 and not list(tmp_path.iterdir())
-
-
 def test_pruned_models_are_not_pruned_again(pruned, tmp_path) -> None:
     done = run("prune", pruned, tmp_path / "again", "--sparsity", 0.9)
     assert done.exit_code == 2 and "is pruned already" in done.output
@@ -283,9 +276,11 @@ def test_pruned_models_are_not_pruned_again(pruned, tmp_path) -> None:
     assert done.exit_code == 2 and "is pruned already" in done.output
 
 
-def test_a_stored_model_has_its_own_dtype(pruned) -> None:
+def test_a_stored_model_has_its_own_dtype_and_matrices(pruned) -> None:
     done = run("generate", "--model", pruned, "--prompt", "w1", "--dtype", "fp16")
     assert done.exit_code == 2 and "dtype='fp16'; allowed with a stored model: none" in done.output
+    done = run("generate", "--model", pruned, "--prompt", "w1", "--outer-fc1-dense")
+    assert done.exit_code == 2 and "--outer-fc1-dense; allowed with dense weights" in done.output
 
 
 def test_dense_weights_have_no_format(checkpoint) -> None:

@@ -68,3 +68,9 @@ def test_plan_is_of_the_batch_and_lengths_that_are_asked_for() -> None:
         memory.Workload(catalog.model("OPT-66B"), "dense", gpus=2),
         memory.usable_bytes(catalog.device("H200-SXM")),
     )
+
+
+def test_a_batch_beyond_any_memory_is_refused() -> None:
+    done = run("--batch", "9" * 400)
+    assert done.exit_code == 2 and "9 is too large; allowed: at most 2147483647" in done.output
+    assert run("--batch", str(2**31 - 1)).exit_code == 0

@@ -4,10 +4,7 @@ import asyncio
 import json
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from queue import Empty
 from typing import ClassVar
@@ -211,29 +208,6 @@ def test_kernel_is_this_interpreter(fixtures, tmp_path, monkeypatch):
     report = run(["sees"], "laptop", output=tmp_path / "out", folder=fixtures)
     assert report.exit_code == 0
     assert sys.executable in (report.folder / "sees.ipynb").read_text()
-
-
-def test_ctrl_c_leaves_a_true_index(fixtures, tmp_path):
-    sign = tmp_path / "asleep"
-    notebooks = [tmp_path / "sleeps.ipynb", tmp_path / "sleeps_too.ipynb"]
-    for notebook in notebooks:
-        shutil.copy(fixtures / "sleeps.ipynb", notebook)
-    command = [sys.executable, "-m", "lab_utils.cli", "run", *notebooks, "--profile", "laptop",
-               "-p", f"sign={sign}", "--output", str(tmp_path / "out")]  # fmt: skip
-    # Where a shell has put the tests into the background, they and their children ignore Ctrl-C.
-    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    process = subprocess.Popen(command, **pipes, **heeding)
-    deadline = time.monotonic() + 60
-    while not sign.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    printed = process.communicate(timeout=30)[0]
-    assert process.returncode == 130, printed
-    assert "Traceback" not in printed
-    told = json.loads((tmp_path / "out" / "latest" / "run.json").read_text())
-    assert [r["status"] for r in told["results"]] == ["interrupted", "not run"]
-    assert "stopped by Ctrl-C" in (tmp_path / "out" / "latest" / "index.html").read_text()
 
 
 def test_command_hands_parameters_over(fixtures, tmp_path):

@@ -24,6 +24,7 @@ NCCL_BYTES = 1.05e9  # and on each of two that add up their products
 LIBRARY_BYTES = 32 << 20  # torch's cuBLAS workspace on sm_90, for each stream; less elsewhere
 # With more tokens a product may decode a matrix first, so much of it at a time (backends.decoded).
 ONE_PASS, PIECE_BYTES = 64, 256 << 20
+MOST = 2**31 - 1  # sequences: more than any memory holds, few enough for bytes to be floats
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = 0.012  # of the bytes of packed streams of zero-row 2:4, to avoid bank conflicts
 # Formats whose products add fc1's bias, and take the maximum.
@@ -279,6 +280,8 @@ def _check(work: Workload) -> None:
         raise ValueError(f"sparsity={work.sparsity!r} must lie between 0 and 1")
     for name in ("batch", "prompt", "output", "gpus"):
         _check_count(name, getattr(work, name))
+    if work.batch > MOST:
+        raise ValueError(f"batch={work.batch} is too large; allowed: at most {MOST}")
     if work.positions > work.model.max_positions:
         raise ValueError(
             f"prompt={work.prompt} and output={work.output} are {work.positions} positions; "

@@ -11,6 +11,7 @@ from lab_utils import catalog
 from lab_utils.formats import check_variant
 from lab_utils.patterns import check_places
 
+LARGEST = 2**31 - 1  # of M, K and N: what kernels count with, and what torch can be asked for
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -29,6 +30,9 @@ class Case:
         check_places(self.M, self.K, self.sparsity, self.pattern)
         if not isinstance(self.N, Integral) or self.N < 1:
             raise ValueError(f"N={self.N!r} must be a whole number of at least 1")
+        for name in ("M", "K", "N"):
+            if (size := getattr(self, name)) > LARGEST:
+                raise ValueError(f"{name}={size} is too large; allowed: at most {LARGEST}")
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype={self.dtype!r}: unknown; allowed: {', '.join(DTYPES)}")
 

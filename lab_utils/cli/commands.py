@@ -11,13 +11,14 @@ from pathlib import Path
 import click
 from tqdm import tqdm
 
-from lab_utils.console import OneMessage, ended_in_order, many
+from lab_utils.console import Folder, OneMessage, ended_in_order, many
 
 
 @click.group(cls=OneMessage, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="lscd-workbench")
 def main() -> None:
     """LSCD workbench: sparse formats, their kernels, and the notebooks about them."""
+    click.get_current_context().with_resource(ended_in_order())  # whichever command follows
 
 
 @main.command()
@@ -59,7 +60,7 @@ def _assignments(ctx: click.Context, option: click.Parameter, texts: tuple[str, 
 @click.option("--profile", default="auto", show_default=True, help="One of notebooks/profiles.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", callback=_assignments,
               help="Set a parameter of every notebook; overrides the profile.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path, file_okay=False),
+@click.option("--output", type=Folder(),
               help="Folder for the run's own folder.  [default: outputs]")  # fmt: skip
 def run(notebooks: tuple[str, ...], profile: str, parameters: dict, output: Path | None) -> None:
     """Execute notebooks and write a report.
@@ -95,15 +96,14 @@ def format(notebooks: tuple[Path, ...], check: bool) -> None:
 @main.command()
 @click.option("--table", default="spmm", show_default=True, help="spmm or energy.")
 @many("--kernel", "kernels", str, "NAMES", "Of these kernels alone.  [default: of all]")
-@click.option("--output", type=click.Path(path_type=Path, file_okay=False, exists=True),
+@click.option("--output", type=Folder(exists=True),
               help="Folder of the rows.  [default: data/measured]")  # fmt: skip
 @click.option("--drop", is_flag=True, help="Take them out, instead of counting them.")
 def superseded(table: str, kernels: list[str], output: Path | None, drop: bool) -> None:
     """Count measured rows that a later run of their case replaces."""
     from lab_utils.superseded import find
 
-    with ended_in_order():
-        found = find(table, kernels, output, drop=drop)
+    found = find(table, kernels, output, drop=drop)
     for (file, kernel), count in found.items():
         click.echo(f"{count:>6}  {kernel:<28}  {file}")
     click.echo(f"{found.sum():>6}  rows {'taken out' if drop else 'are superseded'}")

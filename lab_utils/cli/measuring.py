@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from tqdm import tqdm
 
 from lab_utils.analysis.variants import VARIANTS
 from lab_utils.backends import cpu
 from lab_utils.baselines import BASELINES
 from lab_utils.cli.commands import main
-from lab_utils.console import Option, many, tell_added, together
+from lab_utils.console import Folder, Option, many, tell_added, together
 from lab_utils.formats import FORMATS
 from lab_utils.ladder import RUNGS
 from lab_utils.patterns import PATTERNS
@@ -36,7 +37,7 @@ def _cases(shape: str | None, N: str, sparsity: str, dtype: str) -> Option:
                      help=f"How the zeros lie: {', '.join(PATTERNS)}."),
         click.option("--save/--no-save", default=True, show_default=True,
                      help="Append the rows to <device>/<table>.csv in the output folder."),
-        click.option("--output", type=click.Path(path_type=Path, file_okay=False),
+        click.option("--output", type=Folder(),
                      help="Folder for the rows.  [default: data/measured]"),
     )  # fmt: skip
 
@@ -83,7 +84,10 @@ def _sweep(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Measure `what` in all cases, keep rows case by case, print a summary; exits on failures."""
+    """Measure `what` in all cases, keep rows case by case, print a summary; exits on failures.
+
+    Where it is interrupted, too, it tells at the end which files rows were added to.
+    """
     from lab_utils import bench, machine, results
 
     if save:
@@ -92,17 +96,19 @@ def _sweep(
         click.echo(f"warning: {busy}; times will tell of that, too", err=True)
     files: set[Path] = set()
     left_out = _LeftOut()
-    rows = bench.sweep(
-        cases,
-        what,
-        leave_out=left_out.hear,
-        progress=partial(tqdm, desc="measuring", unit="case", leave=False, disable=None),
-        keep=lambda rows: files.update(results.append(table, rows, output) if save else ()),
-        **options,
-    )
-    if len(rows):
-        click.echo(summary(rows))
-    tell_added(files)
+    try:
+        rows = bench.sweep(
+            cases,
+            what,
+            leave_out=left_out.hear,
+            progress=partial(tqdm, desc="measuring", unit="case", leave=False, disable=None),
+            keep=lambda rows: files.update(results.append(table, rows, output) if save else ()),
+            **options,
+        )
+        if len(rows):
+            click.echo(summary(rows))
+    finally:
+        tell_added(files)
     if left_out.tell():
         sys.exit(1)
 
@@ -142,13 +148,19 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
     formats = formats or bench.default_formats(device)
     where = {"save": save, "output": output, "device": device, "repeats": repeats}
     if encode:
-        if isas or baselines:
-            raise ValueError("--encode takes neither --isa nor --baseline: they are of products")
+        if isas or baselines or _is_given("Ns"):
+            raise ValueError("--encode takes no --N, --isa or --baseline: they are of products")
         cases = bench.grid(found, **(grid | {"Ns": [8]}))
         run = bench.measure_encoders
         return _sweep("encode", encode_summary, cases, formats, run=run, **where)
     where |= {"isas": isas, "baselines": baselines or None}
     _sweep("spmm", spmm_summary, bench.grid(found, **grid), formats, **where)
+
+
+def _is_given(parameter: str) -> bool:
+    """Whether the command that runs was given this option, and does not have its default."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is not ParameterSource.DEFAULT
 
 
 @main.command()
@@ -274,9 +286,11 @@ def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
     if save:
         _check_output("counts", "cuda", output)
     rows, files = [], set()
-    for case in tqdm(cases, desc="counting", unit="case", leave=False, disable=None):
-        found = measure_counts([case], kernels, splits=splits)
-        files.update(results.append("counts", found, output) if save else ())
-        rows += found
-    click.echo(count_summary(rows))
-    tell_added(files)
+    try:
+        for case in tqdm(cases, desc="counting", unit="case", leave=False, disable=None):
+            found = measure_counts([case], kernels, splits=splits)
+            files.update(results.append("counts", found, output) if save else ())
+            rows += found
+        click.echo(count_summary(rows))
+    finally:
+        tell_added(files)

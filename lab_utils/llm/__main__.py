@@ -16,7 +16,7 @@ from typing import Any
 import click
 import torch
 
-from lab_utils.console import OneMessage, ended_in_order, many, tell_added, together
+from lab_utils.console import Folder, OneMessage, ended_in_order, many, tell_added, together
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 MODEL = "A size such as OPT-30B, with random weights; or the folder of a checkpoint."
@@ -107,6 +107,8 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
     source, text = opened(model, **place), Text.of(model)
     if isinstance(source, Stored) and dtype:
         raise ValueError(f"dtype={dtype!r}; allowed with a stored model: none, it has its own")
+    if isinstance(source, Stored) and outer_fc1_dense:
+        raise ValueError("--outer-fc1-dense; allowed with dense weights, not with a stored model")
     if format == "dense" and not isinstance(source, Stored):
         format = None  # the weights as they are
     tokens = text.encode(prompts)
@@ -146,6 +148,7 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
     from lab_utils.llm.checkpoint import Stored, convert, opened
     from lab_utils.llm.text import Text, copy_tokenizer
 
+    click.get_current_context().with_resource(ended_in_order())
     place = _placed(device, dtype)
     opt = opened(source, **place)
     if isinstance(opt, Stored):
@@ -155,8 +158,7 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
         asked = f"--calibration={str(calibration or '')!r} with --method={method}"
         raise ValueError(f"{asked}; allowed: {'a file of text' if recipe.statistic else 'none'}")
     tokens = Text.of(source).sequences(calibration, sequences, length) if calibration else None
-    with ended_in_order():
-        convert(opt, target, recipe, tokens=tokens, **place)
+    convert(opt, target, recipe, tokens=tokens, **place)
     copy_tokenizer(source, target)
     nbytes = sum(file.stat().st_size for file in target.iterdir())
     click.echo(f"{opt.config.name}: {nbytes / 1e9:.3f} GB in {target}")
@@ -175,8 +177,7 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
 @click.option("--energy", is_flag=True, help="Read the GPUs' meters, too: joules.")
 @_shown("--save/--no-save", default=True,
         help="Append the rows to <device>/opt.csv, those of energy to opt_energy.csv.")  # fmt: skip
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder for the rows.  [default: data/measured]")  # fmt: skip
+@click.option("--folder", type=Folder(), help="Folder for the rows.  [default: data/measured]")
 @_place
 def measure(model: str, formats: list[str], sparsity: float | None, within: str,
             outer_fc1_dense: bool, batches: list[int], energy: bool, save: bool,
@@ -246,6 +247,7 @@ def _placed(device: str | None, dtype: str | None) -> dict[str, Any]:
 def _recipe(source: Any, format: str | None, sparsity: float | None, within: str,
             outer_fc1_dense: bool, method: str = "magnitude") -> Any:  # fmt: skip
     from lab_utils.analysis.memory import no_matrix, outer_fc1
+    from lab_utils.llm.checkpoint import Stored
     from lab_utils.llm.pruning import Recipe, Target
 
     if sparsity is not None:
@@ -255,6 +257,9 @@ def _recipe(source: Any, format: str | None, sparsity: float | None, within: str
     elif within != "row" or method != "magnitude":
         raise ValueError(f"sparsity=None, so within={within!r} and method={method!r} would change "
                          "nothing; allowed: a sparsity from 0 to 1")  # fmt: skip
+    elif outer_fc1_dense and format is None and not isinstance(source, Stored):
+        raise ValueError("sparsity=None, so --outer-fc1-dense would change nothing; allowed: a "
+                         "sparsity from 0 to 1")  # fmt: skip
     else:
         target = None
     dense = outer_fc1(source.config) if outer_fc1_dense else no_matrix

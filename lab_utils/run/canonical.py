@@ -15,6 +15,7 @@ from nbformat import NotebookNode
 
 from lab_utils.files import write_whole
 from lab_utils.run import parameters
+from lab_utils.run.reading import read
 
 MAX_LINES = 15
 OPENING = ("What you will do", "What you will learn", "What you need")
@@ -32,10 +33,11 @@ def format_notebooks(notebooks: Iterable[Path], check: bool = False) -> list[str
     """Bring notebooks into canonical form; returns what is wrong after that, one line each.
 
     With `check` nothing is written, and a notebook that is not canonical is one of the lines.
+    Raises ValueError at the first file that is no notebook.
     """
     problems = []
     for path in notebooks:
-        text, formatted = path.read_text(encoding="utf-8"), canonical(path)
+        formatted, text = canonical(path), path.read_text(encoding="utf-8")
         if text != formatted and check:
             problems.append(f"{path}: is not in canonical form; `lab format` repairs it")
         elif text != formatted:
@@ -46,7 +48,7 @@ def format_notebooks(notebooks: Iterable[Path], check: bool = False) -> list[str
 
 def canonical(notebook: Path) -> str:
     """The text of a notebook file in canonical form."""
-    content = nbformat.v4.upgrade(nbformat.read(notebook, as_version=4))
+    content = nbformat.v4.upgrade(read(notebook))
     content.metadata = nbformat.from_dict(copy.deepcopy(METADATA))
     content.nbformat_minor = 5
     content.cells = [_cell(cell) for cell in content.cells if cell.source.strip()]
@@ -56,7 +58,7 @@ def canonical(notebook: Path) -> str:
 
 def defects(notebook: Path) -> list[str]:
     """What is wrong with a notebook beyond its form; a person has to mend it."""
-    cells = nbformat.read(notebook, as_version=4).cells
+    cells = read(notebook).cells
     found = []
     if not cells or not _opens_well(cells[0]):
         wanted = ", ".join(f"**{words}**" for words in OPENING)

@@ -2,7 +2,7 @@
 
 Outputs go to `<output>/<run id>/`, never over the inputs. A notebook that fails does not stop
 the next; the report on disk is rewritten after every notebook, so that it is true whenever the
-run ends, also by Ctrl-C.
+run ends, also by Ctrl-C or SIGTERM.
 """
 
 import os
@@ -40,25 +40,28 @@ def run(
 
     `notebooks` are paths, or names of notebooks in `folder`; none means all of `folder`.
     `profile` is a name in `folder/profiles`, or `auto`. `parameters` are given to every one of
-    the notebooks and override the profile.
+    the notebooks and override the profile. Ctrl-C ends the run, which is then returned; SystemExit,
+    as `console.ended_in_order` makes of SIGTERM, is raised again when the report is written.
 
     Raises ValueError before any kernel starts: unknown notebook, profile or parameter, a value
-    of the wrong type, a notebook without a proper parameters cell. Raises RuntimeError where
-    `output` cannot be made.
+    of the wrong type, a notebook without a proper parameters cell, or one called index, as the
+    report's first page is. Raises RuntimeError where `output` cannot be made, or has something
+    called latest that is no link.
     """
     chosen = profiles.load(profile, folder)
     results = [
         Result(path.stem, path, _values(path, chosen, parameters or {}))
         for path in _find(notebooks, folder)
     ]
+    _check_latest(output)
     started = datetime.now(UTC)
-    commit = machine.commit()
+    commit, described = machine.commit(), machine.describe()
     made = RunReport(
         folder=_new_folder(output, f"{started:%Y%m%dT%H%M%SZ}-{commit}"),
         profile=chosen.name,
         description=chosen.description,
         commit=commit,
-        machine=machine.describe(),
+        machine=described,
         started=started,
         results=results,
     )
@@ -80,6 +83,9 @@ def _find(notebooks: Iterable[str | Path], folder: Path) -> list[Path]:
     for stem in stems:
         if stems.count(stem) > 1:
             raise ValueError(f"notebook {stem!r} is named twice; allowed: once in a run")
+    if "index" in stems:
+        taken = "its page would be index.html, which is the report's own"
+        raise ValueError(f"notebook {str(paths[stems.index('index')])!r}: {taken}; rename it")
     if not paths:
         raise ValueError(f"there are no notebooks in {folder}; name one")
     return paths
@@ -90,6 +96,16 @@ def _values(
 ) -> dict[str, Any]:
     known = profile.parameters.get(notebook.stem, {})
     return declared.check(notebook, {**known, **overrides})
+
+
+def _check_latest(output: Path) -> None:
+    """Raise RuntimeError, before anything runs, where `_point_latest` would fail or lose a file."""
+    latest = output / "latest"
+    if os.path.lexists(latest) and not latest.is_symlink():
+        raise RuntimeError(
+            f"output={str(output)!r}: {latest} is no link; allowed there: nothing, or the link to "
+            "the newest run"
+        )
 
 
 def _new_folder(output: Path, run_id: str) -> Path:
@@ -120,7 +136,10 @@ def _execute_all(made: RunReport) -> None:
             if result.error:
                 print(f"         {result.reason}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        made.interrupt()
+        made.interrupt("Ctrl-C")
+    except SystemExit:
+        made.interrupt("SIGTERM")
+        raise
     finally:
         report.publish(made)
         _point_latest(made.folder)
@@ -164,4 +183,7 @@ def _point_latest(folder: Path) -> None:
     """Let `<output>/latest` lead to the newest run."""
     link = folder.parent / f".latest-{os.getpid()}"
     link.symlink_to(folder.name)
-    os.replace(link, folder.parent / "latest")
+    try:
+        os.replace(link, folder.parent / "latest")
+    finally:
+        link.unlink(missing_ok=True)  # it is there only if it could not be renamed

@@ -39,7 +39,7 @@ class RunReport:
     machine: dict[str, str]
     started: datetime
     results: list[Result] = field(default_factory=list)
-    interrupted: bool = False
+    interrupted: Literal["", "Ctrl-C", "SIGTERM"] = ""
 
     def count(self, status: Status) -> int:
         """How many notebooks have this status."""
@@ -52,14 +52,14 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0 if every notebook passed, 130 after Ctrl-C, else 1."""
+        """0 if every notebook passed, 130 after Ctrl-C, 143 after SIGTERM, else 1."""
         if self.interrupted:
-            return 130
+            return 130 if self.interrupted == "Ctrl-C" else 143
         return 0 if self.count("passed") == len(self.results) else 1
 
-    def interrupt(self) -> None:
-        """Say the truth after Ctrl-C: what ran was interrupted, what waited did not run."""
-        self.interrupted = True
+    def interrupt(self, by: Literal["Ctrl-C", "SIGTERM"]) -> None:
+        """Say the truth after that: what ran was interrupted, what waited did not run."""
+        self.interrupted = by
         for result in self.results:
             if result.status == "running":
                 result.status = "interrupted"

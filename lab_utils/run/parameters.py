@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
+from nbformat import NotebookNode
+
+from lab_utils.run.reading import read
 
 SCALARS = {"int": int, "float": float, "str": str, "bool": bool, "None": type(None)}
+NO_LITERAL = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)  # of literal_eval
 ALLOWED_TYPES = "int, float, str, bool, None, list[...], dict[..., ...] and unions of them with |"
 
 
@@ -52,10 +55,10 @@ class Parameter:
 def declared(notebook: Path) -> dict[str, Parameter]:
     """The parameters that a notebook's parameters cell declares, by name.
 
-    Raises ValueError when the cell is missing, there is more than one, or a line of it is
-    not `name: type = literal`.
+    Raises ValueError when the file is no notebook, the cell is missing, there is more than one,
+    or a line of it is not `name: type = literal`.
     """
-    cells = [cell for cell in _load(notebook).cells if _is_parameters(cell)]
+    cells = [cell for cell in read(notebook).cells if _is_parameters(cell)]
     if len(cells) != 1:
         raise ValueError(
             f"{notebook}: {len(cells)} cells are tagged 'parameters'; allowed: exactly one"
@@ -83,16 +86,7 @@ def check(notebook: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _load(notebook: Path) -> nbformat.NotebookNode:
-    try:
-        return nbformat.read(notebook, as_version=4)
-    except FileNotFoundError as error:
-        raise ValueError(f"{notebook}: there is no such notebook") from error
-    except nbformat.reader.NotJSONError as error:
-        raise ValueError(f"{notebook}: is not a notebook (not JSON)") from error
-
-
-def _is_parameters(cell: nbformat.NotebookNode) -> bool:
+def _is_parameters(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])
 
 
@@ -128,7 +122,7 @@ def _parameter(statement: ast.stmt, help: str) -> Parameter:
         )
     try:
         default = ast.literal_eval(statement.value)
-    except (ValueError, TypeError) as error:
+    except NO_LITERAL as error:
         raise ValueError(f"the default in `{text}` is not a literal; allowed: {form}") from error
     if not _fits(default, statement.annotation):
         raise ValueError(
@@ -180,5 +174,5 @@ def _read(text: Written, kind: ast.expr) -> Any:
         return str(text)
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except NO_LITERAL:
         return str(text)

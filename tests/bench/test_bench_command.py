@@ -1,6 +1,10 @@
 """The command `lab bench`: tables, rows, and what it refuses."""
 
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +18,10 @@ from lab_utils.baselines import BASELINES
 from lab_utils.cli import main
 from lab_utils.patterns import PATTERNS
 
-SMALL = ["bench", "--shape", "64x64", "--N", "1,2", "--sparsity", "0.5", "--repeats", "2"]
+ONE_MATRIX = ["bench", "--shape", "64x64", "--sparsity", "0.5", "--repeats", "2"]
+SMALL = [*ONE_MATRIX, "--N", "1,2"]
 TINY = [*SMALL, "--device", "cpu"]
+ENCODE = [*ONE_MATRIX, "--device", "cpu", "--encode"]
 
 
 def lab(*arguments: str) -> tuple[int, str]:
@@ -48,7 +54,10 @@ def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None
         (["--model", "gpt"], "'gpt' is unknown"),
         (["--sparsity", "50"], r"sparsity=50.0 must lie between 0 and 1"),
         (["--format", "coo"], "format='coo': unknown"),
-        (["--encode", "--isa", "avx2"], "--encode takes neither --isa nor --baseline"),
+        (["--encode"], "--encode takes no --N, --isa or --baseline"),  # TINY has an --N
+        (["--shape", f"{9 * 10**19}x2"], "M=90000000000000000000 is too large; allowed: at most 2"),
+        (["--N", str(2**31)], "N=2147483648 is too large; allowed: at most 2147483647"),
+        (["--output", ""], "'' is no folder; allowed: a path"),
         (["--dtype", "fp8"], "dtype='fp8'"),
         (["--pattern", "stripes"], "pattern='stripes'"),
         (["--isa", "neon"], "isa='neon': not on this CPU"),
@@ -102,8 +111,28 @@ def test_lab_bench_goes_on_without_what_is_wrong(tmp_path: Path, monkeypatch) ->
 
 def test_what_is_encoded_is_checked_before_it_is_timed(monkeypatch) -> None:
     monkeypatch.setattr(ops, "spmm", lambda A, B: torch.zeros(A.shape[0], B.shape[1]).bfloat16())
-    code, output = lab(*TINY, "--no-save", "--encode", "--format", "csr")
+    code, output = lab(*ENCODE, "--no-save", "--format", "csr")
     assert code == 1 and "elements are wrong" in output, output
+
+
+@pytest.mark.parametrize("option", ["--isa", "--baseline"])
+def test_what_is_of_products_is_refused_for_encoders(option: str) -> None:
+    code, output = lab(*ENCODE, "--no-save", option, "any")
+    assert code == 2 and "--encode takes no --N, --isa or --baseline" in output
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_sweep_that_is_stopped_names_what_it_has_kept(sent, status, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lab_utils.cli", *ONE_MATRIX, "--device", "cpu", "--N",
+               ",".join(map(str, range(1, 129))), "--output", str(tmp_path)]  # fmt: skip
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **heeding)
+    while not (files := list(tmp_path.glob("*/spmm.csv"))) and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(sent)
+    printed = process.communicate(timeout=30)[0]
+    assert process.returncode == status, printed
+    assert f"rows added to {files[0]}" in printed and len(results.measured("spmm", tmp_path))
 
 
 @pytest.mark.parametrize("table", ["spmm", "encode"])
@@ -114,18 +143,18 @@ def test_lab_bench_measures_nothing_that_it_could_not_write(
     monkeypatch.setattr(results, "MEASURED", tmp_path / "file")
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "rows"
-    encode = ["--encode"] * (table == "encode")
-    code, output = lab(*TINY, *encode, "--output", str(folder))
+    command = ENCODE if table == "encode" else TINY
+    code, output = lab(*command, "--output", str(folder))
     assert code == 1 and f"--output='{folder}': {tmp_path / 'file'} cannot be written" in output
     assert f"/{table}.csv can be written" in output and "Traceback" not in output
-    code, output = lab(*TINY, *encode)
+    code, output = lab(*command)
     assert code == 1 and f"--output='{tmp_path / 'file'}': " in output
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_lab_bench_measures_encoders(tmp_path: Path) -> None:
-    arguments = ["--encode", "--format", "csr,tiled_csl", "--output", str(tmp_path)]
-    code, output = lab(*TINY, *arguments)
+    arguments = ["--format", "csr,tiled_csl", "--output", str(tmp_path)]
+    code, output = lab(*ENCODE, *arguments)
     assert code == 0, output
     file = next(tmp_path.glob("*/encode.csv"))
     assert "dense GB/s" in output and f"rows added to {file}" in output
