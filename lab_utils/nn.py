@@ -11,7 +11,7 @@ from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.weight_norm import WeightNorm
 
 from lab_utils.formats import SparseMatrix, by_name, check_options, encode
-from lab_utils.formats.checks import DTYPES
+from lab_utils.formats.checks import DTYPES, memory_problem
 from lab_utils.ops import check_bias, has_epilogue, sparse_linear, sparse_relu
 
 RECOMPUTING = (BasePruningMethod, WeightNorm)  # forward pre-hooks that only set weight or bias
@@ -165,9 +165,12 @@ class SparseLinear(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Raises ValueError unless `state` is that of a matrix of this version, shape and dtype."""
         mine = self.get_extra_state().tolist()
-        if not isinstance(state, Tensor) or state.tolist() != mine:
+        found = state.tolist() if isinstance(state, Tensor) else state
+        # Older states have no dtype, which the arrays of some formats have.
+        older = mine[:3] if None in self._weight.ARRAYS.values() else mine
+        if found not in (mine, older):
             dtypes = ", ".join(f"{number}: {name}" for number, name in enumerate(DTYPES))
-            raise ValueError(f"version, M, K, dtype ({dtypes}) are {state}; allowed: {mine}")
+            raise ValueError(f"version, M, K, dtype ({dtypes}) are {found}; allowed: {mine}")
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
@@ -253,11 +256,12 @@ def _recompute(linear: nn.Linear) -> None:
 
 
 def _check_forward(linear: nn.Linear, name: str = "linear") -> None:
-    """Raise ValueError where `linear` computes something else than its class says."""
-    if "forward" in vars(linear):
+    """Raise ValueError where `linear` computes something else than torch.nn.Linear does."""
+    forward = linear.forward
+    if getattr(forward, "__func__", None) is not nn.Linear.forward or forward.__self__ != linear:
         raise ValueError(
-            f"{name} has a forward of its own, as wrappers put there, which encoded weights would "
-            "lose; allowed: that of torch.nn.Linear"
+            f"{name} has a forward of its own, from its class or put there by a wrapper, which "
+            "encoded weights would lose; allowed: that of torch.nn.Linear"
         )
     for hook in linear._forward_pre_hooks.values():
         if not isinstance(hook, RECOMPUTING):
@@ -268,10 +272,10 @@ def _check_forward(linear: nn.Linear, name: str = "linear") -> None:
 
 
 def _zeros(weight: Tensor) -> float:
-    if weight.is_meta:
+    if problem := memory_problem(weight):
         raise ValueError(
-            f"weights {tuple(weight.shape)} are on meta, where they have no values to choose by; "
-            "allowed: cpu, cuda, or select="
+            f"a layer's weight {tuple(weight.shape)} on {weight.device} {problem}, so that nobody "
+            "can say whether it pays; allowed: values, or select= that leaves the layer out"
         )
     return 1 - int(torch.count_nonzero(weight)) / weight.numel()
 

@@ -14,7 +14,7 @@ from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.watched import is_watched
 from lab_utils.formats import FORMATS, SparseMatrix
-from lab_utils.formats.checks import DEVICES, MEMORY, has_memory
+from lab_utils.formats.checks import DEVICES, require_memory
 
 CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
 
@@ -33,6 +33,7 @@ def spmm(
     and in forward-mode differentiation.
     """
     module = _checked(A, B, backend)
+    _check_no_tangent("B", B)
     if out is None:
         seen = is_watched(A, B)
         return torch.ops.lscd.spmm(*_apart(A), B, module.name) if seen else _new(module, A, B)
@@ -72,6 +73,8 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
     def product(B: Tensor) -> Tensor:
         module = _checked(A, B, None)
+        _check_no_tangent("x", B)
+        _check_no_tangent("bias", bias)
         if is_watched(A, B, bias):
             return torch.ops.lscd.spmm_relu(*_apart(A), B, module.name, bias)
         return _new(module, A, B, epilogue=Epilogue(bias, relu=True))
@@ -136,14 +139,14 @@ def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
     # A compiled graph cannot look at it: it relies on the check that was made with the encoding.
     if not torch.compiler.is_compiling():
         A.ensure_valid()
-        _check_no_tangent(B)
     return module
 
 
-def _check_no_tangent(B: Tensor) -> None:
+def _check_no_tangent(name: str, operand: Tensor) -> None:
     """Raise RuntimeError in forward-mode differentiation, which would take C for a constant."""
-    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(B).tangent is not None:
-        raise RuntimeError("B has a tangent; products have no derivative: give them B.detach()")
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(operand).tangent is not None:
+        what = f"{name} has a tangent; products have no derivative"
+        raise RuntimeError(f"{what}: give them {name}.detach()")
 
 
 def _check_encoded(A: SparseMatrix) -> None:
@@ -178,6 +181,7 @@ def check_bias(bias: Tensor, A: SparseMatrix) -> None:
 
 
 def _check_memory(out: Tensor, operands: list[Tensor]) -> None:
+    require_memory("out", out)
     if _overlaps_itself(out):
         raise ValueError(f"out has strides {out.stride()}: its elements share memory")
     storages = {operand.untyped_storage().data_ptr() for operand in operands}
@@ -211,8 +215,9 @@ def _new(module: ModuleType, A: SparseMatrix, B: Tensor, **how: Epilogue) -> Ten
 
 def _run(module: ModuleType, A: SparseMatrix, B: Tensor, C: Tensor, **how: Epilogue) -> None:
     kind = B.device.type
-    if not has_memory(B):
-        raise ValueError(f"B is {_describe(B)}, without memory; {MEMORY}")
+    require_memory("B", B)
+    if "epilogue" in how and how["epilogue"].bias is not None:
+        require_memory("bias", how["epilogue"].bias)
     if not torch.is_autocast_enabled(kind):
         return module.spmm(A, B, C, **how)
     with torch.autocast(kind, enabled=False):  # torch's products in a backend keep their precision

@@ -12,7 +12,7 @@ from matrices import VARIANTS, encodings, fitting, flipped, same_bits
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
 
-from lab_utils.formats import FORMATS, Dense, SparseMatrix, encode
+from lab_utils.formats import FORMATS, Csr, Dense, SparseMatrix, encode
 from lab_utils.formats.base import WEIGHT
 from lab_utils.patterns import random_sparse
 
@@ -187,6 +187,14 @@ WITHOUT_MEMORY = {
 def test_weights_without_memory_are_refused(case):
     with pytest.raises(ValueError, match="dense is a .* without memory; allowed: a tensor with va"):
         encode(WITHOUT_MEMORY[case](), "csr")
+
+
+def test_a_copy_of_an_older_version_is_checked_anew():
+    """Its state has what was validated, in whatever form that was."""
+    A = encode(random_sparse(8, 8, 0.5), "csr")
+    again = Csr.__new__(Csr)
+    again.__setstate__({**vars(A), "_validated": ("form", "of old")})
+    assert torch.equal(again.decode(), A.decode())
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,11 @@ def test_sparsify_refuses_formats_and_options_before_it_chooses(sparsity: float)
     assert type(model[0]) is nn.Linear
 
 
+class Doubled(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
 def test_sparsify_refuses_layers_that_do_something_else() -> None:
     model = nn.Sequential(linear())
     own = model[0].forward
@@ -223,12 +228,16 @@ def test_sparsify_refuses_layers_that_do_something_else() -> None:
     with pytest.raises(ValueError, match="layer '0' has a forward of its own.* lose; allowed: "):
         sparsify(model)
     assert type(model[0]) is nn.Linear
+    with pytest.raises(ValueError, match="linear has a forward of its own, from its class"):
+        SparseLinear.from_linear(Doubled(8, 8).half())
+    model[0].forward = own  # and as they take it back
+    assert list(sparsify(model)) == ["0"]
 
 
 def test_sparsify_names_what_it_cannot_ask() -> None:
     with pytest.raises(ValueError, match="model is a list; allowed: torch.nn.Module"):
         sparsify([linear()])
-    with pytest.raises(ValueError, match=r"weights \(96, 160\) are on meta, .* or select="):
+    with pytest.raises(ValueError, match=r"weight \(96, 160\) on meta is a .* or select="):
         sparsify(nn.Sequential(linear()).to("meta"))
     with pytest.raises(ValueError, match="select=5; allowed: None, or a function"):
         sparsify(nn.Sequential(linear()), select=5)

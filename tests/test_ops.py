@@ -44,8 +44,16 @@ def test_autocast_leaves_products_as_exact_as_they_are(backend: str) -> None:
 def test_operands_have_memory(A: SparseMatrix) -> None:
     freed = B.clone()
     freed.untyped_storage().resize_(0)
-    with pytest.raises(ValueError, match="B is a .*, without memory; allowed: a tensor with val"):
+    with pytest.raises(ValueError, match="B is a Tensor without memory; allowed: a tensor with v"):
         spmm(A, freed)
+    out = torch.empty(96, 8).half()
+    out.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="out is a Tensor without memory"):
+        spmm(A, B, out=out)
+    dense = torch.empty(96, 160).half()
+    dense.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="out is a Tensor without memory"):
+        A.decode(out=dense)
     wrapped = spmm(A, TwoTensor(B, -B))  # what has no memory of its own may know what to do
     assert torch.equal(wrapped.a, spmm(A, B)) and torch.equal(wrapped.b, -spmm(A, B))
 
@@ -59,6 +67,9 @@ def test_forward_mode_derivatives_are_refused(A: SparseMatrix) -> None:
         with pytest.raises(RuntimeError, match="B has a tangent"):
             spmm(A, dual)
         assert torch.equal(spmm(A, dual.detach()), spmm(A, B))
+    compiled = torch.compile(lambda b: torch.func.jvp(product, (b,), (b,)), backend="eager")
+    with pytest.raises(RuntimeError, match="B has a tangent"):
+        compiled(B)
 
 
 @pytest.mark.parametrize("format", emulator.formats)

@@ -208,7 +208,7 @@ def test_a_table_says_whose_kernels_it_has_and_what_a_blank_is(rows: pd.DataFram
     fewer = rebuilt[rebuilt.N.ne(8) | rebuilt.sparsity.ne(0.5)]
     (table,) = plots.speedup_table(fewer, PEERS, SMALL).data
     said = plots.speedup_table(fewer, PEERS, SMALL).layout.title.subtitle.text
-    assert table.text[0, 1] == "" and said.endswith("; blank: not measured with all of them")
+    assert table.text[0, 1] == "" and said.endswith("; blank: not measured with all matrices")
 
 
 def test_the_gallery_has_each_kernel_in_one_picture() -> None:

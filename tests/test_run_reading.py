@@ -28,6 +28,7 @@ CELL = {"id": "a", "cell_type": "code", "metadata": {}, "source": "", "outputs":
         ({**WHOLE, "cells": [{"cell_type": "code", "source": ""}]}, "expected key: metadata"),
         ({**WHOLE, "cells": [CELL | {"metadata": {"tags": 3}}]}, "3 is not of type 'array'"),
         ({**WHOLE, "cells": [CELL | {"source": 3}]}, "3 is not valid under any"),
+        ({**WHOLE, "cells": [CELL, CELL | {"id": "b", "source": 3}]}, "cells/1/source: 3 is"),
         ("[" * 100_000, "recursion"),
         ("{", "not JSON"),
         (b'{"metadata": "\xff"}', "not UTF-8"),

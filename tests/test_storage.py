@@ -1,6 +1,7 @@
 """Stored encodings: all that was written comes back, and any damage to the file is found."""
 
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from matrices import VARIANTS, encodings, fitting, same_bits
+from safetensors.torch import save_file
 
 from lab_utils.formats import FORMATS, Csr, SparseMatrix, TcaBme, encode, load, storage
 from lab_utils.patterns import random_sparse
@@ -142,6 +144,14 @@ def test_a_file_of_another_make_is_refused(change, message, tmp_path):
     metadata = {"format": "csr", "version": 1, "shape": [9, 9], "dtype": "float16", **change}
     storage.write(tmp_path / "a", metadata, A.arrays)
     with pytest.raises(ValueError, match=message):
+        load(tmp_path / "a")
+
+
+@pytest.mark.parametrize("text", ["5", "null", '"a"', "[" * 100_000])
+def test_metadata_of_another_form_are_refused(text, tmp_path):
+    entries = {"lscd": text, "crc32": str(zlib.crc32(text.encode()))}
+    save_file({"a": torch.zeros(1)}, tmp_path / "a", metadata=entries)
+    with pytest.raises(ValueError, match="a: not a stored sparse matrix, or damaged"):
         load(tmp_path / "a")
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.formats import native, storage
-from lab_utils.formats.checks import DTYPES, array_problem, tracked
+from lab_utils.formats.checks import DTYPES, array_problem, require_memory, tracked
 
 WEIGHT = None  # in SparseMatrix.ARRAYS: "the dtype of the weights"
 
@@ -106,6 +106,8 @@ class SparseMatrix(ABC):
         found = (out.shape, out.dtype, out.device, out.is_contiguous())
         if found != (wanted := (shape, self.dtype, self.device, True)):
             raise ValueError(f"out is {found}; allowed: {wanted}")
+        if not out.is_meta:  # where arrays are on meta, whoever decodes says so
+            require_memory("out", out)
 
     @classmethod
     def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
@@ -237,12 +239,9 @@ class SparseMatrix(ABC):
         what = f"{type(self).__name__} {M}x{K} {_dtype_name(self.dtype)}"
         return f"<{what}, {zeros}, {self.nbytes / 1e6:.2f} MB on {self.device}>"
 
-    def __getstate__(self) -> dict:
-        # A copy is checked anew: nobody has seen its arrays, whatever addresses they come to.
-        return {**vars(self), "_validated": None}
-
     def __setstate__(self, state: dict) -> None:
-        vars(self).update(state)
+        # A copy is checked anew: nobody has seen its arrays, whatever addresses they come to.
+        vars(self).update(state, _validated=None)
         self.arrays.update({name: tracked(array) for name, array in self.arrays.items()})
 
     # --- inside ----------------------------------------------------------------------------
@@ -259,8 +258,8 @@ class SparseMatrix(ABC):
         return True
 
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
-        self.constants = self._read_constants() if constants is None else tuple(constants)
         seen = {name: (one, one.data_ptr(), one._version) for name, one in self.arrays.items()}
+        self.constants = self._read_constants() if constants is None else tuple(constants)
         self._validated = (self.shape, self.dtype, seen)  # not before: other threads launch then
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:

@@ -27,19 +27,26 @@ def require_dense(dense: Tensor) -> None:
         raise ValueError(f"dense is {dense.dtype}; allowed: torch.float16, torch.bfloat16")
     if dense.device.type not in DEVICES:
         raise ValueError(f"dense is on {dense.device}; allowed: {', '.join(DEVICES)}")
-    if not has_memory(dense):
-        raise ValueError(f"dense is a {type(dense).__name__} without memory; {MEMORY}")
+    require_memory("dense", dense)
 
 
-def has_memory(tensor: Tensor) -> bool:
-    """Whether the elements lie where a compiled function could read them.
+def require_memory(name: str, tensor: Tensor) -> None:
+    """Raise ValueError unless the elements lie where a compiled function can read them."""
+    if problem := memory_problem(tensor):
+        raise ValueError(f"{name} {problem}; {MEMORY}")
 
-    Those of fake and of wrapped tensors, such as a DTensor, and of storage that was freed do not.
+
+def memory_problem(tensor: Tensor) -> str | None:
+    """Why no compiled function can read the elements; None where one can.
+
+    Those of fake and of wrapped tensors, such as a DTensor, and of storage that was freed lie
+    nowhere; of others, such as those inside of vmap, torch itself says why.
     """
     try:
-        return tensor.data_ptr() != 0 or tensor.numel() == 0
-    except RuntimeError:  # a tensor inside of vmap has no pointer to ask for
-        return False
+        nowhere = tensor.data_ptr() == 0 and tensor.numel() > 0
+    except RuntimeError as error:
+        return f"has no memory to read: {error}"
+    return f"is a {type(tensor).__name__} without memory" if nowhere else None
 
 
 def check_dense(dense: Tensor) -> Tensor:
@@ -97,8 +104,8 @@ def array_problem(array: Tensor, dtype: torch.dtype, first: Tensor) -> str | Non
         return f"is on {array.device}, the first one on {first.device}"
     if array.device.type not in DEVICES:
         return f"is on {array.device}; allowed: {', '.join(DEVICES)}"
-    if not has_memory(array):
-        return f"is a {type(array).__name__} without memory; {MEMORY}"
+    if problem := memory_problem(array):
+        return f"{problem}; {MEMORY}"
     if array.device.type == "cuda" and array.data_ptr() % ALIGN:
         return f"does not start on {ALIGN} bytes, which GPU kernels read at once"
     return None

@@ -5,6 +5,7 @@ entry "crc32" guards that JSON. So a flipped bit anywhere in the file is found.
 """
 
 import json
+import os
 import zlib
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from torch import Tensor
 from lab_utils.files import write_whole
 
 KEYS = ("format", "version", "shape", "dtype", "crc32")
-ALLOWED = "allowed: the name of a file, there or not"
 
 
 def write(path: str | Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
@@ -37,15 +37,16 @@ def write(path: str | Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
 
 def _target(path: str | Path) -> Path:
     """The file to write: what a link leads to, not the link."""
-    target = _named(path).resolve()
+    allowed = "the name of a file, there or not"
+    target = _named(path, allowed).resolve()
     if not Path(path).name or (target.exists() and not target.is_file()):
-        raise ValueError(f"path={str(Path(path))!r}; {ALLOWED}")
+        raise ValueError(f"path={str(Path(path))!r}; allowed: {allowed}")
     return target
 
 
-def _named(path: str | Path) -> Path:
-    if not isinstance(path, (str, Path)) or "\0" in str(path):
-        raise ValueError(f"path={path!r:.60}; {ALLOWED}")
+def _named(path: str | Path, allowed: str) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
+        raise ValueError(f"path={path!r:.60}; allowed: {allowed}")
     return Path(path)
 
 
@@ -64,7 +65,7 @@ def read(path: str | Path) -> tuple[dict, dict[str, Tensor]]:
 
 
 def _read(path: str | Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]:
-    path = _named(path)
+    path = _named(path, "the name of a file")
     if not path.is_file():
         what = "is no file" if path.exists() else "no such file"
         raise ValueError(f"path={str(path)!r}: {what}")
@@ -76,7 +77,7 @@ def _read(path: str | Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]
             return metadata, {name: file.get_tensor(name).clone() for name in names}
     except OSError as error:
         raise RuntimeError(f"cannot read path={str(path)!r}: {error}") from error
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a stored sparse matrix, or damaged ({error})") from error
 
 
@@ -85,6 +86,8 @@ def _checked(entries: dict[str, str]) -> dict:
     if entries["crc32"] != str(zlib.crc32(entries["lscd"].encode())):
         raise ValueError("the checksum of its metadata differs")
     metadata = json.loads(entries["lscd"])
+    if not isinstance(metadata, dict):
+        raise ValueError(f"its metadata are {metadata!r:.60}")
     if missing := [key for key in KEYS if key not in metadata]:
         raise ValueError(f"its metadata has no {', '.join(missing)}")
     if not isinstance(metadata["crc32"], dict):

@@ -21,7 +21,7 @@ def ladder_wavefronts(counts: pd.DataFrame, what: str) -> go.Figure:
 
     `what` says of which matrix.
     """
-    fig = _panels(counts.rung.unique())
+    fig = _panels(counts.rung.unique(), shared=True)
     for i, ladder in enumerate(LADDERS):
         mine = counts[counts.rung.map(lambda rung: RUNGS[rung].ladder).eq(ladder)]
         for part, colour in COLOURS.items():
@@ -48,13 +48,12 @@ def ladder_times(rows: pd.DataFrame) -> go.Figure:
     Raises ValueError where the rows hold more than one case.
     """
     case, dense_us = single_case(rows), rows.dense_us.iloc[0]
-    fig = _panels(rows.rung)
+    fig = _panels(rows.rung, shared=False)  # one slow rung would squeeze both ladders
     for i, ladder in enumerate(LADDERS):
         mine = rows[rows.rung.map(lambda rung: RUNGS[rung].ladder).eq(ladder)]
         for trace in _times(mine, first=i == 0):
             fig.add_trace(trace, row=i + 1, col=1)
-        fig.update_xaxes(range=[0, 1.7 * max(mine.p90_us.max(), dense_us)], row=i + 1)
-    fig.update_xaxes(matches=None, showticklabels=True)  # one slow rung would squeeze both ladders
+        fig.update_xaxes(range=[0, 1.7 * max(dense_us, *mine.p90_us)], row=i + 1)
     dashed = {"color": FORMATS["dense"].colour, "dash": "dash", "width": 2}
     fig.add_vline(x=dense_us, line=dashed)
     fig.add_scatter(x=[None], y=[None], mode="lines", line=dashed,  # its line in the legend
@@ -66,11 +65,12 @@ def ladder_times(rows: pd.DataFrame) -> go.Figure:
                   margin={"t": 120, "b": 100}, legend=legend)  # fmt: skip
 
 
-def _panels(rungs: object) -> go.Figure:
-    """A panel for each ladder, as high as it has rungs; the first rung on top."""
+def _panels(rungs: object, shared: bool) -> go.Figure:
+    """A panel for each ladder, as high as it has rungs, with one x-axis or one each."""
     counts = [sum(RUNGS[rung].ladder == ladder for rung in rungs) for ladder in LADDERS]
-    fig = make_subplots(2, 1, shared_xaxes="all", vertical_spacing=0.15, row_heights=counts,
-                        subplot_titles=[FORMATS[ladder].label for ladder in LADDERS])  # fmt: skip
+    titles = [FORMATS[ladder].label for ladder in LADDERS]
+    fig = make_subplots(2, 1, shared_xaxes="all" if shared else False, vertical_spacing=0.15,
+                        row_heights=counts, subplot_titles=titles)  # fmt: skip
     fig.update_annotations(font={"size": 13, "color": INK}, x=0, xanchor="left")
     fig.update_yaxes(autorange="reversed", showgrid=False, ticks="")
     return fig

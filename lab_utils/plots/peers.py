@@ -14,7 +14,7 @@ from lab_utils.plots.style import DIVERGING, INK, titled
 # The originals, in table h200_peers, that each kernel is held against; MACKO is for N = 1 only.
 ORIGINALS = {"tiled_csl_mma": ("Flash-LLM", "MACKO"), "tca_bme_mma": ("SpInfer", "MACKO")}
 LEGEND = "; (original code); bold: at least as fast"
-BLANK = "; blank: not measured with all of them"
+BLANK = "; blank: not measured with all matrices"
 GAP = 95  # pixels between lines of panels
 REACH = 1.5  # of the colours: 2 ** 1.5 times as fast as dense, or as slow
 

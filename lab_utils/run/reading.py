@@ -19,8 +19,11 @@ def read(notebook: Path) -> nbformat.NotebookNode:
         nbformat.validate(content)
     except NotJSONError as error:
         raise ValueError(f"{notebook}: is not a notebook (not JSON)") from error
+    except nbformat.ValidationError as error:  # whose text holds the whole schema
+        where = "/".join(map(str, error.absolute_path))
+        why = f"{where}: {error.message:.200}" if where else f"{error.message:.200}"
+        raise ValueError(f"{notebook}: is not a notebook ({why})") from error
     except Exception as error:  # of many types, for JSON of another form
-        # The text of a ValidationError holds the whole schema; its message is a line.
-        why = str(getattr(error, "message", error)) or type(error).__name__
+        why = f"{error!s:.200}" or type(error).__name__
         raise ValueError(f"{notebook}: is not a notebook ({why})") from error
     return content
