@@ -47,7 +47,7 @@ class SparseLinear(nn.Module):
         `torch.nn.utils.prune` would recompute before a forward is recomputed here, once and for
         all. Forward hooks are not taken over.
         Raises ValueError where the weights do not fit the format, or its `options`, and for
-        forward pre-hooks that do anything else, or a forward that was put in its place.
+        forward pre-hooks that do anything else, or another forward than torch.nn.Linear's.
         """
         if not isinstance(linear, nn.Linear):
             raise ValueError(f"linear is a {type(linear).__name__}; allowed: torch.nn.Linear")
@@ -258,7 +258,10 @@ def _recompute(linear: nn.Linear) -> None:
 def _check_forward(linear: nn.Linear, name: str = "linear") -> None:
     """Raise ValueError where `linear` computes something else than torch.nn.Linear does."""
     forward = linear.forward
-    if getattr(forward, "__func__", None) is not nn.Linear.forward or forward.__self__ != linear:
+    if (
+        getattr(forward, "__func__", None) is not nn.Linear.forward
+        or forward.__self__ is not linear
+    ):
         raise ValueError(
             f"{name} has a forward of its own, from its class or put there by a wrapper, which "
             "encoded weights would lose; allowed: that of torch.nn.Linear"

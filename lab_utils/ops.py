@@ -216,8 +216,8 @@ def _new(module: ModuleType, A: SparseMatrix, B: Tensor, **how: Epilogue) -> Ten
 def _run(module: ModuleType, A: SparseMatrix, B: Tensor, C: Tensor, **how: Epilogue) -> None:
     kind = B.device.type
     require_memory("B", B)
-    if "epilogue" in how and how["epilogue"].bias is not None:
-        require_memory("bias", how["epilogue"].bias)
+    for epilogue in how.values():
+        require_memory("bias", epilogue.bias)
     if not torch.is_autocast_enabled(kind):
         return module.spmm(A, B, C, **how)
     with torch.autocast(kind, enabled=False):  # torch's products in a backend keep their precision

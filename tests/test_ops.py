@@ -12,10 +12,12 @@ from lab_utils import (
     backends,
     encode,
     explain,
+    ops,
     sparse_linear,
     spmm,
 )
 from lab_utils.backends import cpu, emulator
+from lab_utils.ops import sparse_relu
 from lab_utils.patterns import random_sparse
 
 W = random_sparse(96, 160, 0.6, mean=0.5)
@@ -41,7 +43,7 @@ def test_autocast_leaves_products_as_exact_as_they_are(backend: str) -> None:
     accuracy.check(C, dense, x)
 
 
-def test_operands_have_memory(A: SparseMatrix) -> None:
+def test_operands_have_memory(A: SparseMatrix, monkeypatch) -> None:
     freed = B.clone()
     freed.untyped_storage().resize_(0)
     with pytest.raises(ValueError, match="B is a Tensor without memory; allowed: a tensor with v"):
@@ -54,11 +56,16 @@ def test_operands_have_memory(A: SparseMatrix) -> None:
     dense.untyped_storage().resize_(0)
     with pytest.raises(ValueError, match="out is a Tensor without memory"):
         A.decode(out=dense)
+    monkeypatch.setattr(ops, "has_epilogue", lambda A: True)  # as on a GPU
+    bias = torch.empty(96).half()
+    bias.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="bias is a Tensor without memory"):
+        sparse_relu(B.T, A, bias)
     wrapped = spmm(A, TwoTensor(B, -B))  # what has no memory of its own may know what to do
     assert torch.equal(wrapped.a, spmm(A, B)) and torch.equal(wrapped.b, -spmm(A, B))
 
 
-def test_forward_mode_derivatives_are_refused(A: SparseMatrix) -> None:
+def test_forward_mode_derivatives_are_refused(A: SparseMatrix, monkeypatch) -> None:
     for product in (lambda b: spmm(A, b), lambda b: sparse_linear(b.T, A)):
         with pytest.raises(RuntimeError, match="B has a tangent; .* give them B.detach()"):
             torch.func.jvp(product, (B,), (B,))
@@ -67,6 +74,12 @@ def test_forward_mode_derivatives_are_refused(A: SparseMatrix) -> None:
         with pytest.raises(RuntimeError, match="B has a tangent"):
             spmm(A, dual)
         assert torch.equal(spmm(A, dual.detach()), spmm(A, B))
+        monkeypatch.setattr(ops, "has_epilogue", lambda A: True)  # as on a GPU
+        bias = torch.zeros(96).half()
+        with pytest.raises(RuntimeError, match="x has a tangent"):
+            sparse_relu(dual.T, A, bias)
+        with pytest.raises(RuntimeError, match="bias has a tangent"):
+            sparse_relu(B.T, A, forward_ad.make_dual(bias, bias))
     compiled = torch.compile(lambda b: torch.func.jvp(product, (b,), (b,)), backend="eager")
     with pytest.raises(RuntimeError, match="B has a tangent"):
         compiled(B)

@@ -92,10 +92,12 @@ def test_saving_over_a_link_writes_what_it_leads_to(tmp_path):
     assert (tmp_path / "link").is_symlink() and load(tmp_path / "a").name == "csr"
 
 
-def test_only_files_are_written_over(tmp_path):
-    os.mkfifo(tmp_path / "pipe")  # no device of the machine, which a fault here would replace
+def test_only_files_are_written_over(tmp_path, monkeypatch):
+    # Or else a fault here would replace a device of the machine.
+    monkeypatch.setattr(storage, "write_whole", lambda *_: pytest.fail("written"))
+    os.mkfifo(tmp_path / "pipe")
     A = encode(random_sparse(9, 9, 0.5), "csr")
-    for path in (tmp_path / "pipe", tmp_path, "", 5, None):
+    for path in (tmp_path / "pipe", tmp_path, "/dev/null", "", 5, None):
         with pytest.raises(ValueError, match="path=.*; allowed: the name of a file"):
             A.save(path)
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

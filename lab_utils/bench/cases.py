@@ -9,9 +9,9 @@ import torch
 
 from lab_utils import catalog
 from lab_utils.formats import check_variant
+from lab_utils.formats.checks import INT32_MAX
 from lab_utils.patterns import check_places
 
-LARGEST = 2**31 - 1  # of M, K and N: what kernels count with, and what torch can be asked for
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -31,8 +31,8 @@ class Case:
         if not isinstance(self.N, Integral) or self.N < 1:
             raise ValueError(f"N={self.N!r} must be a whole number of at least 1")
         for name in ("M", "K", "N"):
-            if (size := getattr(self, name)) > LARGEST:
-                raise ValueError(f"{name}={size} is too large; allowed: at most {LARGEST}")
+            if (size := getattr(self, name)) > INT32_MAX:  # kernels count with 32 bits
+                raise ValueError(f"{name}={size} is too large; allowed: at most {INT32_MAX}")
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype={self.dtype!r}: unknown; allowed: {', '.join(DTYPES)}")
 

@@ -107,7 +107,8 @@ def unit_use(use: pd.DataFrame, published: pd.DataFrame | None = None) -> go.Fig
     `use` comes from `analysis.anatomy.unit_use`; `published` has kernel, N, unit and percent, and
     becomes open circles on the bars of those kernels, whose numbers give way where they would meet.
     """
-    theirs = published if published is not None else pd.DataFrame(columns=["kernel", "N", "unit"])
+    columns = ["kernel", "N", "unit", "percent"]
+    theirs = pd.DataFrame(columns=columns, dtype=float) if published is None else published
     Ns, units = sorted(use.N.unique()), list(use.unit.unique())
     pairs = use[["kernel", "sparsity"]].drop_duplicates().itertuples(index=False, name=None)
     series = sorted(pairs, key=lambda pair: pair[1] > 0)  # dense first
@@ -172,7 +173,7 @@ def _unit_bars(
     first: bool,
 ) -> go.Bar:
     percent = rows.set_index("unit").percent.reindex(units)
-    above = points.percent.reindex(units) - percent if len(points) else percent * np.nan
+    above = points.percent.reindex(units) - percent
     kernel, sparsity = rows.kernel.iloc[0], rows.sparsity.iloc[0]
     name = kernel_label(kernel) + (f", {sparsity:.0%} sparsity" if sparsity else "")
     return go.Bar(
