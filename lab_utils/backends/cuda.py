@@ -128,11 +128,11 @@ def spmm(
 ) -> None:
     """C[M, N] = A[M, K] · B[K, N] on torch's current stream; sums in fp32, in a fixed order.
 
-    `split_k` overrides the plan's number of workers for each row of blocks. `left_out` names a
-    stage of kernels/common/stages.cuh to build the kernel without: C is wrong then, and the time
-    says what the stage costs. Both are of the kernel that decodes while it multiplies. Those of the
-    formats WITH_EPILOGUE take an `epilogue`, others raise a RuntimeError; cuBLAS and products by
-    tiles take it for any.
+    A is as `ensure_valid` left it. `split_k` overrides the plan's number of workers for each row of
+    blocks. `left_out` names a stage of kernels/common/stages.cuh to build the kernel without: C is
+    wrong then, and the time says what the stage costs. Both are of the kernel that decodes while it
+    multiplies. Those of the formats WITH_EPILOGUE take an `epilogue`, others raise a RuntimeError;
+    cuBLAS and products by tiles take it for any.
     """
     N = C.shape[1]
     if split_k is None and left_out is None:
@@ -174,17 +174,17 @@ def _multiply(
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> None:
     """C = A · B by the kernel of `ready`, which decodes A while it multiplies."""
-    M, N = C.shape
-    columns = aligned_columns(B, ready.block_rows)  # [N, K]
-    in_place = C.stride(0) == 1 and (N == 1 or C.stride(1) >= M)
+    (M, N), (down, right) = C.shape, C.stride()
+    columns, pitch = aligned_columns(B, ready.block_rows)
+    in_place = down == 1 and (N == 1 or right >= M)
     result = C if in_place else C.new_empty(N, M).T  # columns behind each other
     launch, memory = ready.launch.copy(), C.new_empty(ready.scratch_bytes, dtype=torch.uint8)
     launch.set_epilogue(epilogue)
     problem, scratch = launch.problem, memory.data_ptr()
     for name, offset in ready.scratch.items():
         setattr(problem, name, scratch + offset)
-    problem.B, problem.ldb = columns.data_ptr(), columns.stride(0)
-    problem.C, problem.ldc = result.data_ptr(), M if N == 1 else result.stride(1)
+    problem.B, problem.ldb = columns.data_ptr(), pitch
+    problem.C, problem.ldc = result.data_ptr(), right if in_place and N > 1 else M
     stream = current_stream(C.device)
     with on(C.device):
         call("cuda", *launch.call, ctypes.byref(problem), stream, defines=_without(left_out))

@@ -90,33 +90,31 @@ class Launch:
         return {"partial": self.sums, **self.more}
 
 
-def columns_in_place(B: Tensor, block: int = 1) -> Tensor | None:
-    """Bᵀ as [N, K] with 16-byte rows, one behind the other, where B lies so: activations do.
+def pitch_in_place(B: Tensor, block: int = 1) -> int | None:
+    """Elements from one column of B [K, N] to the next, where kernels can read it as it lies.
 
+    So they can where columns are contiguous, on 16 bytes, one behind the other: activations are.
     `block`: of how many rows of B the kernel reads all, so that K must be a multiple of it.
     """
-    columns = B.T
-    N, K = columns.shape
-    if K % block:
-        return None
-    if N == 1 and columns.stride(1) == 1:  # its pitch may be any
-        columns = columns.as_strided((1, K), (K, 1))
-    pitch, within = columns.stride()
-    lies_so = within == 1 and pitch >= K and pitch % ALIGN == 0 and columns.data_ptr() % 16 == 0
-    return columns if lies_so else None
+    (K, N), (within, pitch) = B.shape, B.stride()
+    if N == 1:  # its pitch may be any
+        pitch = K
+    lies_so = within == 1 and pitch >= K and pitch % ALIGN == 0 and B.data_ptr() % 16 == 0
+    return pitch if lies_so and K % block == 0 else None
 
 
-def aligned_columns(B: Tensor, block: int = 1) -> Tensor:
-    """Bᵀ as [N, K] with 16-byte rows: a view where B lies so, else a copy that does.
+def aligned_columns(B: Tensor, block: int = 1) -> tuple[Tensor, int]:
+    """Memory that begins with B's first column, on 16 bytes, and the elements from it to the next.
 
-    The copy is as long as whole blocks are, zeros behind K.
+    B itself where it lies so, else a copy, whose columns are as long as whole blocks are, zeros
+    behind K.
     """
-    if (columns := columns_in_place(B, block)) is not None:
-        return columns
+    if (pitch := pitch_in_place(B, block)) is not None:
+        return B, pitch
     K, N = B.shape
     padded = B.new_zeros(N, whole_blocks(K, block))
     padded[:, :K] = B.T
-    return padded
+    return padded, padded.stride(0)
 
 
 def whole_blocks(K: int, block: int) -> int:
@@ -127,11 +125,11 @@ def whole_blocks(K: int, block: int) -> int:
 
 def copies(B: Tensor, block: int = 1) -> dict[str, str]:
     """What a plan says of operands that are copied around the kernel; nothing where none is."""
-    if columns_in_place(B, block) is not None:
+    if pitch_in_place(B, block) is not None:
         return {}
     result = ", and C behind it" * (B.shape[1] > 1 and B.stride(0) != 1)
     why = "its columns are not contiguous on 16 bytes, as those of xᵀ are"
-    if columns_in_place(B) is not None:
+    if pitch_in_place(B) is not None:
         why = f"it has {B.shape[0]} rows, of which the kernel reads whole blocks of {block}"
     return {"copies": f"B before the kernel{result}: {why}"}
 

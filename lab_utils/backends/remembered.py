@@ -1,90 +1,131 @@
-"""What the first launch of an encoding works out from it, and later ones find again."""
+"""What the first launch of an encoding works out from it, and later ones find again.
 
-import operator
+All of it is of an encoding as it was validated last (`SparseMatrix.memo`), and of every other one
+that has the same arrays: a compiled graph makes one at each product.
+"""
+
 import threading
 import weakref
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from lab_utils.formats import SparseMatrix
 from lab_utils.streams import is_captured
 
 Found = TypeVar("Found")
-# By the array that says where an encoding's parts begin: no other encoding has it.
-_found: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-STARTS = ("chunk_start", "gt_offset")
 MOST = 64  # plans and launches of an encoding: seldom do more numbers of columns alternate
 _keeping, _UNKNOWN = threading.Lock(), object()
-# By an encoding's first array: plans; launches, and the arrays that they are of.
-_plans: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-_launches: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+class Memo:
+    """What is known of arrays as they are; it goes with them."""
+
+    def __init__(self, A: SparseMatrix):
+        self.shares: dict = {}
+        self.plans: dict = {}
+        self.launches: dict = {}
+        self._what = _what(A)
+        # An array that is gone may leave its address, and its count of writes, to another one.
+        self._arrays = [(weakref.ref(array), _state(array)) for array in _arrays(A)]
+
+    def is_of(self, A: SparseMatrix) -> bool:
+        """Whether A has these arrays, as they were."""
+        mine = [(array(), state) for array, state in self._arrays]
+        others = [(array, _state(array)) for array in _arrays(A)]
+        pairs = zip(mine, others, strict=True)
+        return self._what == _what(A) and all(a is b and s == t for (a, s), (b, t) in pairs)
+
+    def is_there(self) -> bool:
+        """Whether all arrays are, as they were or not: graphs of them may launch what it has."""
+        return all(array() is not None for array, _ in self._arrays)
+
+
+# By an encoding's first array, which others may have, too.
+_memos: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def memo_of(A: SparseMatrix) -> Memo:
+    """That of A, as `ensure_valid` left it."""
+    if A.memo is None:
+        A.memo = _shared(A)
+    return A.memo
+
+
+def _shared(A: SparseMatrix) -> Memo:
+    first = _arrays(A)[0]
+    with _keeping:
+        memos = [memo for memo in _memos.get(first, ()) if memo.is_there()]
+        memo = next((memo for memo in memos if memo.is_of(A)), None)
+        if memo is None:
+            memos.append(memo := Memo(A))
+        _memos[first] = memos
+    return memo
+
+
+def _what(A: SparseMatrix) -> tuple:
+    return A.name, A.shape, A.dtype, A.constants
+
+
+def _arrays(A: SparseMatrix) -> list[Tensor]:
+    return [A.arrays[name] for name in A.ARRAYS]
+
+
+def _state(array: Tensor) -> tuple[int, int]:
+    return array.data_ptr(), array._version
 
 
 def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
-    """`find()`, once for each `key` and state of the arrays of A, which has one of STARTS.
+    """`find()`, once for each `key`: what depends on what the arrays of A hold, which it looks at.
 
     Raises RuntimeError where a CUDA graph is captured, which forbids to look at arrays and to wait.
     """
-    starts = next(A.arrays[name] for name in STARTS if name in A.arrays)
-    state = key, *(A.arrays[name]._version for name in A.ARRAYS)
-    known = _found.setdefault(starts, {})
-    if state in known:
-        return known[state]
-    if starts.is_cuda and is_captured(starts.device):
+    known, device = memo_of(A).shares, A.device
+    if key in known:
+        return known[key]
+    if device.type == "cuda" and is_captured(device):
         raise RuntimeError(
             f"the first product with a {A.name} encoding shares its parts out, which a CUDA graph "
             "cannot capture: multiply once, by as many columns, before"
         )
     found = find()
-    if starts.is_cuda:  # launches on any stream read it, before the grid before them has ended
-        torch.cuda.current_stream(starts.device).synchronize()
-    known[state] = found  # not before: other threads take what they find
+    if device.type == "cuda":  # launches on any stream read it, before the grid before them ended
+        torch.cuda.current_stream(device).synchronize()
+    known[key] = found  # not before: other threads take what they find
     return found
 
 
 def planned(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
-    """`find()`, once for each `key`, and shape, dtype, device, constants and array sizes of A.
+    """`find()`, once for each `key`: also while a CUDA graph is captured.
 
-    For what depends on nothing else, such as what arrays hold: so it may be found while a CUDA
-    graph is captured. Raises what `find` does, and remembers nothing then. The last MOST are known.
+    Raises what `find` does, and remembers nothing then. The last MOST are known.
     """
-    arrays = [A.arrays[name] for name in A.ARRAYS]
-    sizes = (array.numel() for array in arrays)
-    described = (key, A.name, A.shape, A.dtype, arrays[0].device, A.constants, *sizes)
-    known = _plans.setdefault(arrays[0], {})
-    if (found := known.get(described, _UNKNOWN)) is _UNKNOWN:
-        _keep(known, described, found := find())
+    known = memo_of(A).plans
+    if (found := known.get(key, _UNKNOWN)) is _UNKNOWN:
+        _keep(known, key, found := find())
     return found
 
 
 def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found:
-    """`make()`, once for each `key` and constants of A, and for its arrays as they are.
+    """`make()`, once for each `key`: what has no more than addresses of A's arrays.
 
-    For what has no more than addresses of them: it goes with the first one. What is made while a
-    CUDA graph is captured is not kept, since a launch may then be another one (`settled`). The last
-    MOST are known.
+    What is made while a CUDA graph is captured is not kept, since a launch may then be another one
+    (`settled`). The last MOST are known.
     """
-    arrays = [A.arrays[name] for name in A.ARRAYS]
-    seen = [(array.data_ptr(), array._version) for array in arrays]
-    described = (key, A.name, A.shape, A.dtype, A.constants, *seen)
-    known = _launches.setdefault(arrays[0], {})
-    if (found := known.get(described)) is not None:
-        made, same = found
-        if all(map(operator.is_, [one() for one in same], arrays)):
-            return made
-    made = make()
-    if not (arrays[0].is_cuda and is_captured(arrays[0].device)):
-        # An array that is gone may leave its address, and its count of writes, to another one.
-        _keep(known, described, (made, [weakref.ref(array) for array in arrays]))
+    known = memo_of(A).launches
+    if (made := known.get(key, _UNKNOWN)) is _UNKNOWN:
+        made = make()
+        if not (A.device.type == "cuda" and is_captured(A.device)):
+            _keep(known, key, made)
     return made
 
 
-def _keep(known: dict, described: Hashable, found: object) -> None:
+def _keep(known: dict, key: Hashable, found: object) -> None:
     """Add what was found; what has been known for longest goes."""
     with _keeping:
-        known[described] = found
+        known[key] = found
         while len(known) > MOST:
             del known[next(iter(known))]

@@ -34,6 +34,7 @@ class SparseMatrix(ABC):
     ROW_BLOCK: ClassVar[int] = 1  # rows that are encoded together
     WRITES_ZEROS: ClassVar[bool] = False  # whether `_unpack` does, on a GPU
     ARRAYS: ClassVar[dict[str, torch.dtype | None]]
+    memo: object | None = None  # of backends: what they know of it, as it was validated last
 
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
         self.shape = (int(shape[0]), int(shape[1]))
@@ -239,6 +240,9 @@ class SparseMatrix(ABC):
         what = f"{type(self).__name__} {M}x{K} {_dtype_name(self.dtype)}"
         return f"<{what}, {zeros}, {self.nbytes / 1e6:.2f} MB on {self.device}>"
 
+    def __getstate__(self) -> dict:
+        return {name: one for name, one in vars(self).items() if name not in ("_validated", "memo")}
+
     def __setstate__(self, state: dict) -> None:
         # A copy is checked anew: nobody has seen its arrays, whatever addresses they come to.
         vars(self).update(state, _validated=None)
@@ -260,6 +264,7 @@ class SparseMatrix(ABC):
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
         seen = {name: (one, one.data_ptr(), one._version) for name, one in self.arrays.items()}
         self.constants = self._read_constants() if constants is None else tuple(constants)
+        self.memo = None
         self._validated = (self.shape, self.dtype, seen)  # not before: other threads launch then
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:

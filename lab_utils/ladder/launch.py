@@ -91,9 +91,9 @@ def spmm(A: Encoded, B: Tensor, C: Tensor, split_k: float | None = None) -> None
     """
     _check(A, B, "cuda")
     _check_result(A, B, C)
-    columns, shape = aligned_columns(B), _shape(A)
+    (columns, pitch), shape = aligned_columns(B), _shape(A)
     splits = planned_split_k(A, B.shape[1]) if split_k is None else _splits(A, split_k)
-    launch = _problem(A, columns, C.T, splits, shape)
+    launch = _problem(A, columns, pitch, C.T, splits, shape)
     partial = C.new_empty(launch.sums, dtype=torch.float32)
     launch.problem.partial = partial.data_ptr()
     problem, stream = ctypes.byref(launch.problem), current_stream(C.device)
@@ -132,7 +132,7 @@ def emulate(
     if error := of_launch(_number(A), ctypes.byref(asked), ctypes.byref(shape)):
         raise RuntimeError(f"{A.rung.name} cannot be launched: error {error}")
     placed = replace(A, arrays=arrays)
-    launch = _problem(placed, columns, result, splits, shape)
+    launch = _problem(placed, columns, columns.stride(0), result, splits, shape)
     partial = apart(torch.full(launch.sums, torch.nan))
     launch.problem.partial = partial.data_ptr()
     trace = machine().run(
@@ -156,12 +156,14 @@ class _Launch:
     sums: tuple[int, ...]  # the shape of its partial sums
 
 
-def _problem(A: Encoded, columns: Tensor, result: Tensor, split_k: float, shape: Shape) -> _Launch:
-    """The product of A and `columns` [N, K], into `result` [N, M]."""
+def _problem(
+    A: Encoded, columns: Tensor, pitch: int, result: Tensor, split_k: float, shape: Shape
+) -> _Launch:
+    """The product of A and N `columns`, `pitch` elements apart, into `result` [N, M]."""
     problem = Problem(
-        dtype=_dtype(A), M=A.shape[0], K=A.shape[1], N=columns.shape[0],
+        dtype=_dtype(A), M=A.shape[0], K=A.shape[1], N=result.shape[0],
         A=(ctypes.c_void_p * 5)(*(array.data_ptr() for array in A.arrays.values())),
-        B=columns.data_ptr(), ldb=columns.stride(0),
+        B=columns.data_ptr(), ldb=pitch,
         C=result.data_ptr(), ldc=A.shape[0],
         workers=1, tile_values=A.tile_values,
     )  # fmt: skip
