@@ -45,6 +45,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "pattern", "dtype", "split_k", "time_us", "p10_us", "p90_us", "encoded_bytes",
         "byte_limit_fraction", "relative_error", "dense_us", "speedup",
     ),
+    "eager": (
+        "date", "commit", "device", "driver", "cuda", "format", "M", "K", "N", "sparsity",
+        "pattern", "dtype", "encoded_bytes", "relative_error", "time_us", "p10_us", "p90_us",
+        "host_us", "graph_us", "dense_us", "dense_graph_us",
+    ),
     "energy": (
         "date", "commit", "device", "driver", "cuda", "kernel", "backend", "M", "K", "N",
         "sparsity", "pattern", "dtype", "split_k", "encoded_bytes", "relative_error", "rested_us",

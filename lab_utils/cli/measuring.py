@@ -1,9 +1,5 @@
-"""The commands that measure: `lab bench`, `energy`, `anatomy`, `shares`, `ladder` and `counts`."""
+"""The commands that measure, and keep rows: each is a sweep, or a loop of its own."""
 
-import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,106 +11,14 @@ from lab_utils.analysis.variants import VARIANTS
 from lab_utils.backends import cpu
 from lab_utils.baselines import BASELINES
 from lab_utils.cli.commands import main
-from lab_utils.console import Folder, Option, many, tell_added, together
+from lab_utils.cli.sweeps import case_options, check_output, shapes_of, sweep
+from lab_utils.console import many, tell_added
 from lab_utils.formats import FORMATS
 from lab_utils.ladder import RUNGS
-from lab_utils.patterns import PATTERNS
-
-
-def _cases(shape: str | None, N: str, sparsity: str, dtype: str) -> Option:
-    """The options of every sweep, with these defaults: its cases, and where its rows go."""
-    shapes = {"help": "Shape of the weights; may be repeated.  [default: 4096x4096]"}
-    if shape:
-        shapes = {"help": "Shape of the weights.", "default": [shape], "show_default": True}
-    shown = {"show_default": True}
-    return together(
-        many("--shape", "shapes", str, "MxK", **shapes),
-        many("--N", "Ns", int, "INTS", "Columns of the activations.", default=[N], **shown),
-        many("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros, 0 to 1.",
-             default=[sparsity], **shown),
-        click.option("--dtype", default=dtype, show_default=True, help="bf16 or fp16."),
-        click.option("--pattern", default="random", show_default=True,
-                     help=f"How the zeros lie: {', '.join(PATTERNS)}."),
-        click.option("--save/--no-save", default=True, show_default=True,
-                     help="Append the rows to <device>/<table>.csv in the output folder."),
-        click.option("--output", type=Folder(),
-                     help="Folder for the rows.  [default: data/measured]"),
-    )  # fmt: skip
-
-
-class _LeftOut:
-    """What a sweep left out: failures are told at once, what cannot run here once at the end."""
-
-    def __init__(self) -> None:
-        self.reasons: Counter[str] = Counter()
-        self.failures = 0
-
-    def hear(self, case: object, kernel: str, why: str | Exception) -> None:
-        if isinstance(why, Exception):
-            self.failures += 1
-            tqdm.write(f"Error: {why}", file=sys.stderr)
-        else:
-            self.reasons[f"{kernel}: {why}"] += 1
-
-    def tell(self) -> int:
-        """Print reasons and failures to stderr; returns the exit status."""
-        for reason, cases in self.reasons.items():
-            click.echo(f"left out of {cases} cases: {reason}", err=True)
-        if self.failures:
-            several = "measurement" if self.failures == 1 else "measurements"
-            click.echo(f"{self.failures} {several} failed", err=True)
-        return 1 if self.failures else 0
-
-
-def _check_output(table: str, device: str, output: Path | None) -> None:
-    """Raise, before anything is measured, where the table of that device could not be written."""
-    from lab_utils import machine, results
-    from lab_utils.bench.measuring import checked_device
-
-    name = machine.device_name(checked_device(device))
-    results.check_writable(table, name, output, "--output")
-
-
-def _sweep(
-    table: str,
-    summary: Callable[..., str],
-    cases: Sequence,
-    what: Sequence[str],
-    save: bool,
-    output: Path | None,
-    **options: Any,
-) -> None:
-    """Measure `what` in all cases, keep rows case by case, print a summary; exits on failures.
-
-    Where it is interrupted, too, it tells at the end which files rows were added to.
-    """
-    from lab_utils import bench, machine, results
-
-    if save:
-        _check_output(table, options["device"], output)
-    if options["device"] == "cpu" and (busy := machine.busy()):
-        click.echo(f"warning: {busy}; times will tell of that, too", err=True)
-    files: set[Path] = set()
-    left_out = _LeftOut()
-    try:
-        rows = bench.sweep(
-            cases,
-            what,
-            leave_out=left_out.hear,
-            progress=partial(tqdm, desc="measuring", unit="case", leave=False, disable=None),
-            keep=lambda rows: files.update(results.append(table, rows, output) if save else ()),
-            **options,
-        )
-        if len(rows):
-            click.echo(summary(rows))
-    finally:
-        tell_added(files)
-    if left_out.tell():
-        sys.exit(1)
 
 
 @main.command()
-@_cases(None, N="1,8,16", sparsity="0.5,0.7", dtype="bf16")
+@case_options(None, N="1,8,16", sparsity="0.5,0.7", dtype="bf16")
 @many("--model", "models", str, "NAME",
       "Shapes of a model's layers, such as OPT-30B; may be repeated.")  # fmt: skip
 @many("--format", "formats", str, "NAMES",
@@ -144,7 +48,7 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
     from lab_utils.bench.measuring import spmm_summary
 
     device = device or bench.default_device()
-    found = bench.shapes(shapes, models) if shapes or models else [(4096, 4096)]
+    found = shapes_of(shapes, models)
     formats = formats or bench.default_formats(device)
     where = {"save": save, "output": output, "device": device, "repeats": repeats}
     if encode:
@@ -152,9 +56,9 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
             raise ValueError("--encode takes no --N, --isa or --baseline: they are of products")
         cases = bench.grid(found, **(grid | {"Ns": [8]}))
         run = bench.measure_encoders
-        return _sweep("encode", encode_summary, cases, formats, run=run, **where)
+        return sweep("encode", encode_summary, cases, formats, run=run, **where)
     where |= {"isas": isas, "baselines": baselines or None}
-    _sweep("spmm", spmm_summary, bench.grid(found, **grid), formats, **where)
+    sweep("spmm", spmm_summary, bench.grid(found, **grid), formats, **where)
 
 
 def _is_given(parameter: str) -> bool:
@@ -164,7 +68,7 @@ def _is_given(parameter: str) -> bool:
 
 
 @main.command()
-@_cases("36864x9216", N="8,64", sparsity="0.5,0.8", dtype="fp16")
+@case_options("36864x9216", N="8,64", sparsity="0.5,0.8", dtype="fp16")
 @many("--format", "formats", str, "NAMES",
       "Formats of A.  [default: all that the GPU multiplies]")  # fmt: skip
 @many("--baseline", "baselines", str, "NAMES",
@@ -184,12 +88,33 @@ def energy(shapes: list[str], formats: list[str], baselines: list[str], seconds:
     formats = formats or bench.default_formats("cuda")
     check(formats, baselines=baselines, seconds=seconds)
     cases = bench.grid(bench.shapes(shapes), **grid)
-    _sweep("energy", energy_summary, cases, formats, save, output, run=measure_energy,
+    sweep("energy", energy_summary, cases, formats, save, output, run=measure_energy,
            device="cuda", baselines=baselines, seconds=seconds)  # fmt: skip
 
 
 @main.command()
-@_cases("36864x9216", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
+@case_options(None, N="1,8,64", sparsity="0.8", dtype="fp16")
+@many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
+@many("--format", "formats", str, "NAMES",
+      "Formats of the layers.  [default: all that the GPU multiplies]")  # fmt: skip
+def eager(shapes: list[str], models: list[str], formats: list[str], save: bool,
+          output: Path | None, **grid: Any) -> None:  # fmt: skip
+    """Measure layers as Python calls them, without a graph.
+
+    Each is checked, then called many times in a row. Where Python takes longer to launch a product
+    than the GPU takes for it, a model's steps are worth capturing.
+    """
+    from lab_utils import bench
+    from lab_utils.bench.eager import check, eager_summary, measure_eager
+
+    formats = formats or bench.default_formats("cuda")
+    check(formats)
+    cases = bench.grid(shapes_of(shapes, models), **grid)
+    sweep("eager", eager_summary, cases, formats, save, output, run=measure_eager, device="cuda")
+
+
+@main.command()
+@case_options("36864x9216", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
 @many("--format", "formats", str, "NAMES",
       "Sparse formats.  [default: all whose kernels have stages]")  # fmt: skip
 @click.option("--stages/--no-stages", default=True, show_default=True,
@@ -213,9 +138,9 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
     if counters:
         nsight.path()
         if save:
-            _check_output("counters", "cuda", output)
+            check_output("counters", "cuda", output)
     if stages:
-        _sweep("stages", stage_summary, cases, formats, save, output, run=measure_stages,
+        sweep("stages", stage_summary, cases, formats, save, output, run=measure_stages,
                device="cuda")  # fmt: skip
     if counters:
         rows = measure_counters(cases, formats)
@@ -225,7 +150,7 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
 
 
 @main.command()
-@_cases("36864x9216,7168x7168,4096x4096", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
+@case_options("36864x9216,7168x7168,4096x4096", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
 @many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
 @many("--format", "formats", str, "NAMES",
       "Sparse formats.  [default: all whose kernels share tiles out]")  # fmt: skip
@@ -242,12 +167,12 @@ def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
     formats = formats or list(MODELS)
     check(formats)
     cases = bench.grid(bench.shapes(shapes, models), **grid)
-    _sweep("shares", share_summary, cases, formats, save, output, run=measure_shares,
+    sweep("shares", share_summary, cases, formats, save, output, run=measure_shares,
            device="cuda")  # fmt: skip
 
 
 @main.command()
-@_cases("36864x9216,7168x28672", N="16", sparsity="0.5,0.8", dtype="fp16")
+@case_options("36864x9216,7168x28672", N="16", sparsity="0.5,0.8", dtype="fp16")
 @many("--rung", "rungs", str, "NAMES", f"Of the ladder: {', '.join(RUNGS)}.  [default: all]")
 def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
            **grid: Any) -> None:  # fmt: skip
@@ -260,12 +185,12 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
 
     check(rungs)  # before anything of that size is made
     cases = bench.grid(bench.shapes(shapes), **grid)
-    _sweep("ladder", ladder_summary, cases, rungs or list(RUNGS), save, output,
+    sweep("ladder", ladder_summary, cases, rungs or list(RUNGS), save, output,
            run=measure_ladder, device="cuda")  # fmt: skip
 
 
 @main.command()
-@_cases("256x512", N="16", sparsity="0.5,0.8", dtype="fp16")
+@case_options("256x512", N="16", sparsity="0.5,0.8", dtype="fp16")
 @many("--kernel", "kernels", str, "NAMES", "Formats and rungs of the ladder.  [default: all]")
 @many("--split-k", "splits", int, "INTS",
       "Workers for each row of blocks, of kernels that share tiles out.", default=["1,2"],
@@ -284,7 +209,7 @@ def counts(shapes: list[str], kernels: list[str], splits: list[int], save: bool,
     cases, kernels = list(bench.grid(bench.shapes(shapes), **grid)), kernels or list(KERNELS)
     check(cases, kernels, splits)
     if save:
-        _check_output("counts", "cuda", output)
+        check_output("counts", "cuda", output)
     rows, files = [], set()
     try:
         for case in tqdm(cases, desc="counting", unit="case", leave=False, disable=None):
