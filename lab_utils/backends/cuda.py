@@ -136,7 +136,7 @@ def spmm(
     """
     N = C.shape[1]
     if split_k is None and left_out is None:
-        ready = prepared(A, (N, asked_way()), lambda: _ready(A, N, *_way(A, N)[:2]))
+        ready = ready_for(A, N)
     else:
         _check(A)
         way = TILES if forced_way(A.name, _ways(A)) == TILES else FUSED
@@ -147,7 +147,7 @@ def spmm(
         _multiply(ready, B, C, left_out, epilogue)
 
 
-class _Ready(NamedTuple):
+class Ready(NamedTuple):
     """A launch for A, but for B, C and scratch memory."""
 
     launch: Launch
@@ -156,18 +156,22 @@ class _Ready(NamedTuple):
     scratch_bytes: int
 
 
-def _ready(A: SparseMatrix, N: int, way: str, layout: Any) -> _Ready | None:
-    """None where A is decoded first."""
+def ready_for(A: SparseMatrix, N: int) -> Ready | None:
+    """What is ready for products with N columns; None where A is decoded first."""
+    return prepared(A, (N, asked_way()), lambda: _ready(A, N, *_way(A, N)[:2]))
+
+
+def _ready(A: SparseMatrix, N: int, way: str, layout: Any) -> Ready | None:
     if way == DECODED:
         return None
     launch = kernel_of(A.name, way).launch_of(A, N, layout)
     mine = {id(array) for array in A.arrays.values()}  # these the caller holds
     launch.arrays = {name: one for name, one in launch.arrays.items() if id(one) not in mine}
-    return _Ready(launch, block_rows_of(A, way), *launch.scratch_in_one())
+    return Ready(launch, block_rows_of(A, way), *launch.scratch_in_one())
 
 
 def _multiply(
-    ready: _Ready,
+    ready: Ready,
     B: Tensor,
     C: Tensor,
     left_out: str | None = None,
@@ -178,18 +182,32 @@ def _multiply(
     columns, pitch = aligned_columns(B, ready.block_rows)
     in_place = down == 1 and (N == 1 or right >= M)
     result = C if in_place else C.new_empty(N, M).T  # columns behind each other
-    launch, memory = ready.launch.copy(), C.new_empty(ready.scratch_bytes, dtype=torch.uint8)
-    launch.set_epilogue(epilogue)
-    problem, scratch = launch.problem, memory.data_ptr()
-    for name, offset in ready.scratch.items():
-        setattr(problem, name, scratch + offset)
-    problem.B, problem.ldb = columns.data_ptr(), pitch
-    problem.C, problem.ldc = result.data_ptr(), right if in_place and N > 1 else M
-    stream = current_stream(C.device)
-    with on(C.device):
-        call("cuda", *launch.call, ctypes.byref(problem), stream, defines=_without(left_out))
+    to = result.data_ptr(), right if in_place and N > 1 else M
+    launch_at(ready, C, (columns.data_ptr(), pitch), to, left_out, epilogue)
     if not in_place:
         C.copy_(result)
+
+
+def launch_at(
+    ready: Ready,
+    near: Tensor,
+    columns: tuple[int, int],
+    result: tuple[int, int],
+    left_out: str | None = None,
+    epilogue: Epilogue = NO_EPILOGUE,
+) -> None:
+    """Launch for addresses and pitches of B's columns and C's, on the GPU of the tensor `near`."""
+    one, memory = ready.launch.copy(), near.new_empty(ready.scratch_bytes, dtype=torch.uint8)
+    one.set_epilogue(epilogue)
+    problem, scratch = one.problem, memory.data_ptr()
+    for name, offset in ready.scratch.items():
+        setattr(problem, name, scratch + offset)
+    problem.B, problem.ldb = columns
+    problem.C, problem.ldc = result
+    device = near.device
+    with on(device):
+        arguments = *one.call, ctypes.byref(problem), current_stream(device)
+        call("cuda", *arguments, defines=_without(left_out))
 
 
 def _check(A: SparseMatrix) -> None:

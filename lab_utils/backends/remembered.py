@@ -28,6 +28,7 @@ class Memo:
         self.shares: dict = {}
         self.plans: dict = {}
         self.launches: dict = {}
+        self.repeats: dict = {}
         self._what = _what(A)
         # An array that is gone may leave its address, and its count of writes, to another one.
         self._arrays = [(weakref.ref(array), _state(array)) for array in _arrays(A)]
@@ -105,7 +106,7 @@ def planned(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Found:
     """
     known = memo_of(A).plans
     if (found := known.get(key, _UNKNOWN)) is _UNKNOWN:
-        _keep(known, key, found := find())
+        keep(known, key, found := find())
     return found
 
 
@@ -119,11 +120,11 @@ def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found
     if (made := known.get(key, _UNKNOWN)) is _UNKNOWN:
         made = make()
         if not (A.device.type == "cuda" and is_captured(A.device)):
-            _keep(known, key, made)
+            keep(known, key, made)
     return made
 
 
-def _keep(known: dict, key: Hashable, found: object) -> None:
+def keep(known: dict, key: Hashable, found: object) -> None:
     """Add what was found; what has been known for longest goes."""
     with _keeping:
         known[key] = found

@@ -37,10 +37,15 @@ def is_watched(A: SparseMatrix, *operands: Tensor) -> bool:
     return not all(map(_is_plain, operands))  # of A's arrays validation says so
 
 
+_plain: set[int] = set()  # keys of plain tensors that were seen
+
+
 def _is_plain(tensor: Tensor) -> bool:
     """Whether its memory is its value, unlike that of a negative view."""
     keys = torch._C._dispatch_keys(tensor).raw_repr()
-    return keys in _keys_of_plain(tensor.device.type)
+    if keys not in _plain and keys in _keys_of_plain(tensor.device.type):
+        _plain.add(keys)
+    return keys in _plain
 
 
 @functools.cache

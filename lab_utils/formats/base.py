@@ -181,9 +181,23 @@ class SparseMatrix(ABC):
         Cheap enough for every launch, so that a kernel never sees a corrupted encoding. (Writes
         into a NumPy view or `.data` are invisible to torch: call `validate` after those.)
         """
-        if not self._is_as_validated():
+        if not self.is_as_validated():
             self.validate()
             self._mark_valid()
+
+    def is_as_validated(self) -> bool:
+        """Whether shape, dtype and every array are as they were when they were validated last."""
+        if self._validated is None:
+            return False
+        shape, dtype, seen = self._validated
+        if shape != self.shape or dtype != self.dtype or len(self.arrays) != len(seen):
+            return False
+        for name, one, address, version in seen:
+            if self.arrays.get(name) is not one or one.data_ptr() != address:
+                return False
+            if one._version != version:
+                return False
+        return True
 
     def to(self, device: torch.device | str) -> Self:
         """The same encoding on another device (itself, if it is there already)."""
@@ -250,19 +264,8 @@ class SparseMatrix(ABC):
 
     # --- inside ----------------------------------------------------------------------------
 
-    def _is_as_validated(self) -> bool:
-        if self._validated is None:
-            return False
-        shape, dtype, seen = self._validated
-        if shape != self.shape or dtype != self.dtype or self.arrays.keys() != seen.keys():
-            return False
-        for name, (one, *state) in seen.items():
-            if self.arrays[name] is not one or state != [one.data_ptr(), one._version]:
-                return False
-        return True
-
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
-        seen = {name: (one, one.data_ptr(), one._version) for name, one in self.arrays.items()}
+        seen = [(name, one, one.data_ptr(), one._version) for name, one in self.arrays.items()]
         self.constants = self._read_constants() if constants is None else tuple(constants)
         self.memo = None
         self._validated = (self.shape, self.dtype, seen)  # not before: other threads launch then

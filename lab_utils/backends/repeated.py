@@ -1,0 +1,77 @@
+"""Products again: what was asked of operands like these has the same answers as the last time.
+
+In eager mode Python takes longer to check, plan and launch a product than a GPU takes for many. So
+where activations lie as they did before, and the encoding is as it was validated, a product goes
+straight to its launch.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from lab_utils import backends
+from lab_utils.backends import cuda
+from lab_utils.backends.launch import ALIGN, pitch_in_place
+from lab_utils.backends.remembered import keep, memo_of
+from lab_utils.backends.watched import is_watched
+from lab_utils.backends.ways import asked_way
+from lab_utils.formats import SparseMatrix
+from lab_utils.streams import is_captured
+
+BYTES = 2 * ALIGN  # on which B begins
+
+
+class Repeat(NamedTuple):
+    """A launch for activations of one shape, strides and dtype, on one GPU."""
+
+    ready: cuda.Ready
+    pitch: int  # of the activations: elements from one token to the next
+    shape: tuple[int, ...]  # of the result, whose last dimension is M
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y = x.new_empty(self.shape)
+        cuda.launch_at(self.ready, x, (x.data_ptr(), self.pitch), (y.data_ptr(), self.shape[-1]))
+        return y
+
+
+def repeated(x: Tensor, A: SparseMatrix) -> Tensor | None:
+    """y[..., M] = x[..., K] · Aᵀ where a product of the like is remembered; else None."""
+    if torch.compiler.is_compiling() or type(x) is not Tensor or x.layout is not torch.strided:
+        return None
+    if not isinstance(A, SparseMatrix) or A.memo is None:
+        return None
+    repeat = A.memo.repeats.get(_like(x))
+    if repeat is None or not A.is_as_validated() or forward_ad._current_level >= 0:
+        return None
+    lies_so = x.data_ptr() % BYTES == 0 and x.data_ptr() != 0
+    return repeat(x) if lies_so and not is_watched(A, x) else None
+
+
+def remember(x: Tensor, A: SparseMatrix) -> None:
+    """Remember the product of these, which has just been made, where it can go to its launch.
+
+    That is where a kernel of A's format reads x as it lies, and nobody watches.
+    """
+    if (
+        torch.compiler.is_compiling()
+        or backends.for_device(A.device) is not cuda
+        or x.dtype != A.dtype
+    ):
+        return
+    if not x.numel() or not (x.ndim == 2 or x.is_contiguous()) or is_watched(A, x):
+        return
+    if is_captured(A.device):  # the launch may be another one later (`prepared`)
+        return
+    B = x.reshape(-1, x.shape[-1]).T  # a view
+    if (ready := cuda.ready_for(A, B.shape[1])) is None:  # A is decoded first
+        return
+    if (pitch := pitch_in_place(B, ready.block_rows)) is not None:
+        repeat = Repeat(ready, pitch, (*x.shape[:-1], A.shape[0]))
+        keep(memo_of(A).repeats, _like(x), repeat)
+
+
+def _like(x: Tensor) -> tuple:
+    """What products of x have in common with those of others."""
+    return x.shape, x.stride(), x.dtype, x.device, asked_way()

@@ -1,0 +1,166 @@
+"""Products like one before go straight to their launch, with the same result; others do not."""
+
+import ctypes
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.profiler import profile
+
+from lab_utils import SparseMatrix, backends, encode, ops, sparse_linear, spmm
+from lab_utils.backends import cuda, repeated
+from lab_utils.backends.kernels import KERNELS
+from lab_utils.patterns import random_sparse
+
+M, K = 96, 160
+WIDE = torch.randn(9, K + 8, generator=torch.Generator().manual_seed(0)).half()
+ACTIVATIONS = {
+    "tokens": WIDE[:8, :K].contiguous(),
+    "part of more": WIDE[:8, :K],
+    "one token": WIDE[:1, :K].contiguous(),
+    "sequences": WIDE[:8, :K].reshape(4, 2, K),
+    "a vector": WIDE[0, :K].contiguous(),
+}
+
+
+@pytest.fixture
+def A() -> SparseMatrix:
+    return encode(random_sparse(M, K, 0.6, mean=0.5), "zero_row_24")
+
+
+@pytest.fixture
+def launched(monkeypatch) -> list[dict]:
+    """What the backend of GPUs launches, of tensors of the CPU."""
+    found = []
+
+    def call(library: str, function: str, *arguments, defines: tuple = ()) -> None:
+        *numbers, problem, _ = arguments
+        fields = ctypes.cast(problem, ctypes.POINTER(type(problem._obj))).contents
+        names = ("N", "B", "ldb", "C", "ldc", "early")
+        found.append({name: getattr(fields, name) for name in names} | {"of": (function, *numbers)})
+
+    standing_in = {
+        "_multiprocessors": lambda device: 132, "format_problem": lambda *_: None, "call": call,
+        "_failed_selections": lambda *_: 0, "current_stream": lambda device: None,
+        "on": lambda device: nullcontext(), "devices": ("cpu",),
+    }  # fmt: skip
+    for name, one in standing_in.items():
+        monkeypatch.setattr(cuda, name, one)
+    monkeypatch.setattr(backends, "for_device", lambda device: cuda)
+    monkeypatch.setattr(repeated, "is_captured", lambda device: False)
+    monkeypatch.setattr("lab_utils.backends.remembered.is_captured", lambda device: False)
+    return found
+
+
+def checked_again(monkeypatch, product: Callable[[], Tensor]) -> bool:
+    """Whether a product is checked as if it were the first one."""
+    seen, check = [], ops._checked
+
+    def checked(*arguments) -> object:
+        seen.append(1)
+        return check(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ops, "_checked", checked)
+        product()
+    return bool(seen)
+
+
+@pytest.mark.parametrize("x", ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_a_product_like_one_before_is_the_same_launch(A, launched, monkeypatch, x: Tensor) -> None:
+    results = [sparse_linear(x, A)]
+    assert not checked_again(monkeypatch, lambda: results.append(sparse_linear(x, A)))
+    with torch.inference_mode():
+        assert not checked_again(monkeypatch, lambda: sparse_linear(x, A))
+    first, again, _ = launched
+    for y, one in zip(results, (first, again), strict=True):
+        assert y.shape == (*x.shape[:-1], M) and y.is_contiguous() and y.dtype == x.dtype
+        assert (one.pop("B"), one.pop("C")) == (x.data_ptr(), y.data_ptr())
+    assert first == again and first["N"] == x.numel() // K and first["ldc"] == M
+    elsewhere = torch.cat([x, x]).as_strided(x.shape, x.stride())
+    assert not checked_again(monkeypatch, lambda: sparse_linear(elsewhere, A))
+    assert launched[-1]["B"] == elsewhere.data_ptr()
+
+
+def test_what_nobody_has_asked_about_is_checked(A, launched, monkeypatch) -> None:
+    x = ACTIVATIONS["tokens"]
+    sparse_linear(x, A)
+
+    def again(x: Tensor = x) -> bool:
+        before = len(launched)
+        checked = checked_again(monkeypatch, lambda: sparse_linear(x, A))
+        assert checked or len(launched) == before + 1
+        return checked
+
+    assert not again() and again(x[:4]) and not again(x[:4])
+    apart = torch.empty(8 * K + 1).half()[1:].view(8, K)  # not on 16 bytes
+    assert again(apart) and again(apart)
+    with cuda.forced("fused"):
+        assert again() and not again()
+    for array in (A.arrays["chunk_start"], x):  # written: the first one is validated anew
+        array.add_(0)
+        assert again() == (array is not x)
+    assert not again()
+    with pytest.raises(ValueError, match="x is a torch.bfloat16"):
+        sparse_linear(x.bfloat16(), A)
+
+
+class Subclass(Tensor):
+    """May have its own idea of any operation."""
+
+
+def test_what_is_watched_is_an_op(A, launched, monkeypatch) -> None:
+    x = ACTIVATIONS["tokens"].clone()
+    sparse_linear(x, A)
+
+    def again(x: Tensor = x) -> bool:
+        op = SimpleNamespace(spmm=lambda *arguments: torch.zeros(M, 8).half())
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.ops, "lscd", op)
+            return checked_again(monkeypatch, lambda: sparse_linear(x, A))
+
+    for watching in (torch.device("cpu"), profile()):
+        with watching:
+            assert again()
+    for other in (x.clone().requires_grad_(), torch._neg_view(x), x.as_subclass(Subclass)):
+        assert again(other)
+    with forward_ad.dual_level():
+        assert again()
+        with pytest.raises(RuntimeError, match="B has a tangent"):
+            sparse_linear(forward_ad.make_dual(x, x), A)
+    assert not again()
+    with torch.no_grad():
+        assert not again(x.clone().requires_grad_())
+
+
+def test_what_is_captured_is_not_remembered(A, launched, monkeypatch) -> None:
+    monkeypatch.setattr(repeated, "is_captured", lambda device: True)
+    for _ in range(2):
+        assert checked_again(monkeypatch, lambda: sparse_linear(ACTIVATIONS["tokens"], A))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("format", KERNELS)
+def test_on_a_gpu_all_are_the_same_bits(format: str) -> None:
+    weights = random_sparse(M, K, 0.6, mean=0.5).cuda()
+    A = encode(weights, format)
+    for x in ACTIVATIONS.values():
+        x = x.cuda()
+        first, wanted = sparse_linear(x, A), spmm(A, x.reshape(-1, K).T).T
+        with torch.inference_mode():
+            again = sparse_linear(x, A)
+        assert torch.equal(first, again) and torch.equal(first.reshape(wanted.shape), wanted)
+        assert len(A.memo.repeats) and not x.is_inference()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            captured = sparse_linear(x, A)
+        graph.replay()
+    side.synchronize()
+    assert torch.equal(captured, first)
