@@ -54,18 +54,15 @@ def remember(x: Tensor, A: SparseMatrix) -> None:
 
     That is where a kernel of A's format reads x as it lies, and nobody watches.
     """
-    if (
-        torch.compiler.is_compiling()
-        or backends.for_device(A.device) is not cuda
-        or x.dtype != A.dtype
-    ):
+    if torch.compiler.is_compiling() or backends.for_device(A.device) is not cuda:
         return
-    if not x.numel() or not (x.ndim == 2 or x.is_contiguous()) or is_watched(A, x):
+    if not x.numel() or x.dtype != A.dtype or is_watched(A, x):
         return
     if is_captured(A.device):  # the launch may be another one later (`prepared`)
         return
-    B = x.reshape(-1, x.shape[-1]).T  # a view
-    if (ready := cuda.ready_for(A, B.shape[1])) is None:  # A is decoded first
+    B = x.reshape(-1, x.shape[-1]).T
+    ready = cuda.ready_for(A, B.shape[1])
+    if ready is None or B.data_ptr() != x.data_ptr():  # A is decoded first, or x is copied
         return
     if (pitch := pitch_in_place(B, ready.block_rows)) is not None:
         repeat = Repeat(ready, pitch, (*x.shape[:-1], A.shape[0]))
