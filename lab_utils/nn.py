@@ -25,7 +25,8 @@ class SparseLinear(nn.Module):
     loaded, though its arrays are longer or shorter. Whatever the arrays come from, they are
     validated before a kernel reads them. The dtype is that of the encoding and stays.
 
-    The sum is rounded to 16 bits before the bias is added, and once more after it.
+    The sum is rounded once, bias included, where `has_epilogue`; elsewhere it is rounded to 16 bits
+    before the bias is added, and once more after it.
     """
 
     def __init__(self, weight: SparseMatrix, bias: Tensor | None = None):
@@ -78,8 +79,11 @@ class SparseLinear(nn.Module):
 
         Raises RuntimeError where a gradient would have to flow to x.
         """
-        y = self.product(x)
-        return y if self.bias is None else y + self.bias
+        bias = self.bias
+        if bias is not None and bias.requires_grad and torch.is_grad_enabled():
+            return self.product(x) + bias  # of which torch knows the derivative
+        _check_gradient(x)
+        return sparse_linear(x, self._weight, bias)
 
     def product(self, x: Tensor) -> Tensor:
         """The same without the bias, for callers that add it together with something else."""

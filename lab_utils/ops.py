@@ -1,7 +1,5 @@
 """The operation: check, choose, launch. And `explain`, which stops before the launch."""
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
 
@@ -10,12 +8,12 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from lab_utils import backends
+from lab_utils.backends.boundary import product, product_into
 from lab_utils.backends.kernels import WITH_EPILOGUE
-from lab_utils.backends.launch import Epilogue
+from lab_utils.backends.launch import NO_EPILOGUE, Epilogue
 from lab_utils.backends.repeated import remember, repeated
-from lab_utils.backends.watched import is_watched
-from lab_utils.formats import FORMATS, SparseMatrix
-from lab_utils.formats.checks import DEVICES, require_memory
+from lab_utils.formats import SparseMatrix
+from lab_utils.formats.checks import DEVICES
 
 CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
 
@@ -36,33 +34,31 @@ def spmm(
     module = _checked(A, B, backend)
     _check_no_tangent("B", B)
     if out is None:
-        seen = is_watched(A, B)
-        return torch.ops.lscd.spmm(*_apart(A), B, module.name) if seen else _new(module, A, B)
+        return product(module, A, B)
     _check_out(A, B, out)
-    if is_watched(A, B, out):
-        torch.ops.lscd.spmm_out(*_apart(A), B, module.name, out)
-    else:
-        _check_memory(out, [B, *A.arrays.values()])
-        _run(module, A, B, out)
-        torch.autograd.graph.increment_version(out)  # as torch does where it sees a write
+    product_into(module, A, B, out)
     return out
 
 
-def sparse_linear(x: Tensor, A: SparseMatrix, *, backend: str | None = None) -> Tensor:
-    """y[..., M] = x[..., K] · Aᵀ: `spmm` for torch layers, with contiguous columns B = xᵀ.
+def sparse_linear(
+    x: Tensor, A: SparseMatrix, bias: Tensor | None = None, *, backend: str | None = None
+) -> Tensor:
+    """y[..., M] = x[..., K] · Aᵀ + bias[M]: `spmm` for torch layers, with columns B = xᵀ.
 
+    Rounded once where A `has_epilogue`; elsewhere torch adds the bias to the rounded sum.
     Under autocast x may be fp32, fp16 or bf16, and is rounded to the dtype of A, which y has.
+    Raises what `spmm` does, and ValueError for a bias that does not fit.
     """
-    if backend is not None:
-        return _of_tokens(x, A, lambda B: spmm(A, B, backend=backend))
-    if (y := repeated(x, A)) is None:
-        y = _of_tokens(x, A, lambda B: spmm(A, B))
-        remember(x, A)
-    return y
+    if bias is None:
+        return _of_tokens(x, A, NO_EPILOGUE, backend)
+    check_bias(bias, A)
+    if backend in (None, "cuda") and has_epilogue(A):
+        return _of_tokens(x, A, Epilogue(bias), backend)
+    return _of_tokens(x, A, NO_EPILOGUE, backend) + bias
 
 
 def has_epilogue(A: SparseMatrix) -> bool:
-    """Whether `sparse_relu` takes A: formats of our own kernels for Hopper, on a GPU."""
+    """Whether products of A take a bias and a maximum: those of our kernels for Hopper."""
     _check_encoded(A)
     return A.name in WITH_EPILOGUE and backends.for_device(A.device) is backends.cuda
 
@@ -76,29 +72,28 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
     check_bias(bias, A)
     if not has_epilogue(A):
         raise RuntimeError(f"no kernel for {A.name} on {A.device} takes the maximum")
-
-    def product(B: Tensor) -> Tensor:
-        module = _checked(A, B, None)
-        _check_no_tangent("x", B)
-        _check_no_tangent("bias", bias)
-        if is_watched(A, B, bias):
-            return torch.ops.lscd.spmm_relu(*_apart(A), B, module.name, bias)
-        return _new(module, A, B, epilogue=Epilogue(bias, relu=True))
-
-    return _of_tokens(x, A, product)
+    return _of_tokens(x, A, Epilogue(bias, relu=True), None)
 
 
-def _of_tokens(x: Tensor, A: SparseMatrix, product: Callable[[Tensor], Tensor]) -> Tensor:
-    """`product` of B[K, N] = x[..., K] transposed, as y[..., M]."""
+def _of_tokens(x: Tensor, A: SparseMatrix, epilogue: Epilogue, backend: str | None) -> Tensor:
+    """The product with B[K, N] = x[..., K] transposed, as y[..., M]."""
+    if backend is None and (y := repeated(x, A, epilogue)) is not None:
+        return y
     _check_encoded(A)
     x = _cast(x, A)
     _check_x(x, A)
     if x.numel() == 0:  # no tokens
         return x.new_empty(*x.shape[:-1], A.shape[0])
-    if x.ndim == 2 and x.shape[0] > 1:  # as below, in fewer views
-        return product(x.T).T
-    tokens = x.reshape(-1, x.shape[-1])  # [tokens, K]
-    return product(tokens.T).T.reshape(*x.shape[:-1], A.shape[0])
+    many = x.ndim == 2 and x.shape[0] > 1  # else with as many views as it takes
+    B = (x if many else x.reshape(-1, x.shape[-1])).T
+    module = _checked(A, B, backend)
+    _check_no_tangent("x", B)
+    if epilogue.bias is not None:
+        _check_no_tangent("bias", epilogue.bias)
+    y = product(module, A, B, epilogue).T
+    if backend is None:
+        remember(x, A)
+    return y if many else y.reshape(*x.shape[:-1], A.shape[0])
 
 
 def _cast(x: Tensor, A: SparseMatrix) -> Tensor:
@@ -186,115 +181,8 @@ def check_bias(bias: Tensor, A: SparseMatrix) -> None:
         raise ValueError(f"bias is {_describe(bias)}; allowed: {allowed}")
 
 
-def _check_memory(out: Tensor, operands: list[Tensor]) -> None:
-    require_memory("out", out)
-    if _overlaps_itself(out):
-        raise ValueError(f"out has strides {out.stride()}: its elements share memory")
-    storages = {operand.untyped_storage().data_ptr() for operand in operands}
-    if out.untyped_storage().data_ptr() in storages:
-        raise ValueError("out shares memory with A or B; allowed: memory of its own")
-
-
-def _overlaps_itself(out: Tensor) -> bool:
-    """Whether two elements of a matrix lie in the same place."""
-    (rows, columns), (down, right) = out.shape, out.stride()
-    step = math.gcd(down, right) or 1
-    return out.numel() > 1 and right // step < rows and down // step < columns
-
-
 def _describe(value: object) -> str:
     if isinstance(value, Tensor):
         what = f"a {value.dtype} tensor of shape {tuple(value.shape)}"
         return f"{what} on {value.device}, layout {value.layout}"
     return f"a {type(value).__name__}"
-
-
-# --- products as they run -------------------------------------------------------------------------
-
-
-def _new(module: ModuleType, A: SparseMatrix, B: Tensor, **how: Epilogue) -> Tensor:
-    """A new C = A · B, by a backend."""
-    C = _new_result(A.shape[0], B)
-    _run(module, A, B, C, **how)
-    return C
-
-
-def _run(module: ModuleType, A: SparseMatrix, B: Tensor, C: Tensor, **how: Epilogue) -> None:
-    kind = B.device.type
-    require_memory("B", B)
-    for epilogue in how.values():
-        require_memory("bias", epilogue.bias)
-    if not torch.is_autocast_enabled(kind):
-        return module.spmm(A, B, C, **how)
-    with torch.autocast(kind, enabled=False):  # torch's products in a backend keep their precision
-        module.spmm(A, B, C, **how)
-
-
-def _new_result(M: int, B: Tensor) -> Tensor:
-    """Empty C [M, N] in the memory order of B, so that xᵀ in gives yᵀ out."""
-    N = B.shape[1]
-    if B.stride(0) == 1 and N > 1:
-        return B.new_empty_strided((M, N), (1, M))
-    return B.new_empty(M, N)
-
-
-# --- the torch boundary ---------------------------------------------------------------------------
-# torch.compile and tracing see one opaque op, and ops take tensors and plain values only. So `spmm`
-# takes A apart (arrays in the order of ARRAYS, constants, format, M, K), and `_together` makes it
-# again when the op runs. Each op has a fake that only says what comes out. A product that nobody
-# watches (backends/watched.py) runs without its op.
-
-
-def _apart(A: SparseMatrix) -> tuple[list[Tensor], tuple[int, ...], str, int, int]:
-    """A as the first arguments of every op."""
-    return [A.arrays[name] for name in A.ARRAYS], A.constants, A.name, *A.shape
-
-
-def _together(
-    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int, dtype: torch.dtype
-) -> SparseMatrix:
-    cls = FORMATS[format]
-    return cls.of_valid((M, K), dtype, dict(zip(cls.ARRAYS, arrays, strict=True)), constants)
-
-
-@torch.library.custom_op("lscd::spmm", mutates_args=())
-def _spmm(
-    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
-    B: Tensor, backend: str,
-) -> Tensor:  # fmt: skip
-    A = _together(arrays, constants, format, M, K, B.dtype)
-    return _new(backends.by_name(backend), A, B)
-
-
-@_spmm.register_fake
-def _(arrays, constants, format, M, K, B, backend) -> Tensor:
-    return _new_result(M, B)
-
-
-@torch.library.custom_op("lscd::spmm_out", mutates_args=("out",))
-def _spmm_out(
-    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
-    B: Tensor, backend: str, out: Tensor,
-) -> None:  # fmt: skip
-    _check_memory(out, [B, *arrays])  # here, since a compiled graph has addresses only when it runs
-    A = _together(arrays, constants, format, M, K, B.dtype)
-    _run(backends.by_name(backend), A, B, out)
-
-
-@_spmm_out.register_fake
-def _(arrays, constants, format, M, K, B, backend, out) -> None:
-    return None
-
-
-@torch.library.custom_op("lscd::spmm_relu", mutates_args=())
-def _spmm_relu(
-    arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
-    B: Tensor, backend: str, bias: Tensor,
-) -> Tensor:  # fmt: skip
-    A = _together(arrays, constants, format, M, K, B.dtype)
-    return _new(backends.by_name(backend), A, B, epilogue=Epilogue(bias, relu=True))
-
-
-@_spmm_relu.register_fake
-def _(arrays, constants, format, M, K, B, backend, bias) -> Tensor:
-    return _new_result(M, B)

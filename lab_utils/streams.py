@@ -28,6 +28,8 @@ def on(device: torch.device) -> AbstractContextManager:
 
 
 def is_captured(device: torch.device) -> bool:
-    """Whether a CUDA graph captures what would be launched on that GPU."""
+    """Whether a CUDA graph captures what would be launched on that device: on a CPU none does."""
+    if device.type != "cuda":
+        return False
     with on(device):
         return torch.cuda.is_current_stream_capturing()

@@ -204,10 +204,15 @@ def operands(M: int, K: int, N: int, dtype: torch.dtype, sparsity: float) -> tup
 
 def judge_of_maximum(W: Tensor, B: Tensor, bias: Tensor) -> accuracy.Judge:
     """Of max(W · B + bias, 0), which is as far from the exact one as the sum, at most."""
-    whole = torch.cat([W, bias[:, None]], 1), torch.cat([B, B.new_ones(1, B.shape[1])])
-    judge = accuracy.Judge(*whole)
+    judge = judge_of_sum(W, B, bias)
     judge.expected.relu_()
     return judge
+
+
+def judge_of_sum(W: Tensor, B: Tensor, bias: Tensor) -> accuracy.Judge:
+    """Of W · B + bias."""
+    whole = torch.cat([W, bias[:, None]], 1), torch.cat([B, B.new_ones(1, B.shape[1])])
+    return accuracy.Judge(*whole)
 
 
 def bytes_of(array: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""max(A · B + bias, 0) as part of the product: `sparse_relu`, and `SparseLinear.relu`."""
+"""A · B + bias, and its maximum with 0, as parts of the product: layers, and `sparse_relu`."""
 
 import ctypes
 from unittest.mock import Mock
@@ -6,10 +6,10 @@ from unittest.mock import Mock
 import pytest
 import torch
 from layers import K, M, X, activations, linear
-from sanitize import judge_of_maximum
-from torch import Tensor
+from sanitize import judge_of_maximum, judge_of_sum
+from torch import Tensor, nn
 
-from lab_utils import SparseLinear, backends, encode
+from lab_utils import SparseLinear, backends, encode, sparse_linear
 from lab_utils.backends import cuda, decoded, hopper
 from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.launch import Epilogue
@@ -20,10 +20,10 @@ DTYPES = [torch.float16, torch.bfloat16]
 FORMATS = ["zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips"]
 
 
-def check(y: Tensor, x: Tensor, layer: SparseLinear) -> None:
-    """y [tokens, M] is the maximum, rounded once."""
+def check(y: Tensor, x: Tensor, layer: SparseLinear, judge=judge_of_maximum) -> None:
+    """y [tokens, M] is the maximum, or what else is judged, rounded once."""
     W, bias = layer.weight.decode().cpu(), layer.bias.detach().cpu()
-    judge_of_maximum(W, x.cpu().T, bias).check(y.cpu().T)
+    judge(W, x.cpu().T, bias).check(y.cpu().T)
 
 
 def test_no_kernel_of_a_cpu_does_it() -> None:
@@ -53,6 +53,26 @@ def test_what_is_refused_is_named() -> None:
     layer = SparseLinear.from_linear(linear(0.7), "zero_row_24")
     with pytest.raises(RuntimeError, match="x requires a gradient"):
         layer.relu(X.clone().requires_grad_())
+
+
+def test_a_bias_may_be_trained() -> None:
+    sparse = SparseLinear.from_linear(linear())
+    y = sparse(X)
+    sparse.bias.requires_grad_()
+    trained = sparse(X)
+    trained.sum().backward()
+    assert torch.equal(trained, y) and torch.equal(sparse.bias.grad, torch.full((M,), 8.0).half())
+    with torch.no_grad():
+        assert not sparse(X).requires_grad
+
+
+def test_a_bias_that_does_not_fit_is_refused() -> None:
+    sparse = SparseLinear.from_linear(linear())
+    sparse.bias = nn.Parameter(torch.zeros(M), requires_grad=False)
+    with pytest.raises(ValueError, match="bias is a torch.float32 tensor.*allowed: strided"):
+        sparse(X)
+    with pytest.raises(ValueError, match="bias is a int"):
+        sparse_linear(X, sparse.weight, 3)
 
 
 def test_kernels_read_a_bias_one_element_after_the_other() -> None:
@@ -89,6 +109,7 @@ def test_decoded_weights_do_it_in_pieces(decoding, format, tokens: int, dtype) -
     y = layer.relu(x)
     assert y.is_contiguous() and bool((y == 0).any()) and bool((y > 0).any())
     check(y, x, layer)
+    check(layer(x), x, layer, judge_of_sum)
 
 
 def test_no_tokens_are_no_product(decoding) -> None:
@@ -108,8 +129,9 @@ def test_a_launch_is_laid_out_once(decoding, monkeypatch) -> None:
 def test_it_compiles_into_one_graph(decoding) -> None:
     layer = SparseLinear.from_linear(linear(0.7), "zero_row_24")
     with torch.no_grad():
-        compiled = torch.compile(layer.relu, fullgraph=True, backend="aot_eager")
-        assert torch.equal(compiled(X), layer.relu(X))
+        for of in (layer, layer.relu):
+            compiled = torch.compile(of, fullgraph=True, backend="aot_eager")
+            assert torch.equal(compiled(X), of(X))
 
 
 # --- on a GPU -----------------------------------------------------------------------------------
@@ -132,10 +154,12 @@ def test_all_ways_on_a_gpu(format: str, way: str, tokens: int, dtype: torch.dtyp
         y = layer.relu(there := x.cuda())
         graph = torch.cuda.CUDAGraph()
         with torch.no_grad(), torch.cuda.graph(graph):
-            again = layer.relu(there)
+            again, unbounded = layer.relu(there), layer(there)
+        assert torch.equal(layer.relu(there), y)  # straight to its launch
     check(y, x, layer)
     graph.replay()
     assert torch.equal(y, again)
+    check(unbounded, x, layer, judge_of_sum)
 
 
 @pytest.mark.gpu

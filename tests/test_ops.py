@@ -66,8 +66,10 @@ def test_operands_have_memory(A: SparseMatrix, monkeypatch) -> None:
 
 
 def test_forward_mode_derivatives_are_refused(A: SparseMatrix, monkeypatch) -> None:
-    for product in (lambda b: spmm(A, b), lambda b: sparse_linear(b.T, A)):
-        with pytest.raises(RuntimeError, match="B has a tangent; .* give them B.detach()"):
+    products = {"B": lambda b: spmm(A, b), "x": lambda b: sparse_linear(b.T, A)}
+    for name, product in products.items():
+        said = f"{name} has a tangent; .* give them {name}.detach()"
+        with pytest.raises(RuntimeError, match=said):
             torch.func.jvp(product, (B,), (B,))
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(B, B)
@@ -81,7 +83,7 @@ def test_forward_mode_derivatives_are_refused(A: SparseMatrix, monkeypatch) -> N
         with pytest.raises(RuntimeError, match="bias has a tangent"):
             sparse_relu(B.T, A, forward_ad.make_dual(bias, bias))
     compiled = torch.compile(lambda b: torch.func.jvp(product, (b,), (b,)), backend="eager")
-    with pytest.raises(RuntimeError, match="B has a tangent"):
+    with pytest.raises(RuntimeError, match="x has a tangent"):
         compiled(B)
 
 
@@ -230,10 +232,12 @@ def test_torch_sees_a_well_formed_operator_with_an_epilogue() -> None:
     """The emulator runs it: no kernel of a CPU has an epilogue."""
     A, bias = encode(torch.eye(96, 160).half(), "zero_row_24"), torch.ones(96).half()
     encoding = ([A.arrays[n] for n in A.ARRAYS], A.constants, A.name, *A.shape)
-    op = torch.ops.lscd.spmm_relu
-    torch.library.opcheck(op.default, (*encoding, B, "emulator", bias))
-    assert torch.equal(op(*encoding, B[:, :1], "emulator", bias), (B[:96, :1] + 1).relu())
-    tracked = (*encoding, B.clone().requires_grad_(), "emulator", bias)
+    op = torch.ops.lscd.spmm_bias
+    torch.library.opcheck(op.default, (*encoding, B, "emulator", bias, True))
+    one = (*encoding, B[:, :1], "emulator", bias)
+    assert torch.equal(op(*one, True), (B[:96, :1] + 1).relu())
+    assert torch.equal(op(*one, False), B[:96, :1] + 1)
+    tracked = (*encoding, B.clone().requires_grad_(), "emulator", bias, True)
     torch.library.opcheck(op.default, tracked, test_utils="test_autograd_registration")
     with pytest.raises(RuntimeError, match="no autograd formula was registered"):
         op(*tracked).sum().backward()

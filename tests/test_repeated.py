@@ -41,7 +41,7 @@ def launched(monkeypatch) -> list[dict]:
     def call(library: str, function: str, *arguments, defines: tuple = ()) -> None:
         *numbers, problem, _ = arguments
         fields = ctypes.cast(problem, ctypes.POINTER(type(problem._obj))).contents
-        names = ("N", "B", "ldb", "C", "ldc", "early")
+        names = ("N", "B", "ldb", "C", "ldc", "early", "bias", "relu")
         found.append({name: getattr(fields, name) for name in names} | {"of": (function, *numbers)})
 
     standing_in = {
@@ -52,8 +52,6 @@ def launched(monkeypatch) -> list[dict]:
     for name, one in standing_in.items():
         monkeypatch.setattr(cuda, name, one)
     monkeypatch.setattr(backends, "for_device", lambda device: cuda)
-    monkeypatch.setattr(repeated, "is_captured", lambda device: False)
-    monkeypatch.setattr("lab_utils.backends.remembered.is_captured", lambda device: False)
     return found
 
 
@@ -131,7 +129,7 @@ def test_what_is_watched_is_an_op(A, launched, monkeypatch) -> None:
         assert again(other)
     with forward_ad.dual_level():
         assert again()
-        with pytest.raises(RuntimeError, match="B has a tangent"):
+        with pytest.raises(RuntimeError, match="x has a tangent"):
             sparse_linear(forward_ad.make_dual(x, x), A)
     assert not again()
     with torch.no_grad():
@@ -144,8 +142,24 @@ def test_what_is_captured_is_not_remembered(A, launched, monkeypatch) -> None:
         assert checked_again(monkeypatch, lambda: sparse_linear(ACTIVATIONS["tokens"], A))
 
 
+def test_a_bias_is_that_of_each_call(A, launched, monkeypatch) -> None:
+    x, one, other = ACTIVATIONS["tokens"], *torch.randn(2, M).half()
+    sparse_linear(x, A, one)
+    for bias in (other, torch.nn.Parameter(one, requires_grad=False)):
+        assert not checked_again(monkeypatch, lambda bias=bias: sparse_linear(x, A, bias))
+        assert (launched[-1]["bias"], launched[-1]["relu"]) == (bias.data_ptr(), 0)
+    assert not checked_again(monkeypatch, lambda: ops.sparse_relu(x, A, other))
+    assert (launched[-1]["bias"], launched[-1]["relu"]) == (other.data_ptr(), 1)
+    assert not checked_again(monkeypatch, lambda: sparse_linear(x, A))
+    assert launched[-1]["bias"] is None
+    assert checked_again(monkeypatch, lambda: sparse_linear(x, A, torch._neg_view(other)))
+    with pytest.raises(ValueError, match="bias is a torch.float16 tensor of shape"):
+        sparse_linear(x, A, other[:-1])
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("format", KERNELS)
+@cuda.forced("fused")  # a matrix as small as this one may be decoded first
 def test_on_a_gpu_all_are_the_same_bits(format: str) -> None:
     weights = random_sparse(M, K, 0.6, mean=0.5).cuda()
     A = encode(weights, format)

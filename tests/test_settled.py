@@ -15,7 +15,7 @@ def test_products_wait_for_weights_once_and_again_after_a_change(monkeypatch) ->
     waits, capturing = [], [False]
     stream = SimpleNamespace(synchronize=lambda: waits.append(1))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
+    monkeypatch.setattr("lab_utils.backends.settled.is_captured", lambda device: capturing[0])
     one, other = torch.zeros(4), torch.zeros(4)
     assert settled([one, other]) and settled([one, other]) and len(waits) == 1
     other.add_(1)

@@ -39,6 +39,7 @@ def test_whether_a_graph_is_captured_is_asked_of_that_gpu(second_of_two, monkeyp
     monkeypatch.setattr(*asked, lambda: second_of_two == [torch.device("cuda:0")])
     assert not is_captured(torch.device("cuda:1"))
     assert is_captured(torch.device("cuda:0"))
+    assert not is_captured(torch.device("cpu"))
 
 
 def test_another_gpu_becomes_current_for_a_launch(second_of_two) -> None:

@@ -27,7 +27,7 @@ def A() -> SparseMatrix:
 def as_op(monkeypatch, product: Callable[[], Tensor]) -> set[str]:
     """Names of the ops that a product runs as; none where it runs without."""
     ran = set()
-    for name in ("spmm", "spmm_out", "spmm_relu"):
+    for name in ("spmm", "spmm_out", "spmm_bias"):
         op = getattr(torch.ops.lscd, name)
         with monkeypatch.context() as patched:
             patched.setattr(torch.ops.lscd, name, lambda *arguments, name=name: ran.add(name) or B)
@@ -107,7 +107,7 @@ def test_a_maximum_is_an_op_where_it_is_watched(monkeypatch) -> None:
     for watched in (B.clone().requires_grad_(), B):
         with profile() if watched is B else nullcontext():
             assert as_op(monkeypatch, lambda b=watched: ops.sparse_relu(b.T, A, bias)) == {
-                "spmm_relu"
+                "spmm_bias"
             }
     y = ops.sparse_relu(B.T, A, bias)
     expected = (W.double() @ B.double() + bias.double()[:, None]).relu().T

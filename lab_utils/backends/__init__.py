@@ -9,7 +9,8 @@ format, `published`, `hopper`, `hopper_wgmma` and `hopper_tiles` launch them, by
 `chunk_shares` (hopper), `row_blocks`, `strip_layouts` and `warp_starts` (hopper_wgmma) and
 `tile_shares` (hopper_tiles); it is `remembered` for later launches. `crossover` says from how many
 columns on A is `decoded` first, `settled` whether a kernel may read it early. `simt` is the machine
-behind `emulator`. `watched` says whether a product must be an op of torch.
+behind `emulator`. `boundary` makes a product an op of torch where it is `watched`; one like another
+before is `repeated`.
 """
 
 from types import ModuleType

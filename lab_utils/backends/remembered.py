@@ -87,7 +87,7 @@ def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Fou
     known, device = memo_of(A).shares, A.device
     if key in known:
         return known[key]
-    if device.type == "cuda" and is_captured(device):
+    if is_captured(device):
         raise RuntimeError(
             f"the first product with a {A.name} encoding shares its parts out, which a CUDA graph "
             "cannot capture: multiply once, by as many columns, before"
@@ -119,7 +119,7 @@ def prepared(A: SparseMatrix, key: Hashable, make: Callable[[], Found]) -> Found
     known = memo_of(A).launches
     if (made := known.get(key, _UNKNOWN)) is _UNKNOWN:
         made = make()
-        if not (A.device.type == "cuda" and is_captured(A.device)):
+        if not is_captured(A.device):
             keep(known, key, made)
     return made
 

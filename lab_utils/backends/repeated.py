@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 
 from lab_utils import backends
 from lab_utils.backends import cuda
-from lab_utils.backends.launch import ALIGN, pitch_in_place
+from lab_utils.backends.launch import ALIGN, NO_EPILOGUE, Epilogue, pitch_in_place
 from lab_utils.backends.remembered import keep, memo_of
 from lab_utils.backends.watched import is_watched
 from lab_utils.backends.ways import asked_way
@@ -30,14 +30,18 @@ class Repeat(NamedTuple):
     pitch: int  # of the activations: elements from one token to the next
     shape: tuple[int, ...]  # of the result, whose last dimension is M
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, epilogue: Epilogue) -> Tensor:
         y = x.new_empty(self.shape)
-        cuda.launch_at(self.ready, x, (x.data_ptr(), self.pitch), (y.data_ptr(), self.shape[-1]))
+        columns, result = (x.data_ptr(), self.pitch), (y.data_ptr(), self.shape[-1])
+        cuda.launch_at(self.ready, x, columns, result, epilogue=epilogue)
         return y
 
 
-def repeated(x: Tensor, A: SparseMatrix) -> Tensor | None:
-    """y[..., M] = x[..., K] · Aᵀ where a product of the like is remembered; else None."""
+def repeated(x: Tensor, A: SparseMatrix, epilogue: Epilogue = NO_EPILOGUE) -> Tensor | None:
+    """y[..., M] = x[..., K] · Aᵀ where a product of the like is remembered; else None.
+
+    The bias of `epilogue`, if any, fits A.
+    """
     if torch.compiler.is_compiling() or type(x) is not Tensor or x.layout is not torch.strided:
         return None
     if not isinstance(A, SparseMatrix) or A.memo is None:
@@ -45,8 +49,9 @@ def repeated(x: Tensor, A: SparseMatrix) -> Tensor | None:
     repeat = A.memo.repeats.get(_like(x))
     if repeat is None or not A.is_as_validated() or forward_ad._current_level >= 0:
         return None
-    lies_so = x.data_ptr() % BYTES == 0 and x.data_ptr() != 0
-    return repeat(x) if lies_so and not is_watched(A, x) else None
+    operands = (x,) if (bias := epilogue.bias) is None else (x, bias)
+    nowhere = x.data_ptr() % BYTES or not all(one.data_ptr() for one in operands)
+    return None if nowhere or is_watched(A, *operands) else repeat(x, epilogue)
 
 
 def remember(x: Tensor, A: SparseMatrix) -> None:

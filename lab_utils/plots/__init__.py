@@ -25,6 +25,7 @@ from lab_utils.plots.compression import (
     encoded_against_formula,
     tile_overheads,
 )
+from lab_utils.plots.eager import eager_speedups
 from lab_utils.plots.end_to_end import generation_throughput, time_breakdown
 from lab_utils.plots.energy import energies, rested_and_warm
 from lab_utils.plots.gpus import speedups_by_gpu
@@ -63,6 +64,7 @@ __all__ = [
     "count_agreement",
     "decode_budget",
     "device_roofs",
+    "eager_speedups",
     "encoded_against_formula",
     "encoded_bytes",
     "energies",
