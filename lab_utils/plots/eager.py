@@ -46,6 +46,7 @@ def eager_speedups(rows: pd.DataFrame, N: int) -> go.Figure:
                 legendgroup=name, showlegend=col == 1, row=1, col=col,
             )  # fmt: skip
         line_of_dense(fig, row=1, col=col)
+    fig.update_xaxes(tickangle=-35)
     fig.update_yaxes(title="speed-up over torch.nn.Linear", rangemode="tozero", row=1, col=1)
     fig.update_layout(legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.12,
                               "yanchor": "bottom", "traceorder": "normal"})  # fmt: skip
