@@ -25,8 +25,7 @@ class SparseLinear(nn.Module):
     loaded, though its arrays are longer or shorter. Whatever the arrays come from, they are
     validated before a kernel reads them. The dtype is that of the encoding and stays.
 
-    The sum is rounded once, bias included, where `has_epilogue`; elsewhere it is rounded to 16 bits
-    before the bias is added, and once more after it.
+    The sum is rounded once, bias included, or before and after it (`sparse_linear`).
     """
 
     def __init__(self, weight: SparseMatrix, bias: Tensor | None = None):
@@ -79,11 +78,8 @@ class SparseLinear(nn.Module):
 
         Raises RuntimeError where a gradient would have to flow to x.
         """
-        bias = self.bias
-        if bias is not None and bias.requires_grad and torch.is_grad_enabled():
-            return self.product(x) + bias  # of which torch knows the derivative
         _check_gradient(x)
-        return sparse_linear(x, self._weight, bias)
+        return sparse_linear(x, self._weight, self.bias)
 
     def product(self, x: Tensor) -> Tensor:
         """The same without the bias, for callers that add it together with something else."""

@@ -8,10 +8,11 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from lab_utils import backends
-from lab_utils.backends.boundary import product, product_into
+from lab_utils.backends.boundary import multiply, multiply_into
 from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue
 from lab_utils.backends.repeated import remember, repeated
+from lab_utils.backends.watched import is_constant
 from lab_utils.formats import SparseMatrix
 from lab_utils.formats.checks import DEVICES
 
@@ -34,9 +35,9 @@ def spmm(
     module = _checked(A, B, backend)
     _check_no_tangent("B", B)
     if out is None:
-        return product(module, A, B)
+        return multiply(module, A, B)
     _check_out(A, B, out)
-    product_into(module, A, B, out)
+    multiply_into(module, A, B, out)
     return out
 
 
@@ -45,14 +46,15 @@ def sparse_linear(
 ) -> Tensor:
     """y[..., M] = x[..., K] · Aᵀ + bias[M]: `spmm` for torch layers, with columns B = xᵀ.
 
-    Rounded once where A `has_epilogue`; elsewhere torch adds the bias to the rounded sum.
+    Rounded once where A `has_epilogue` and the bias is a constant; else torch adds it, with its
+    derivatives, to the rounded sum.
     Under autocast x may be fp32, fp16 or bf16, and is rounded to the dtype of A, which y has.
     Raises what `spmm` does, and ValueError for a bias that does not fit.
     """
     if bias is None:
         return _of_tokens(x, A, NO_EPILOGUE, backend)
     check_bias(bias, A)
-    if backend in (None, "cuda") and has_epilogue(A):
+    if backend in (None, "cuda") and has_epilogue(A) and is_constant(bias):
         return _of_tokens(x, A, Epilogue(bias), backend)
     return _of_tokens(x, A, NO_EPILOGUE, backend) + bias
 
@@ -77,10 +79,10 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
 def _of_tokens(x: Tensor, A: SparseMatrix, epilogue: Epilogue, backend: str | None) -> Tensor:
     """The product with B[K, N] = x[..., K] transposed, as y[..., M]."""
-    if backend is None and (y := repeated(x, A, epilogue)) is not None:
-        return y
     _check_encoded(A)
     x = _cast(x, A)
+    if backend is None and (y := repeated(x, A, epilogue)) is not None:
+        return y
     _check_x(x, A)
     if x.numel() == 0:  # no tokens
         return x.new_empty(*x.shape[:-1], A.shape[0])
@@ -90,7 +92,7 @@ def _of_tokens(x: Tensor, A: SparseMatrix, epilogue: Epilogue, backend: str | No
     _check_no_tangent("x", B)
     if epilogue.bias is not None:
         _check_no_tangent("bias", epilogue.bias)
-    y = product(module, A, B, epilogue).T
+    y = multiply(module, A, B, epilogue).T
     if backend is None:
         remember(x, A)
     return y if many else y.reshape(*x.shape[:-1], A.shape[0])
@@ -170,6 +172,8 @@ def _check_x(x: Tensor, A: SparseMatrix) -> None:
         raise ValueError(f"x is {_describe(x)}; allowed: a strided torch.Tensor [..., K], K >= 1")
     if x.shape[-1] != A.shape[1] or x.dtype != A.dtype:
         raise ValueError(f"x is {_describe(x)}; allowed: {A.dtype} [..., {A.shape[1]}], as A has")
+    if x.device != A.device:
+        raise ValueError(f"x is on {x.device}; allowed: {A.device}, where A is")
 
 
 def check_bias(bias: Tensor, A: SparseMatrix) -> None:

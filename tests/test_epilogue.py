@@ -55,17 +55,6 @@ def test_what_is_refused_is_named() -> None:
         layer.relu(X.clone().requires_grad_())
 
 
-def test_a_bias_may_be_trained() -> None:
-    sparse = SparseLinear.from_linear(linear())
-    y = sparse(X)
-    sparse.bias.requires_grad_()
-    trained = sparse(X)
-    trained.sum().backward()
-    assert torch.equal(trained, y) and torch.equal(sparse.bias.grad, torch.full((M,), 8.0).half())
-    with torch.no_grad():
-        assert not sparse(X).requires_grad
-
-
 def test_a_bias_that_does_not_fit_is_refused() -> None:
     sparse = SparseLinear.from_linear(linear())
     sparse.bias = nn.Parameter(torch.zeros(M), requires_grad=False)
@@ -97,6 +86,23 @@ def decoding(monkeypatch):
     monkeypatch.setattr(decoded, "PIECE_BYTES", 1)
     with cuda.forced("decoded"):
         yield
+
+
+@pytest.mark.parametrize("format", ["tca_bme", "zero_row_24"])
+def test_torch_adds_a_bias_that_is_no_constant(decoding, format: str) -> None:
+    sparse = SparseLinear.from_linear(linear(), format)
+    y, A, bias = sparse(X), sparse.weight, sparse.bias.detach()
+    sparse.bias.requires_grad_()
+    trained = sparse(X)
+    trained.sum().backward()
+    assert torch.equal(sparse.bias.grad, torch.full((M,), 8.0).half())
+    assert torch.allclose(trained, y, rtol=2e-3, atol=1e-2)
+    with torch.no_grad():
+        assert torch.equal(sparse(X), y)
+    _, tangent = torch.func.jvp(lambda b: sparse_linear(X, A, b), (bias,), (bias,))
+    assert torch.equal(tangent, bias.expand(8, M))
+    batch = torch.vmap(lambda b: sparse_linear(X, A, b))(torch.stack([bias, bias + 1]))
+    assert torch.equal(batch[0], trained) and batch.shape == (2, 8, M)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

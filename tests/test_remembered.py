@@ -107,6 +107,12 @@ def test_what_a_graph_may_launch_stays_after_a_write_and_goes_with_the_arrays() 
     later = weakref.ref(remembered(A, "key", Something))
     gc.collect()
     assert shares() is not None and later() not in (None, shares())
+    for of in (planned, prepared):
+        plan = weakref.ref(of(A, "key", Something))
+        A.arrays["values"].neg_()
+        A.ensure_valid()
+        memo_of(A)
+        assert plan() is None, "what was planned for other arrays"
     arrays = A.arrays
     del A
     assert later() is not None

@@ -19,12 +19,12 @@ from lab_utils.formats import FORMATS, SparseMatrix
 from lab_utils.formats.checks import require_memory
 
 
-def product(
+def multiply(
     module: ModuleType, A: SparseMatrix, B: Tensor, epilogue: Epilogue = NO_EPILOGUE
 ) -> Tensor:
     """A new C[M, N] = A · B by a backend, in the memory order of B, with what `epilogue` does."""
     bias, relu = epilogue
-    if bias is None:
+    if bias is None and not relu:
         seen = is_watched(A, B)
         return torch.ops.lscd.spmm(*_apart(A), B, module.name) if seen else _new(module, A, B)
     if is_watched(A, B, bias):
@@ -32,7 +32,7 @@ def product(
     return _new(module, A, B, epilogue=epilogue)
 
 
-def product_into(module: ModuleType, A: SparseMatrix, B: Tensor, out: Tensor) -> None:
+def multiply_into(module: ModuleType, A: SparseMatrix, B: Tensor, out: Tensor) -> None:
     """A · B into `out`. Raises ValueError where that shares memory with an operand or itself."""
     if is_watched(A, B, out):
         torch.ops.lscd.spmm_out(*_apart(A), B, module.name, out)
@@ -67,8 +67,8 @@ def _new(module: ModuleType, A: SparseMatrix, B: Tensor, **how: Epilogue) -> Ten
 def _run(module: ModuleType, A: SparseMatrix, B: Tensor, C: Tensor, **how: Epilogue) -> None:
     kind = B.device.type
     require_memory("B", B)
-    for epilogue in how.values():
-        require_memory("bias", epilogue.bias)
+    if (bias := how.get("epilogue", NO_EPILOGUE).bias) is not None:
+        require_memory("bias", bias)
     if not torch.is_autocast_enabled(kind):
         return module.spmm(A, B, C, **how)
     with torch.autocast(kind, enabled=False):  # torch's products in a backend keep their precision

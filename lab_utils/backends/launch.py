@@ -12,6 +12,7 @@ from lab_utils import build
 from lab_utils.backends.problem import Problem
 
 ALIGN = 8  # elements: 16-byte loads of B
+ALIGN_BYTES = 2 * ALIGN
 SCRATCH_ALIGN = 512  # bytes, as torch's own allocations
 
 # Makes the array that a kernel reads of one of an encoding: itself, or a copy where it must stand.
@@ -99,7 +100,7 @@ def pitch_in_place(B: Tensor, block: int = 1) -> int | None:
     (K, N), (within, pitch) = B.shape, B.stride()
     if N == 1:  # its pitch may be any
         pitch = K
-    lies_so = within == 1 and pitch >= K and pitch % ALIGN == 0 and B.data_ptr() % 16 == 0
+    lies_so = within == 1 and pitch >= K and pitch % ALIGN == 0 and B.data_ptr() % ALIGN_BYTES == 0
     return pitch if lies_so and K % block == 0 else None
 
 

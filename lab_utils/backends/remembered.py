@@ -35,14 +35,24 @@ class Memo:
 
     def is_of(self, A: SparseMatrix) -> bool:
         """Whether A has these arrays, as they were."""
-        mine = [(array(), state) for array, state in self._arrays]
-        others = [(array, _state(array)) for array in _arrays(A)]
-        pairs = zip(mine, others, strict=True)
-        return self._what == _what(A) and all(a is b and s == t for (a, s), (b, t) in pairs)
+        if self._what != _what(A) or not self.is_current():
+            return False
+        pairs = zip(self._arrays, _arrays(A), strict=True)
+        return all(array() is mine for (array, _), mine in pairs)
+
+    def is_current(self) -> bool:
+        """Whether all arrays are there, as they were."""
+        arrays = [(array(), state) for array, state in self._arrays]
+        return all(array is not None and _state(array) == state for array, state in arrays)
 
     def is_there(self) -> bool:
-        """Whether all arrays are, as they were or not: graphs of them may launch what it has."""
+        """Whether all arrays are, as they were or not."""
         return all(array() is not None for array, _ in self._arrays)
+
+    def keep_shares(self) -> None:
+        """Forget all else, of arrays that are others now: graphs of them may launch with shares."""
+        for known in (self.plans, self.launches, self.repeats):
+            known.clear()
 
 
 # By an encoding's first array, which others may have, too.
@@ -51,20 +61,25 @@ _memos: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 def memo_of(A: SparseMatrix) -> Memo:
     """That of A, as `ensure_valid` left it."""
-    if A.memo is None:
-        A.memo = _shared(A)
-    return A.memo
+    if (memo := A.memo) is None:
+        A.memo = memo = _shared(A)
+    return memo
 
 
 def _shared(A: SparseMatrix) -> Memo:
+    """Of memos of A's arrays the last one is of what was written last."""
     first = _arrays(A)[0]
     with _keeping:
-        memos = [memo for memo in _memos.get(first, ()) if memo.is_there()]
-        memo = next((memo for memo in memos if memo.is_of(A)), None)
-        if memo is None:
-            memos.append(memo := Memo(A))
+        memos = _memos.get(first, [])
+        for memo in reversed(memos):
+            if memo.is_of(A):
+                return memo
+        memos = [memo for memo in memos if memo.is_there()]
+        if memos and not memos[-1].is_current():
+            memos[-1].keep_shares()
+        memos.append(Memo(A))
         _memos[first] = memos
-    return memo
+    return memos[-1]
 
 
 def _what(A: SparseMatrix) -> tuple:

@@ -13,14 +13,12 @@ from torch.autograd import forward_ad
 
 from lab_utils import backends
 from lab_utils.backends import cuda
-from lab_utils.backends.launch import ALIGN, NO_EPILOGUE, Epilogue, pitch_in_place
+from lab_utils.backends.launch import ALIGN_BYTES, NO_EPILOGUE, Epilogue, pitch_in_place
 from lab_utils.backends.remembered import keep, memo_of
 from lab_utils.backends.watched import is_watched
 from lab_utils.backends.ways import asked_way
 from lab_utils.formats import SparseMatrix
 from lab_utils.streams import is_captured
-
-BYTES = 2 * ALIGN  # on which B begins
 
 
 class Repeat(NamedTuple):
@@ -44,14 +42,15 @@ def repeated(x: Tensor, A: SparseMatrix, epilogue: Epilogue = NO_EPILOGUE) -> Te
     """
     if torch.compiler.is_compiling() or type(x) is not Tensor or x.layout is not torch.strided:
         return None
-    if not isinstance(A, SparseMatrix) or A.memo is None:
+    if not A.is_as_validated() or (memo := A.memo) is None:  # in this order: others may validate
         return None
-    repeat = A.memo.repeats.get(_like(x))
-    if repeat is None or not A.is_as_validated() or forward_ad._current_level >= 0:
+    if (repeat := memo.repeats.get(_like(x))) is None or forward_ad._current_level >= 0:
         return None
-    operands = (x,) if (bias := epilogue.bias) is None else (x, bias)
-    nowhere = x.data_ptr() % BYTES or not all(one.data_ptr() for one in operands)
-    return None if nowhere or is_watched(A, *operands) else repeat(x, epilogue)
+    operands = (x,) if epilogue.bias is None else (x, epilogue.bias)
+    if is_watched(A, *operands):
+        return None
+    lies_so = x.data_ptr() % ALIGN_BYTES == 0 and all(one.data_ptr() for one in operands)
+    return repeat(x, epilogue) if lies_so else None
 
 
 def remember(x: Tensor, A: SparseMatrix) -> None:
@@ -61,17 +60,19 @@ def remember(x: Tensor, A: SparseMatrix) -> None:
     """
     if torch.compiler.is_compiling() or backends.for_device(A.device) is not cuda:
         return
-    if not x.numel() or x.dtype != A.dtype or is_watched(A, x):
+    if type(x) is not Tensor or x.dtype != A.dtype or is_watched(A, x):
         return
-    if is_captured(A.device):  # the launch may be another one later (`prepared`)
+    known, like = memo_of(A).repeats, _like(x)
+    # What is captured may be launched in another way later (`prepared`).
+    if like in known or x.data_ptr() % ALIGN_BYTES or is_captured(A.device):
         return
     B = x.reshape(-1, x.shape[-1]).T
     ready = cuda.ready_for(A, B.shape[1])
-    if ready is None or B.data_ptr() != x.data_ptr():  # A is decoded first, or x is copied
-        return
-    if (pitch := pitch_in_place(B, ready.block_rows)) is not None:
-        repeat = Repeat(ready, pitch, (*x.shape[:-1], A.shape[0]))
-        keep(memo_of(A).repeats, _like(x), repeat)
+    pitch = None
+    if ready is not None and B.data_ptr() == x.data_ptr():  # else A is decoded first, or x copied
+        pitch = pitch_in_place(B, ready.block_rows)
+    shape = (*x.shape[:-1], A.shape[0])
+    keep(known, like, None if pitch is None else Repeat(ready, pitch, shape))
 
 
 def _like(x: Tensor) -> tuple:

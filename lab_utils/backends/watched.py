@@ -11,6 +11,7 @@ import functools
 import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
+from torch.autograd import forward_ad
 
 from lab_utils.formats import SparseMatrix
 
@@ -35,6 +36,16 @@ def is_watched(A: SparseMatrix, *operands: Tensor) -> bool:
         if type(one) not in PLAIN_TYPES or (one.requires_grad and torch.is_grad_enabled()):
             return True
     return not all(map(_is_plain, operands))  # of A's arrays validation says so
+
+
+def is_constant(tensor: Tensor) -> bool:
+    """Whether a kernel may take its values: nobody wants derivatives by it, or its batches."""
+    if tensor.requires_grad and torch.is_grad_enabled():
+        return False
+    if torch.compiler.is_compiling():
+        return True
+    dual = forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+    return not dual and _is_plain(tensor)
 
 
 _plain: set[int] = set()  # keys of plain tensors that were seen

@@ -7,10 +7,10 @@ in a cache: each takes the next copy of them, and one turn of all ends with a re
 `cases` says what is measured, `operands` makes weights and activations, `cpu` and `cuda` know the
 contenders of a device and how to time them (`graphs`), `rows` is the arithmetic, `measuring` joins
 them, `tables` writes them for a terminal. `encoders` measures how fast weights are encoded,
-`ladder` the teaching kernels. `energy` runs each contender alone, without a pause, and reads the
-GPU's meters. `turns` times one GPU kernel launched in several ways, which
-`anatomy` and `shares` name. `counters` and `counts` ask the profiler: `nsight` runs it, on
-`profiled` and `counted`.
+`ladder` the teaching kernels, `eager` layers as Python calls them. `energy` runs each contender
+alone, without a pause, and reads the GPU's meters. `turns` times one GPU kernel launched in several
+ways, which `anatomy` and `shares` name. `counters` and `counts` ask the profiler: `nsight` runs it,
+on `profiled` and `counted`.
 """
 
 from lab_utils.bench.cases import DTYPES, Case, check_any, grid, shapes

@@ -106,7 +106,8 @@ def measure_eager(
     For `bench.sweep`; takes what `measure` does. Each layer is checked, then called without a bias
     in inference mode, in turns with the others; `graph_us` is what a call takes in a CUDA graph.
     Raises AssertionError where a layer is wrong in any element (unless `leave_out` takes it),
-    ValueError for an unknown format, RuntimeError where there is no GPU.
+    ValueError for an unknown format, RuntimeError where there is no GPU, and where the dense layer
+    was left out.
     """
     device = check(formats, device)
     check_repeats(repeats)
@@ -114,6 +115,8 @@ def measure_eager(
     layers = [Layer(format) for format in dict.fromkeys([DENSE, *formats])]
     with cuda.on_stream(device):
         right = list(cuda.checked(case, weights, layers, leave_out))
+        if not any(one.dense for one in right):
+            raise RuntimeError(f"{case}: no dense layer was measured; rows need dense_us")
         with torch.inference_mode():
             calls = [Calls(_calls_of(one, weights, case.N)) for one in right]
             _time_in_turns(calls, repeats)
@@ -162,14 +165,12 @@ def _time_in_turns(calls: Sequence[Calls], repeats: int) -> None:
 
 
 def _rows(case: Case, device: torch.device, found: Sequence[tuple]) -> list[dict]:
-    """Rows of one case. Raises RuntimeError where it holds no dense layer to compare with."""
+    """Rows of one case."""
     numbers = [
         (one, spread(calls.times_us) | _medians(host_us=calls.host_us, graph_us=replays.times_us))
         for one, calls, replays in found
     ]
-    dense = next((its for one, its in numbers if one.dense), None)
-    if dense is None:
-        raise RuntimeError(f"{case}: no dense layer was measured; rows need dense_us")
+    dense = next(its for one, its in numbers if one.dense)
     best = {"dense_us": dense["time_us"], "dense_graph_us": dense["graph_us"]}
     common = stamp(device) | vars(case)
     return [

@@ -95,7 +95,7 @@ def sweep(
     """`run` for every case; all rows as a DataFrame.
 
     `run` is `measure`, or another function of a case that takes the same arguments: those of
-    `encoders`, `anatomy`, `shares`, `ladder` and `energy`. `options` are its own.
+    `encoders`, `anatomy`, `shares`, `ladder`, `eager` and `energy`. `options` are its own.
     `keep` takes the rows of each case as soon as they are measured, so that an interrupted sweep
     loses one case. Cases that follow each other and differ in N alone share their weights.
     """
