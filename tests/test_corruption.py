@@ -194,6 +194,7 @@ def test_a_copy_of_an_older_version_is_checked_anew():
     A = encode(random_sparse(8, 8, 0.5), "csr")
     again = Csr.__new__(Csr)
     again.__setstate__({**vars(A), "_validated": ("form", "of old")})
+    assert again.validated is None and not hasattr(again, "_validated")
     assert torch.equal(again.decode(), A.decode())
 
 
@@ -205,7 +206,7 @@ def test_copies_are_checked_anew(copied):
     A = encode(random_sparse(8, 8, 0.5), "csr")
     with torch.inference_mode():
         again = copied(A)
-    assert again._validated is None
+    assert again.validated is None
     assert torch.equal(again.decode(), A.decode())
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from lab_utils import encode
+from lab_utils.backends import remembered as remembered_module
 from lab_utils.backends.remembered import MOST, memo_of, planned, prepared, remembered
 from lab_utils.formats import SparseMatrix
 from lab_utils.patterns import random_sparse
@@ -25,7 +26,8 @@ def an_encoding(**changed: object) -> SimpleNamespace:
     arrays = {"second": torch.zeros(5), "first": torch.zeros(4)}  # in any order
     return SimpleNamespace(**{
         "name": "any", "ARRAYS": ("first", "second"), "arrays": arrays, "shape": (8, 8),
-        "dtype": torch.half, "constants": (1,), "device": torch.device("cpu"), "memo": None,
+        "dtype": torch.half, "constants": (1,), "device": torch.device("cpu"),
+        "validated": SimpleNamespace(memo=None),
     } | changed)  # fmt: skip
 
 
@@ -99,6 +101,22 @@ def test_a_memo_is_of_arrays_as_they_are(A) -> None:
     assert memo_of(A) is memos[-1]
 
 
+def test_another_thread_may_validate_meanwhile(A, monkeypatch) -> None:
+    """What was found of arrays as they were stays with them."""
+    before, shared = A.validated, remembered_module._shared
+
+    def meanwhile(A: SparseMatrix) -> object:
+        found = shared(A)
+        A.arrays["values"].neg_()
+        A.ensure_valid()
+        return found
+
+    monkeypatch.setattr(remembered_module, "_shared", meanwhile)
+    assert memo_of(A) is before.memo and A.validated.memo is None
+    monkeypatch.undo()
+    assert memo_of(A) is A.validated.memo is not before.memo
+
+
 def test_what_a_graph_may_launch_stays_after_a_write_and_goes_with_the_arrays() -> None:
     A = an_encoded()
     shares = weakref.ref(remembered(A, "key", Something))
@@ -126,7 +144,7 @@ def test_what_a_graph_may_launch_stays_after_a_write_and_goes_with_the_arrays() 
 def test_copies_have_none_of_their_own(A, copied) -> None:
     prepared(A, "key", Something)
     other = copied(A)
-    assert other.memo is None
+    assert other.validated is None
     other.ensure_valid()
     assert (memo_of(other) is memo_of(A)) == (other.arrays is A.arrays)
 

@@ -174,7 +174,7 @@ def test_on_a_gpu_all_are_the_same_bits(format: str) -> None:
             again = sparse_linear(x, A)
         assert torch.equal(first, again) and torch.equal(first.reshape(wanted.shape), wanted)
         assert again.is_inference() and not first.is_inference()
-    assert len(A.memo.repeats) == len(ACTIVATIONS)
+    assert len(A.validated.memo.repeats) == len(ACTIVATIONS)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -184,20 +184,3 @@ def test_on_a_gpu_all_are_the_same_bits(format: str) -> None:
         graph.replay()
     side.synchronize()
     assert torch.equal(captured, first)
-
-
-def test_another_thread_may_validate_meanwhile(A, launched, monkeypatch) -> None:
-    """What it finds is of arrays as they are: launches of older ones are others."""
-    x = ACTIVATIONS["tokens"]
-    sparse_linear(x, A)
-    old, seen = A.memo, A.is_as_validated
-
-    def validated() -> bool:
-        A.arrays["chunk_start"].add_(0)
-        A.ensure_valid()
-        return seen()
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(A), "is_as_validated", lambda _: patched.undo() or validated())
-        assert repeated.repeated(x, A) is None
-    assert A.memo is not old

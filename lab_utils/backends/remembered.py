@@ -1,7 +1,7 @@
 """What the first launch of an encoding works out from it, and later ones find again.
 
-All of it is of an encoding as it was validated last (`SparseMatrix.memo`), and of every other one
-that has the same arrays: a compiled graph makes one at each product.
+All of it is of an encoding as it was validated last (`Validated.memo`), and of every other one that
+has the same arrays: a compiled graph makes one at each product.
 """
 
 import threading
@@ -61,8 +61,9 @@ _memos: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 def memo_of(A: SparseMatrix) -> Memo:
     """That of A, as `ensure_valid` left it."""
-    if (memo := A.memo) is None:
-        A.memo = memo = _shared(A)
+    validated = A.validated  # looked at once: other threads may validate A anew meanwhile
+    if (memo := validated.memo) is None:
+        validated.memo = memo = _shared(A)
     return memo
 
 

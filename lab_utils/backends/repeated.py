@@ -42,9 +42,9 @@ def repeated(x: Tensor, A: SparseMatrix, epilogue: Epilogue = NO_EPILOGUE) -> Te
     """
     if torch.compiler.is_compiling() or type(x) is not Tensor or x.layout is not torch.strided:
         return None
-    if not A.is_as_validated() or (memo := A.memo) is None:  # in this order: others may validate
+    if (seen := A.as_validated()) is None or seen.memo is None:
         return None
-    if (repeat := memo.repeats.get(_like(x))) is None or forward_ad._current_level >= 0:
+    if (repeat := seen.memo.repeats.get(_like(x))) is None or forward_ad._current_level >= 0:
         return None
     operands = (x,) if epilogue.bias is None else (x, epilogue.bias)
     if is_watched(A, *operands):

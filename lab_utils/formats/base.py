@@ -12,7 +12,13 @@ from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.formats import native, storage
-from lab_utils.formats.checks import DTYPES, array_problem, require_memory, tracked
+from lab_utils.formats.checks import (
+    DTYPES,
+    Validated,
+    array_problem,
+    require_memory,
+    tracked,
+)
 
 WEIGHT = None  # in SparseMatrix.ARRAYS: "the dtype of the weights"
 
@@ -34,13 +40,12 @@ class SparseMatrix(ABC):
     ROW_BLOCK: ClassVar[int] = 1  # rows that are encoded together
     WRITES_ZEROS: ClassVar[bool] = False  # whether `_unpack` does, on a GPU
     ARRAYS: ClassVar[dict[str, torch.dtype | None]]
-    memo: object | None = None  # of backends: what they know of it, as it was validated last
 
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
         self.shape = (int(shape[0]), int(shape[1]))
         self.dtype = dtype
         self.arrays = {name: tracked(array) for name, array in arrays.items()}
-        self._validated: tuple | None = None
+        self.validated: Validated | None = None
         self.ensure_valid()
 
     # --- what a format defines -------------------------------------------------------------
@@ -181,23 +186,15 @@ class SparseMatrix(ABC):
         Cheap enough for every launch, so that a kernel never sees a corrupted encoding. (Writes
         into a NumPy view or `.data` are invisible to torch: call `validate` after those.)
         """
-        if not self.is_as_validated():
+        if self.as_validated() is None:
             self.validate()
             self._mark_valid()
 
-    def is_as_validated(self) -> bool:
-        """Whether shape, dtype and every array are as they were when they were validated last."""
-        if self._validated is None:
-            return False
-        shape, dtype, seen = self._validated
-        if shape != self.shape or dtype != self.dtype or len(self.arrays) != len(seen):
-            return False
-        for name, one, address, version in seen:
-            if self.arrays.get(name) is not one or one.data_ptr() != address:
-                return False
-            if one._version != version:
-                return False
-        return True
+    def as_validated(self) -> Validated | None:
+        """What was validated last, if shape, dtype and every array are as they were; else None."""
+        seen = self.validated
+        holds = seen is not None and seen.holds(self.shape, self.dtype, self.arrays)
+        return seen if holds else None
 
     def to(self, device: torch.device | str) -> Self:
         """The same encoding on another device (itself, if it is there already)."""
@@ -255,20 +252,20 @@ class SparseMatrix(ABC):
         return f"<{what}, {zeros}, {self.nbytes / 1e6:.2f} MB on {self.device}>"
 
     def __getstate__(self) -> dict:
-        return {name: one for name, one in vars(self).items() if name not in ("_validated", "memo")}
+        return {name: one for name, one in vars(self).items() if name != "validated"}
 
     def __setstate__(self, state: dict) -> None:
         # A copy is checked anew: nobody has seen its arrays, whatever addresses they come to.
-        vars(self).update(state, _validated=None)
+        vars(self).update(state, validated=None)
+        vars(self).pop("_validated", None)  # of older versions
         self.arrays.update({name: tracked(array) for name, array in self.arrays.items()})
 
     # --- inside ----------------------------------------------------------------------------
 
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
-        seen = [(name, one, one.data_ptr(), one._version) for name, one in self.arrays.items()]
+        validated = Validated(self.shape, self.dtype, self.arrays)
         self.constants = self._read_constants() if constants is None else tuple(constants)
-        self.memo = None
-        self._validated = (self.shape, self.dtype, seen)  # not before: other threads launch then
+        self.validated = validated  # not before: other threads launch then
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:
         """Run a compiled check; raises ValueError naming the `unit` (row, tile) and the problem."""
