@@ -23,9 +23,8 @@ class SparseLinear(nn.Module):
     `weight` is the `SparseMatrix`; its arrays are the buffers of this module, so that devices,
     copies, `state_dict` and pickling work as for any layer. A state of another sparsity may be
     loaded, though its arrays are longer or shorter. Whatever the arrays come from, they are
-    validated before a kernel reads them. The dtype is that of the encoding and stays.
-
-    The sum is rounded once, bias included, or before and after it (`sparse_linear`).
+    validated before a kernel reads them. The dtype is that of the encoding and stays. The sum is
+    rounded once, bias included, or before and after it (`sparse_linear`).
     """
 
     def __init__(self, weight: SparseMatrix, bias: Tensor | None = None):
@@ -36,7 +35,8 @@ class SparseLinear(nn.Module):
         if bias is not None:
             check_bias(bias, weight)
         self.out_features, self.in_features = weight.shape
-        self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
+        own = None if bias is None else bias.detach().clone()  # states are loaded into it
+        self.bias = None if own is None else nn.Parameter(own, requires_grad=False)
         self._hold(weight.of_valid(weight.shape, weight.dtype, weight.arrays, weight.constants))
 
     @classmethod
@@ -54,8 +54,7 @@ class SparseLinear(nn.Module):
         _check_forward(linear)
         _recompute(linear)
         dense = linear.weight.detach()
-        bias = None if linear.bias is None else linear.bias.detach().clone()
-        layer = cls(encode(dense.masked_fill(dense == 0, 0), format, **options), bias)
+        layer = cls(encode(dense.masked_fill(dense == 0, 0), format, **options), linear.bias)
         return layer.train(linear.training)
 
     def to_linear(self) -> nn.Linear:
@@ -123,10 +122,10 @@ class SparseLinear(nn.Module):
         return type(A)(A.shape, A.dtype, dict(self._buffers))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        for name, array in self._buffers.items():
-            if (dtype := fn(array.new_empty(0)).dtype) != array.dtype:
+        for name, mine in self._own():
+            if (dtype := fn(mine.new_empty(0)).dtype) != mine.dtype:
                 raise ValueError(
-                    f"dtype={dtype}: array {name!r} of the encoding is {array.dtype} and stays so; "
+                    f"dtype={dtype}: {name!r} of this layer is {mine.dtype} and stays so; "
                     "convert the torch.nn.Linear before it is encoded, or to_linear()"
                 )
         before = dict(self._buffers)
@@ -137,24 +136,29 @@ class SparseLinear(nn.Module):
         return self
 
     def _load_from_state_dict(self, state_dict: Mapping, prefix: str, *others: Any) -> None:
-        *_, error_msgs = others
+        error_msgs, before = others[-1], dict(self._buffers)
         try:
             self._make_room(state_dict, prefix)
             super()._load_from_state_dict(state_dict, prefix, *others)
             self._hold(self._revalidated())
         except ValueError as error:
+            self._buffers.update(before)  # which nobody wrote to
             error_msgs.append(f"{prefix.removesuffix('.') or type(self).__name__}: {error}")
 
     def _make_room(self, state_dict: Mapping, prefix: str) -> None:
         """New buffers, as long as the arrays to come, for torch copies between equal shapes."""
         if (extra := state_dict.get(f"{prefix}_extra_state")) is not None:
             self.set_extra_state(extra)
-        for name, array in self._buffers.items():
+        for name, mine in self._own():
             new = state_dict.get(prefix + name)
-            if isinstance(new, Tensor) and new.dtype != array.dtype:
-                raise ValueError(f"array {name!r} is {new.dtype}; allowed: {array.dtype}")
-            if isinstance(new, Tensor):  # not into arrays that other layers may share
-                self._buffers[name] = array.new_empty(new.shape)
+            if isinstance(new, Tensor) and new.dtype != mine.dtype:
+                raise ValueError(f"{name!r} is {new.dtype}; allowed: {mine.dtype}")
+            if isinstance(new, Tensor) and name in self._buffers:  # which other layers may share
+                self._buffers[name] = mine.new_empty(new.shape)
+
+    def _own(self) -> list[tuple[str, Tensor]]:
+        """Arrays and bias, by name."""
+        return [*self._buffers.items(), *self.named_parameters(recurse=False)]
 
     def get_extra_state(self) -> Tensor:
         """What the arrays need not say: version of the format, M, K, and which of DTYPES."""

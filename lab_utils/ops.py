@@ -12,9 +12,9 @@ from lab_utils.backends.boundary import multiply, multiply_into
 from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue
 from lab_utils.backends.repeated import remember, repeated
-from lab_utils.backends.watched import is_constant
+from lab_utils.backends.watched import is_constant, is_plain
 from lab_utils.formats import SparseMatrix
-from lab_utils.formats.checks import DEVICES
+from lab_utils.formats.checks import DEVICES, require_memory
 
 CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
 
@@ -48,11 +48,12 @@ def sparse_linear(
 
     Rounded once where A `has_epilogue` and the bias is a constant; else torch adds it, with its
     derivatives, to the rounded sum.
-    Under autocast x may be fp32, fp16 or bf16, and is rounded to the dtype of A, which y has.
+    Under autocast x and bias may be fp32, fp16 or bf16, and are rounded to the dtype of A, as y is.
     Raises what `spmm` does, and ValueError for a bias that does not fit.
     """
     if bias is None:
         return _of_tokens(x, A, NO_EPILOGUE, backend)
+    bias = _cast(bias, A)
     check_bias(bias, A)
     if backend in (None, "cuda") and has_epilogue(A) and is_constant(bias):
         return _of_tokens(x, A, Epilogue(bias), backend)
@@ -177,12 +178,14 @@ def _check_x(x: Tensor, A: SparseMatrix) -> None:
 
 
 def check_bias(bias: Tensor, A: SparseMatrix) -> None:
-    """Raise ValueError unless `bias` is [M], of any stride, of A's dtype and on its device."""
+    """Raise ValueError unless `bias` is [M], of any stride, of A's dtype, in memory beside A."""
     _check_encoded(A)
     (M, _), strided = A.shape, isinstance(bias, Tensor) and bias.layout == torch.strided
     if not strided or (bias.shape, bias.dtype, bias.device) != ((M,), A.dtype, A.device):
         allowed = f"strided {A.dtype} [{M}] on {A.device}, as the weights"
         raise ValueError(f"bias is {_describe(bias)}; allowed: {allowed}")
+    if not torch.compiler.is_compiling() and bias.device.type in DEVICES and is_plain(bias):
+        require_memory("bias", bias)
 
 
 def _describe(value: object) -> str:

@@ -12,6 +12,7 @@ from matrices import VARIANTS, encodings, fitting, flipped, same_bits
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
 
+from lab_utils import spmm
 from lab_utils.formats import FORMATS, Csr, Dense, SparseMatrix, encode
 from lab_utils.formats.base import WEIGHT
 from lab_utils.patterns import random_sparse
@@ -208,6 +209,19 @@ def test_copies_are_checked_anew(copied):
         again = copied(A)
     assert again.validated is None
     assert torch.equal(again.decode(), A.decode())
+
+
+@pytest.mark.parametrize("first", [[0], None])
+def test_a_first_array_that_is_no_tensor_is_found(first):
+    """Though its device is asked for before anything else."""
+    A = encode(random_sparse(8, 8, 0.5), "csr")
+    name = next(iter(A.arrays))
+    A.arrays[name] = first
+    with pytest.raises(ValueError, match=f"array '{name}' is a {type(first).__name__}; allowed"):
+        spmm(A, torch.zeros(8, 1).half())
+    A.arrays.clear()
+    with pytest.raises(ValueError, match=r"arrays \[\], needs \['"):
+        spmm(A, torch.zeros(8, 1).half())
 
 
 def test_what_is_no_tensor_is_found():

@@ -55,6 +55,31 @@ def test_what_is_refused_is_named() -> None:
         layer.relu(X.clone().requires_grad_())
 
 
+def test_a_bias_has_memory_of_its_own() -> None:
+    """Neither the caller's, into which a state would be loaded, nor none at all."""
+    A, bias = encode(random_sparse(M, K, 0.6), "tca_bme"), torch.ones(M).half()
+    one, other = SparseLinear(A, bias), SparseLinear(A, bias)
+    one.load_state_dict({**other.state_dict(), "bias": torch.zeros(M).half()})
+    assert bool(bias.all()) and bool(other.bias.all()) and not one.bias.any()
+    bias.untyped_storage().resize_(0)
+    for refused in (lambda: sparse_linear(X, A, bias), lambda: SparseLinear(A, bias)):
+        with pytest.raises(ValueError, match="bias is a Tensor without memory; allowed"):
+            refused()
+
+
+@pytest.mark.parametrize("format", ["tca_bme", "tiled_csl"])
+def test_a_bias_keeps_its_dtype(format: str) -> None:
+    layer = SparseLinear.from_linear(linear(), format)
+    with pytest.raises(ValueError, match="of this layer is torch.float16 and stays so"):
+        layer.float()
+    state = layer.state_dict()
+    with pytest.raises(RuntimeError, match="'bias' is torch.float32; allowed: torch.float16"):
+        layer.load_state_dict({**state, "bias": state["bias"].float()}, assign=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = sparse_linear(X.float(), layer.weight, layer.bias.float())
+    assert y.dtype == torch.float16 and torch.equal(y, layer(X))
+
+
 def test_a_bias_that_does_not_fit_is_refused() -> None:
     sparse = SparseLinear.from_linear(linear())
     sparse.bias = nn.Parameter(torch.zeros(M), requires_grad=False)

@@ -138,7 +138,7 @@ def test_a_replaced_array_is_noticed(sparse: SparseLinear) -> None:
 )
 def test_keeps_its_dtype(sparse: SparseLinear, convert: Callable) -> None:
     before = sparse(X)
-    with pytest.raises(ValueError, match="of the encoding is torch.float16 and stays so"):
+    with pytest.raises(ValueError, match="of this layer is torch.float16 and stays so"):
         convert(sparse)
     assert torch.equal(sparse(X), before)
     assert torch.equal(sparse.half()(X), before)

@@ -31,7 +31,7 @@ def test_bars_are_the_fastest_layers_smaller_ones_first(rows: pd.DataFrame) -> N
     assert list(in_graph.x) == list(by_python.x) == ["512×512", "1024×2048"]
     assert list(in_graph.y) == [2.5, 2.5] and list(by_python.y) == [0.8, 0.8]
     assert [one[0] for one in by_python.customdata] == ["zero-row 2:4"] * 2
-    said = "h200, 2026-11-29, fp16, N = 8; the fastest format of each case"
+    said = "h200, 2026-11-29, fp16, N = 8; of each bar the fastest format"
     assert fig.layout.title.subtitle.text == said
 
 

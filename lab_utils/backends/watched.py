@@ -35,7 +35,7 @@ def is_watched(A: SparseMatrix, *operands: Tensor) -> bool:
     for one in (*operands, *A.arrays.values()):
         if type(one) not in PLAIN_TYPES or (one.requires_grad and torch.is_grad_enabled()):
             return True
-    return not all(map(_is_plain, operands))  # of A's arrays validation says so
+    return not all(map(is_plain, operands))  # of A's arrays validation says so
 
 
 def is_constant(tensor: Tensor) -> bool:
@@ -45,14 +45,16 @@ def is_constant(tensor: Tensor) -> bool:
     if torch.compiler.is_compiling():
         return True
     dual = forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
-    return not dual and _is_plain(tensor)
+    return not dual and is_plain(tensor)
 
 
 _plain: set[int] = set()  # keys of plain tensors that were seen
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    """Whether its memory is its value, unlike that of a negative view."""
+def is_plain(tensor: Tensor) -> bool:
+    """Whether its memory is its value, unlike that of a negative view; of PLAIN_TYPES."""
+    if type(tensor) not in PLAIN_TYPES:
+        return False
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     if keys not in _plain and keys in _keys_of_plain(tensor.device.type):
         _plain.add(keys)

@@ -48,17 +48,17 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
     from lab_utils.bench.measuring import spmm_summary
 
     device = device or bench.default_device()
-    found = shapes_of(shapes, models)
+    of_encoders = {"Ns": [8]} if encode else {}
+    cases = list(bench.grid(shapes_of(shapes, models), **(grid | of_encoders)))
     formats = formats or bench.default_formats(device)
     where = {"save": save, "output": output, "device": device, "repeats": repeats}
     if encode:
         if isas or baselines or _is_given("Ns"):
             raise ValueError("--encode takes no --N, --isa or --baseline: they are of products")
-        cases = bench.grid(found, **(grid | {"Ns": [8]}))
         run = bench.measure_encoders
         return sweep("encode", encode_summary, cases, formats, run=run, **where)
     where |= {"isas": isas, "baselines": baselines or None}
-    sweep("spmm", spmm_summary, bench.grid(found, **grid), formats, **where)
+    sweep("spmm", spmm_summary, cases, formats, **where)
 
 
 def _is_given(parameter: str) -> bool:
@@ -85,9 +85,9 @@ def energy(shapes: list[str], formats: list[str], baselines: list[str], seconds:
     from lab_utils import bench
     from lab_utils.bench.energy import check, energy_summary, measure_energy
 
+    cases = list(bench.grid(bench.shapes(shapes), **grid))
     formats = formats or bench.default_formats("cuda")
     check(formats, baselines=baselines, seconds=seconds)
-    cases = bench.grid(bench.shapes(shapes), **grid)
     sweep("energy", energy_summary, cases, formats, save, output, run=measure_energy,
            device="cuda", baselines=baselines, seconds=seconds)  # fmt: skip
 
@@ -95,8 +95,13 @@ def energy(shapes: list[str], formats: list[str], baselines: list[str], seconds:
 @main.command()
 @case_options(None, N="1,8,64", sparsity="0.8", dtype="fp16")
 @many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
-@many("--format", "formats", str, "NAMES",
-      "Formats of the layers.  [default: all that the GPU multiplies]")  # fmt: skip
+@many(
+    "--format",
+    "formats",
+    str,
+    "NAMES",
+    "Formats of the layers, beside a dense one.  [default: all that the GPU multiplies]",
+)
 def eager(shapes: list[str], models: list[str], formats: list[str], save: bool,
           output: Path | None, **grid: Any) -> None:  # fmt: skip
     """Measure layers as Python calls them, without a graph.
@@ -107,9 +112,9 @@ def eager(shapes: list[str], models: list[str], formats: list[str], save: bool,
     from lab_utils import bench
     from lab_utils.bench.eager import check, eager_summary, measure_eager
 
+    cases = list(bench.grid(shapes_of(shapes, models), **grid))
     formats = formats or bench.default_formats("cuda")
     check(formats)
-    cases = bench.grid(shapes_of(shapes, models), **grid)
     sweep("eager", eager_summary, cases, formats, save, output, run=measure_eager, device="cuda")
 
 
@@ -164,9 +169,9 @@ def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
     from lab_utils.backends.shares import MODELS
     from lab_utils.bench.shares import check, measure_shares, share_summary
 
+    cases = list(bench.grid(bench.shapes(shapes, models), **grid))
     formats = formats or list(MODELS)
     check(formats)
-    cases = bench.grid(bench.shapes(shapes, models), **grid)
     sweep("shares", share_summary, cases, formats, save, output, run=measure_shares,
            device="cuda")  # fmt: skip
 
@@ -183,8 +188,8 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
     from lab_utils import bench
     from lab_utils.bench.ladder import check, ladder_summary, measure_ladder
 
+    cases = list(bench.grid(bench.shapes(shapes), **grid))
     check(rungs)  # before anything of that size is made
-    cases = bench.grid(bench.shapes(shapes), **grid)
     sweep("ladder", ladder_summary, cases, rungs or list(RUNGS), save, output,
            run=measure_ladder, device="cuda")  # fmt: skip
 

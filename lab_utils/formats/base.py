@@ -143,7 +143,10 @@ class SparseMatrix(ABC):
 
     @property
     def device(self) -> torch.device:
-        return next(iter(self.arrays.values())).device
+        first = next(iter(self.arrays.values()), None)
+        if not isinstance(first, Tensor):
+            self._check_arrays()  # says what is wrong
+        return first.device
 
     @property
     def nbytes(self) -> int:

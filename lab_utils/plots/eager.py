@@ -23,11 +23,12 @@ def eager_speedups(rows: pd.DataFrame, N: int) -> go.Figure:
     device, dtype and pattern. Raises ValueError for others, and where no sparse layer has so many
     columns N.
     """
+    sparse = rows[rows.format.ne("dense")]
+    if N not in set(sparse.N):
+        raise ValueError(f"N={N!r}: no row of a sparse layer; rows have {sorted(set(sparse.N))}")
+    sparse = sparse[sparse.N.eq(N)]
     for column in ("device", "dtype", "pattern"):
-        only(rows, column)
-    sparse = rows[rows.format.ne("dense") & rows.N.eq(N)]
-    if sparse.empty:
-        raise ValueError(f"N={N}: no row of a sparse layer; rows have {sorted(set(rows.N))}")
+        only(sparse, column)
     sparsities = sorted(sparse.sparsity.unique())
     titles = [f"{sparsity:.0%} sparsity" for sparsity in sparsities]
     fig = make_subplots(1, len(titles), subplot_titles=titles, shared_yaxes=True)
@@ -50,8 +51,8 @@ def eager_speedups(rows: pd.DataFrame, N: int) -> go.Figure:
     fig.update_yaxes(title="speed-up over torch.nn.Linear", rangemode="tozero", row=1, col=1)
     fig.update_layout(legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.12,
                               "yanchor": "bottom", "traceorder": "normal"})  # fmt: skip
-    what = f"{rows.device.iloc[0]}, {days(sparse)}, {rows.dtype.iloc[0]}, N = {N}; "
-    what += "the fastest format of each case"
+    what = f"{sparse.device.iloc[0]}, {days(sparse)}, {sparse.dtype.iloc[0]}, N = {N}; "
+    what += "of each bar the fastest format"
     return titled(fig, "Layers called by Python, and in a CUDA graph", what, height=460,
                   margin={"t": 130, "b": 90})  # fmt: skip
 

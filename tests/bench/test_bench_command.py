@@ -54,7 +54,7 @@ def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None
         (["--shape", "64"], "shape='64'; allowed: MxK"),
         (["--model", "gpt"], "'gpt' is unknown"),
         (["--sparsity", "50"], r"sparsity=50.0 must lie between 0 and 1"),
-        (["--format", "coo"], "format='coo': unknown"),
+        (["--format", "coo"], "format='coo': not multiplied on the CPU"),
         (["--encode"], "--encode takes no --N, --isa or --baseline"),  # TINY has an --N
         (["--shape", f"{9 * 10**19}x2"], "M=90000000000000000000 is too large; allowed: at most 2"),
         (["--N", str(2**31)], "N=2147483648 is too large; allowed: at most 2147483647"),

@@ -157,7 +157,7 @@ def test_what_cannot_run_or_is_wrong_is_left_out(monkeypatch) -> None:
 def test_what_a_gpu_cannot_measure_is_refused() -> None:
     cuda.check([*backend.formats, *VARIANTS], None, ())
     for formats, names, isas, message in (
-        (["coo"], None, (), "format='coo': unknown; allowed: dense, csr"),
+        (["coo"], None, (), "format='coo': not multiplied on the GPU; allowed: tiled_csl"),
         (["csr"], None, (), "format='csr': not multiplied on the GPU; allowed: tiled_csl, tca_bme"),
         ((), ["blas"], (), "baseline='blas': unknown; allowed: cublas"),
         ((), ["csr_simt"], (), r"baselines=\['csr_simt'\]: rows need a dense product; .*cublaslt"),

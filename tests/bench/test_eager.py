@@ -96,7 +96,7 @@ def test_without_the_dense_layer_there_are_no_rows(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"formats": ["none"]}, "format='none': unknown; allowed: "),
+        ({"formats": ["none"]}, "format='none': not multiplied on the GPU; allowed: tiled_csl"),
         ({"device": "cpu"}, "device='cpu'; allowed: cuda"),
     ],
 )
