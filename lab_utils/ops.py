@@ -51,6 +51,7 @@ def sparse_linear(
     Under autocast x and bias may be fp32, fp16 or bf16, and are rounded to the dtype of A, as y is.
     Raises what `spmm` does, and ValueError for a bias that does not fit.
     """
+    _check_encoded(A)
     if bias is None:
         return _of_tokens(x, A, NO_EPILOGUE, backend)
     bias = _cast(bias, A)
@@ -80,7 +81,6 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
 def _of_tokens(x: Tensor, A: SparseMatrix, epilogue: Epilogue, backend: str | None) -> Tensor:
     """The product with B[K, N] = x[..., K] transposed, as y[..., M]."""
-    _check_encoded(A)
     x = _cast(x, A)
     if backend is None and (y := repeated(x, A, epilogue)) is not None:
         return y

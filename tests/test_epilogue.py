@@ -85,6 +85,8 @@ def test_a_bias_that_does_not_fit_is_refused() -> None:
     sparse.bias = nn.Parameter(torch.zeros(M), requires_grad=False)
     with pytest.raises(ValueError, match="bias is a torch.float32 tensor.*allowed: strided"):
         sparse(X)
+    with pytest.raises(ValueError, match="A is a NoneType; allowed: an encoded matrix"):
+        sparse_linear(X, None, torch.zeros(M).half())
     with pytest.raises(ValueError, match="bias is a int"):
         sparse_linear(X, sparse.weight, 3)
 
