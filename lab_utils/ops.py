@@ -15,6 +15,7 @@ from lab_utils.backends.repeated import remember, repeated
 from lab_utils.backends.watched import is_constant, is_plain
 from lab_utils.formats import SparseMatrix
 from lab_utils.formats.checks import DEVICES, require_memory
+from lab_utils.formats.validated import encoding_of
 
 CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
 
@@ -52,6 +53,8 @@ def sparse_linear(
     Raises what `spmm` does, and ValueError for a bias that does not fit.
     """
     _check_encoded(A)
+    if _is_named(A):
+        return _in_graph(x, A, bias, backend)
     if bias is None:
         return _of_tokens(x, A, NO_EPILOGUE, backend)
     bias = _cast(bias, A)
@@ -115,6 +118,52 @@ def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backen
     (M, K), N = A.shape, B.shape[1]
     product = f"C[{M}, {N}] = A[{M}, {K}] · B[{K}, {N}], {dtype}, A as {A.name}"
     return replace(plan, product=product)
+
+
+# --- in graphs of torch.compile -----------------------------------------------------------------
+
+
+def _is_named(A: SparseMatrix) -> bool:
+    """Whether such a graph is made, for which A has a name.
+
+    An exported one goes to other processes, where nobody knows it.
+    """
+    compiled = torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting()
+    return compiled and A.validated is not None
+
+
+def _in_graph(x: Tensor, A: SparseMatrix, bias: Tensor | None, backend: str | None) -> Tensor:
+    """`sparse_linear` as one op that names A.
+
+    Before each call of a graph torch looks whether all that it was made of is as it was: here at a
+    name, where each array would take the host a microsecond.
+    """
+    x, key = _cast(x, A), A.validated.key
+    _check_no_tangent("x", x)
+    if bias is None:
+        return _named(x, key, None, backend)
+    bias = _cast(bias, A)
+    if not is_constant(bias):
+        return _named(x, key, None, backend) + bias
+    _check_no_tangent("bias", bias)
+    return _named(x, key, bias, backend)
+
+
+@torch.library.custom_op("lscd::linear", mutates_args=())
+def _named(x: Tensor, key: str, bias: Tensor | None, backend: str | None) -> Tensor:
+    return sparse_linear(x, encoding_of(key), bias, backend=backend)
+
+
+@_named.register_fake
+def _(x: Tensor, key: str, bias: Tensor | None, backend: str | None) -> Tensor:
+    A = encoding_of(key)
+    _check_x(x, A)
+    if bias is not None:
+        check_bias(bias, A)
+    return x.new_empty(*x.shape[:-1], A.shape[0])
+
+
+# --- checks -------------------------------------------------------------------------------------
 
 
 def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:

@@ -243,32 +243,6 @@ def test_torch_sees_a_well_formed_operator_with_an_epilogue() -> None:
         op(*tracked).sum().backward()
 
 
-def test_compiles_into_one_graph(A: SparseMatrix) -> None:
-    def layer(x: Tensor) -> Tensor:
-        return torch.relu(sparse_linear(x, A)) + 1
-
-    x = B.T.contiguous()
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    assert torch.equal(compiled(x), layer(x))
-
-
-def test_compiles_with_out(A: SparseMatrix) -> None:
-    compiled = torch.compile(
-        lambda x, out: spmm(A, x, out=out), fullgraph=True, backend="aot_eager"
-    )
-    out = torch.empty(96, 8).half()
-    assert torch.equal(compiled(B, out), spmm(A, B)) and torch.equal(out, spmm(A, B))
-
-
-def test_a_compiled_graph_reads_nothing_back_to_the_host(A: SparseMatrix) -> None:
-    """`item` would wait for the GPU in every call, and keep it out of CUDA graphs."""
-    graphs = []
-    torch.compile(lambda x: sparse_linear(x, A), fullgraph=True,
-                  backend=lambda graph, _: graphs.append(graph.graph) or graph)(B.T)  # fmt: skip
-    called = {node.target for graph in graphs for node in graph.nodes if "call" in node.op}
-    assert torch.ops.lscd.spmm in called and "item" not in called
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_a_linear_casts_under_autocast(dtype: torch.dtype) -> None:
     """Of the dtypes that torch's casts; only there, and to the dtype of its weights."""

@@ -2,8 +2,9 @@
 
 torch.compile and tracing see ops, which take tensors and plain values only. So A is taken apart
 (arrays in the order of ARRAYS, constants, format, M, K), and `_together` makes it again when the op
-runs. Each op has a fake that only says what comes out. An op takes the host longer than the
-launches of a product, which therefore does without where nobody watches (watched.py).
+runs; only what `sparse_linear` leaves in a graph of torch.compile names A instead (ops.py). Each op
+has a fake that only says what comes out. An op takes the host longer than the launches of a
+product, which therefore does without where nobody watches (watched.py).
 """
 
 import math

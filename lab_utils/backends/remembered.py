@@ -1,7 +1,7 @@
 """What the first launch of an encoding works out from it, and later ones find again.
 
 All of it is of an encoding as it was validated last (`Validated.memo`), and of every other one that
-has the same arrays: a compiled graph makes one at each product.
+has the same arrays: an exported graph makes one at each product.
 """
 
 import threading

@@ -12,13 +12,8 @@ from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.formats import native, storage
-from lab_utils.formats.checks import (
-    DTYPES,
-    Validated,
-    array_problem,
-    require_memory,
-    tracked,
-)
+from lab_utils.formats.checks import DTYPES, array_problem, require_memory, tracked
+from lab_utils.formats.validated import Validated
 
 WEIGHT = None  # in SparseMatrix.ARRAYS: "the dtype of the weights"
 
@@ -196,8 +191,7 @@ class SparseMatrix(ABC):
     def as_validated(self) -> Validated | None:
         """What was validated last, if shape, dtype and every array are as they were; else None."""
         seen = self.validated
-        holds = seen is not None and seen.holds(self.shape, self.dtype, self.arrays)
-        return seen if holds else None
+        return seen if seen is not None and seen.holds(self) else None
 
     def to(self, device: torch.device | str) -> Self:
         """The same encoding on another device (itself, if it is there already)."""
@@ -266,7 +260,7 @@ class SparseMatrix(ABC):
     # --- inside ----------------------------------------------------------------------------
 
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
-        validated = Validated(self.shape, self.dtype, self.arrays)
+        validated = Validated(self)
         self.constants = self._read_constants() if constants is None else tuple(constants)
         self.validated = validated  # not before: other threads launch then
 

@@ -30,27 +30,6 @@ def require_dense(dense: Tensor) -> None:
     require_memory("dense", dense)
 
 
-class Validated:
-    """An encoding as it was validated, and `memo`: what backends know of it as it was then."""
-
-    memo: object | None = None
-
-    def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
-        self._shape, self._dtype = shape, dtype
-        self._seen = [(name, one, one.data_ptr(), one._version) for name, one in arrays.items()]
-
-    def holds(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]) -> bool:
-        """Whether shape, dtype and every array are as they were."""
-        if shape != self._shape or dtype != self._dtype or len(arrays) != len(self._seen):
-            return False
-        for name, one, address, version in self._seen:
-            if arrays.get(name) is not one or one.data_ptr() != address:
-                return False
-            if one._version != version:
-                return False
-        return True
-
-
 def require_memory(name: str, tensor: Tensor) -> None:
     """Raise ValueError unless the elements lie where a compiled function can read them."""
     if problem := memory_problem(tensor):
