@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from lab_utils.toolchains import SOURCES, Cxx, Emulator, Nvcc, Toolchain, run
+from lab_utils.toolchains import SOURCES, Cxx, Emulator, Nvcc, Toolchain, TorchCxx, run
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ LIBRARIES = {
     "emulator": Library("emulator", "spmm", Emulator()),
     "emulator_ladder": Library("emulator_ladder", "ladder", Emulator()),
     "exercises": Library("exercises", "exercises", Emulator()),
+    "repeat": Library("repeat", "torch", TorchCxx()),
     "cuda": Library("cuda", "spmm", Nvcc()),
     "cuda_ladder": Library("cuda_ladder", "ladder", Nvcc()),
     "cuda_encode": Library("cuda_encode", "encode", Nvcc()),
@@ -133,8 +134,10 @@ def build(
 
 def build_all(progress: Callable[[Iterable], Iterable] = lambda steps: steps) -> dict[str, Path]:
     """Build every library that this machine can run; returns their paths by name."""
-    gpu = torch.cuda.is_available()
-    names = [name for name, one in LIBRARIES.items() if gpu or not isinstance(one.toolchain, Nvcc)]
+    gpu, for_gpus = torch.cuda.is_available(), (Nvcc, TorchCxx)
+    names = [
+        name for name, one in LIBRARIES.items() if gpu or not isinstance(one.toolchain, for_gpus)
+    ]
     return {name: build(name, progress) for name in names}
 
 

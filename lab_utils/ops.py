@@ -52,6 +52,8 @@ def sparse_linear(
     Under autocast x and bias may be fp32, fp16 or bf16, and are rounded to the dtype of A, as y is.
     Raises what `spmm` does, and ValueError for a bias that does not fit.
     """
+    if backend is None and (y := repeated(x, A, bias)) is not None:
+        return y
     _check_encoded(A)
     if _is_named(A):
         return _in_graph(x, A, bias, backend)
@@ -61,7 +63,7 @@ def sparse_linear(
     check_bias(bias, A)
     if backend in (None, "cuda") and has_epilogue(A) and is_constant(bias):
         return _of_tokens(x, A, Epilogue(bias), backend)
-    return _of_tokens(x, A, NO_EPILOGUE, backend) + bias
+    return sparse_linear(x, A, backend=backend) + bias
 
 
 def has_epilogue(A: SparseMatrix) -> bool:
@@ -76,6 +78,8 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
     Where A is decoded first, cuBLAS adds the bias, and another kernel takes the maximum.
     Raises ValueError for operands that do not fit, RuntimeError unless A `has_epilogue`.
     """
+    if (y := repeated(x, A, bias, relu=True)) is not None:
+        return y
     check_bias(bias, A)
     if not has_epilogue(A):
         raise RuntimeError(f"no kernel for {A.name} on {A.device} takes the maximum")
@@ -84,8 +88,8 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
 def _of_tokens(x: Tensor, A: SparseMatrix, epilogue: Epilogue, backend: str | None) -> Tensor:
     """The product with B[K, N] = x[..., K] transposed, as y[..., M]."""
-    x = _cast(x, A)
-    if backend is None and (y := repeated(x, A, epilogue)) is not None:
+    given, x = x, _cast(x, A)
+    if backend is None and x is not given and (y := repeated(x, A, *epilogue)) is not None:
         return y
     _check_x(x, A)
     if x.numel() == 0:  # no tokens

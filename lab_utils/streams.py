@@ -18,7 +18,12 @@ def current_stream(device: torch.device) -> ctypes.c_void_p:
     if device.type != "cuda":
         raise ValueError(f"device={str(device)!r}; allowed: cuda, since only GPUs have streams")
     index = torch.cuda.current_device() if device.index is None else device.index
-    return ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(index))
+    return ctypes.c_void_p(raw_stream(index))
+
+
+def raw_stream(gpu: int) -> int:
+    """The address of torch's current stream of the GPU of that index."""
+    return torch._C._cuda_getCurrentRawStream(gpu)
 
 
 def on(device: torch.device) -> AbstractContextManager:

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
+import torch
+
 SOURCES = Path(__file__).resolve().parents[1] / "kernels"
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
@@ -94,6 +96,30 @@ class Cxx(Toolchain):
 
     def link_flags(self) -> tuple[str, ...]:
         return ("-shared", "-fopenmp")
+
+
+class TorchCxx(Cxx):
+    """g++ for kernels/torch, with the headers and the libraries of the torch that is installed."""
+
+    HOME: ClassVar = Path(torch.__file__).parent
+
+    def takes(self, source: Path) -> bool:
+        return True
+
+    def flags(self, source: Path) -> tuple[str, ...]:
+        abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+        return ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", abi,
+                "-isystem", str(self.HOME / "include"))  # fmt: skip
+
+    def link_flags(self) -> tuple[str, ...]:
+        libraries = self.HOME / "lib"
+        return "-shared", f"-L{libraries}", f"-Wl,-rpath,{libraries}"
+
+    def link_command(self, objects: list[str], target: Path) -> list[str]:
+        return [*super().link_command(objects, target), "-ltorch_cpu", "-lc10"]
+
+    def identity(self) -> str:
+        return f"{super().identity()} torch {torch.__version__}"
 
 
 class Emulator(Cxx):

@@ -13,6 +13,7 @@ from torch.profiler import profile
 
 from lab_utils import SparseMatrix, backends, encode, ops, sparse_linear, spmm
 from lab_utils.backends import cuda, repeated
+from lab_utils.backends.hopper import HopperProblem as Problem
 from lab_utils.backends.kernels import KERNELS
 from lab_utils.patterns import random_sparse
 
@@ -33,17 +34,23 @@ def A() -> SparseMatrix:
     return encode(random_sparse(M, K, 0.6, mean=0.5), "zero_row_24")
 
 
+LAUNCHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
 @pytest.fixture
 def launched(monkeypatch) -> list[dict]:
     """What the backend of GPUs launches, of tensors of the CPU."""
     found = []
 
     def call(library: str, function: str, *arguments, defines: tuple = ()) -> None:
-        *numbers, problem, _ = arguments
-        fields = ctypes.cast(problem, ctypes.POINTER(type(problem._obj))).contents
-        names = ("N", "B", "ldb", "C", "ldc", "early", "bias", "relu")
-        found.append({name: getattr(fields, name) for name in names} | {"of": (function, *numbers)})
+        *_, problem, _ = arguments
+        found.append(fields_of(problem._obj))
 
+    def launcher(problem: int, stream: int) -> int:
+        found.append(fields_of(Problem.from_address(problem)))
+        return 0
+
+    compiled = LAUNCHER(launcher)
     standing_in = {
         "_multiprocessors": lambda device: 132, "format_problem": lambda *_: None, "call": call,
         "_failed_selections": lambda *_: 0, "current_stream": lambda device: None,
@@ -52,7 +59,16 @@ def launched(monkeypatch) -> list[dict]:
     for name, one in standing_in.items():
         monkeypatch.setattr(cuda, name, one)
     monkeypatch.setattr(backends, "for_device", lambda device: cuda)
-    return found
+    address = ctypes.cast(compiled, ctypes.c_void_p).value
+    monkeypatch.setattr(repeated, "_address_of", lambda name: address)
+    monkeypatch.setattr(repeated, "raw_stream", lambda gpu: 0)
+    yield found
+    assert compiled  # it lives until here
+
+
+def fields_of(problem: Problem) -> dict:
+    names = ("N", "B", "ldb", "C", "ldc", "early", "bias", "relu")
+    return {name: getattr(problem, name) for name in names}
 
 
 def checked_again(monkeypatch, product: Callable[[], Tensor]) -> bool:

@@ -182,32 +182,18 @@ def _multiply(
     columns, pitch = aligned_columns(B, ready.block_rows)
     in_place = down == 1 and (N == 1 or right >= M)
     result = C if in_place else C.new_empty(N, M).T  # columns behind each other
-    to = result.data_ptr(), right if in_place and N > 1 else M
-    launch_at(ready, C, (columns.data_ptr(), pitch), to, left_out, epilogue)
-    if not in_place:
-        C.copy_(result)
-
-
-def launch_at(
-    ready: Ready,
-    near: Tensor,
-    columns: tuple[int, int],
-    result: tuple[int, int],
-    left_out: str | None = None,
-    epilogue: Epilogue = NO_EPILOGUE,
-) -> None:
-    """Launch for addresses and pitches of B's columns and C's, on the GPU of the tensor `near`."""
-    one, memory = ready.launch.copy(), near.new_empty(ready.scratch_bytes, dtype=torch.uint8)
+    one, memory = ready.launch.copy(), C.new_empty(ready.scratch_bytes, dtype=torch.uint8)
     one.set_epilogue(epilogue)
     problem, scratch = one.problem, memory.data_ptr()
     for name, offset in ready.scratch.items():
         setattr(problem, name, scratch + offset)
-    problem.B, problem.ldb = columns
-    problem.C, problem.ldc = result
-    device = near.device
-    with on(device):
+    problem.B, problem.ldb = columns.data_ptr(), pitch
+    problem.C, problem.ldc = result.data_ptr(), right if in_place and N > 1 else M
+    with on(device := C.device):
         arguments = *one.call, ctypes.byref(problem), current_stream(device)
         call("cuda", *arguments, defines=_without(left_out))
+    if not in_place:
+        C.copy_(result)
 
 
 def _check(A: SparseMatrix) -> None:

@@ -140,7 +140,12 @@ def call(library: str, function: str, *arguments: object, defines: tuple[str, ..
 
     Raises RuntimeError with its name where it is one.
     """
-    compiled = build.load(library, defines)
-    if error := getattr(compiled, function)(*arguments):
-        compiled.lscd_cuda_error.restype = ctypes.c_char_p
-        raise RuntimeError(f"{function} failed: {compiled.lscd_cuda_error(error).decode()}")
+    check_launched(library, function, getattr(build.load(library, defines), function)(*arguments))
+
+
+def check_launched(library: str, function: str, error: int) -> None:
+    """Raise RuntimeError with the name of what a launcher returned, where it is an error."""
+    if error:
+        name = build.load(library).lscd_cuda_error
+        name.restype = ctypes.c_char_p
+        raise RuntimeError(f"{function} failed: {name(error).decode()}")

@@ -29,6 +29,7 @@ class Memo:
         self.plans: dict = {}
         self.launches: dict = {}
         self.repeats: dict = {}
+        self.last: Callable | None = None  # of `repeats`
         self._what = _what(A)
         # An array that is gone may leave its address, and its count of writes, to another one.
         self._arrays = [(weakref.ref(array), _state(array)) for array in _arrays(A)]
@@ -51,6 +52,7 @@ class Memo:
 
     def keep_shares(self) -> None:
         """Forget all else, of arrays that are others now: graphs of them may launch with shares."""
+        self.last = None
         for known in (self.plans, self.launches, self.repeats):
             known.clear()
 

@@ -56,13 +56,13 @@ def is_plain(tensor: Tensor) -> bool:
     if type(tensor) not in PLAIN_TYPES:
         return False
     keys = torch._C._dispatch_keys(tensor).raw_repr()
-    if keys not in _plain and keys in _keys_of_plain(tensor.device.type):
+    if keys not in _plain and keys in keys_of_plain(tensor.device.type):
         _plain.add(keys)
     return keys in _plain
 
 
 @functools.cache
-def _keys_of_plain(device: str) -> frozenset[int]:
+def keys_of_plain(device: str) -> frozenset[int]:
     """Keys of a tensor, made outside of inference mode or inside."""
     found = set()
     for inside in (False, True):
