@@ -4,10 +4,16 @@ Through `torch._C`: `torch.cuda` makes an object of the stream, and asks first w
 initialised, which takes the host as long as a launch.
 """
 
+import contextvars
 import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
 
 import torch
+
+Made = TypeVar("Made")
 
 
 def current_stream(device: torch.device) -> ctypes.c_void_p:
@@ -38,3 +44,21 @@ def is_captured(device: torch.device) -> bool:
         return False
     with on(device):
         return torch.cuda.is_current_stream_capturing()
+
+
+def apart(device: torch.device, make: Callable[[], Made]) -> Made:
+    """`make()`, for what lives on: on a GPU in a thread of its own, on the stream of this one.
+
+    While torch compiles a model for CUDA graphs ("reduce-overhead"), the compiling thread gets
+    memory of their pool alone, and whatever lives on there is an error.
+    """
+    if device.type != "cuda":
+        return make()
+    stream, context = torch.cuda.current_stream(device), contextvars.copy_context()
+
+    def on_stream() -> Made:
+        with torch.cuda.stream(stream):
+            return make()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(context.run, on_stream).result()

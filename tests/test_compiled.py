@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from gpu_formats import MULTIPLIED
 from torch import Tensor
 
 from lab_utils import SparseMatrix, encode, sparse_linear, spmm
 from lab_utils.formats.validated import encoding_of
+from lab_utils.nn import SparseLinear
 from lab_utils.patterns import random_sparse
 
 W = random_sparse(96, 160, 0.6, mean=0.5)
@@ -78,3 +80,19 @@ def test_a_bias_keeps_its_derivative_in_a_graph(A: SparseMatrix) -> None:
     compiled = torch.compile(sparse_linear, fullgraph=True, backend="aot_eager")
     compiled(B.T, A, bias).sum().backward()
     assert torch.equal(bias.grad, torch.full_like(bias, B.shape[1]))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("tokens", [8, 40, 600])
+@pytest.mark.parametrize("format", MULTIPLIED)
+def test_compiles_on_a_gpu(format: str, tokens: int, mode: str) -> None:
+    """Before any other product, so that all that one works out is found while it is compiled."""
+    A = encode(random_sparse(512, 1024, 0.8).cuda(), format)
+    x = torch.randn(tokens, 1024, generator=torch.Generator().manual_seed(0)).half().cuda()
+    torch._dynamo.reset()
+    compiled = torch.compile(SparseLinear(A), fullgraph=True, mode=mode)
+    with torch.no_grad():
+        found = [compiled(x * scale).clone() for scale in (1, 2, 3)]
+        for scale, y in zip((1, 2, 3), found, strict=True):
+            assert torch.equal(y, sparse_linear(x * scale, A))

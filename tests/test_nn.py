@@ -277,15 +277,3 @@ def test_cuda_graph_replays_with_new_activations(dense: nn.Linear, format: str) 
     x.copy_(activations(8).cuda() * 2)
     graph.replay()
     assert torch.equal(y, layer(x))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
-@pytest.mark.parametrize("format", ON_GPU)
-def test_compiles_on_a_gpu(dense: nn.Linear, format: str, mode: str) -> None:
-    layer = SparseLinear.from_linear(dense, format).cuda()
-    compiled = torch.compile(layer, fullgraph=True, mode=mode)
-    x = X.cuda()
-    with torch.no_grad():
-        for scale in (1, 2, 3):
-            assert torch.equal(compiled(x * scale).clone(), layer(x * scale))

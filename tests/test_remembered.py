@@ -6,6 +6,7 @@ import pickle
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +59,7 @@ def test_others_find_it_when_the_gpu_has_it(monkeypatch) -> None:
 
     stream = SimpleNamespace(synchronize=synchronize)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
     monkeypatch.setattr("lab_utils.backends.remembered.is_captured", lambda device: capturing)
     capturing = False
     remembered(A, "key", lambda: next(made))

@@ -1,11 +1,13 @@
 """Launches go to torch's current stream, and to the GPU of their tensors."""
 
+import threading
 from contextlib import nullcontext
 
 import pytest
 import torch
 
-from lab_utils.streams import current_stream, is_captured, on
+from lab_utils.backends.ways import asked_way, forced
+from lab_utils.streams import apart, current_stream, is_captured, on
 
 
 @pytest.fixture
@@ -46,6 +48,22 @@ def test_another_gpu_becomes_current_for_a_launch(second_of_two) -> None:
     for name in ("cuda:1", "cuda", "cuda:0"):
         with on(torch.device(name)):
             assert second_of_two == [torch.device("cuda:0")] * (name == "cuda:0")
+
+
+def test_what_lives_on_is_made_in_a_thread_of_its_own(monkeypatch) -> None:
+    """On the stream of this one, and as `forced` as it is here."""
+    used, cpu, gpu = [], torch.device("cpu"), torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: used.append(stream) or nullcontext())
+    with forced("tiles"):
+        made = [
+            apart(device, lambda: (threading.get_ident(), asked_way())) for device in (cpu, gpu)
+        ]
+    (here, _), (there, way) = made
+    assert here == threading.get_ident() != there
+    assert way == "tiles" and used == ["stream of cuda"]
+    with pytest.raises(ZeroDivisionError):
+        apart(gpu, lambda: 1 / 0)
 
 
 @pytest.mark.gpu

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from lab_utils.formats import SparseMatrix
-from lab_utils.streams import is_captured
+from lab_utils.streams import apart, is_captured
 
 Found = TypeVar("Found")
 MOST = 64  # plans and launches of an encoding: seldom do more numbers of columns alternate
@@ -110,7 +110,7 @@ def remembered(A: SparseMatrix, key: Hashable, find: Callable[[], Found]) -> Fou
             f"the first product with a {A.name} encoding shares its parts out, which a CUDA graph "
             "cannot capture: multiply once, by as many columns, before"
         )
-    found = find()
+    found = apart(device, find)
     if device.type == "cuda":  # launches on any stream read it, before the grid before them ended
         torch.cuda.current_stream(device).synchronize()
     known[key] = found  # not before: other threads take what they find
