@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.weight_norm import WeightNorm
 
+from lab_utils import ops
 from lab_utils.formats import SparseMatrix, by_name, check_options, encode
 from lab_utils.formats.checks import DTYPES, memory_problem
-from lab_utils.ops import check_bias, has_epilogue, sparse_linear, sparse_relu
 
 RECOMPUTING = (BasePruningMethod, WeightNorm)  # forward pre-hooks that only set weight or bias
 
@@ -33,7 +33,7 @@ class SparseLinear(nn.Module):
         if not isinstance(weight, SparseMatrix):
             raise ValueError(f"weight is a {type(weight).__name__}; allowed: encode(dense, format)")
         if bias is not None:
-            check_bias(bias, weight)
+            ops.check_bias(bias, weight)
         self.out_features, self.in_features = weight.shape
         own = None if bias is None else bias.detach().clone()  # states are loaded into it
         self.bias = None if own is None else nn.Parameter(own, requires_grad=False)
@@ -78,12 +78,14 @@ class SparseLinear(nn.Module):
         Raises RuntimeError where a gradient would have to flow to x.
         """
         _check_gradient(x)
-        return sparse_linear(x, self._weight, self.bias)
+        if ops.is_graph_made() and not ops.is_cast(x):
+            return ops.named_linear(x, self._key, self.bias)
+        return ops.sparse_linear(x, self._weight, self.bias)
 
     def product(self, x: Tensor) -> Tensor:
         """The same without the bias, for callers that add it together with something else."""
         _check_gradient(x)
-        return sparse_linear(x, self._weight)
+        return ops.sparse_linear(x, self._weight)
 
     def relu(self, x: Tensor) -> Tensor | None:
         """max(forward(x), 0), rounded once, where products of the format take it; else None.
@@ -91,9 +93,9 @@ class SparseLinear(nn.Module):
         Raises what `forward` does, where it is not None.
         """
         _check_gradient(x)
-        if self.bias is None or not has_epilogue(self._weight):
+        if self.bias is None or not ops.has_epilogue(self._weight):
             return None
-        return sparse_relu(x, self._weight, self.bias)
+        return ops.sparse_relu(x, self._weight, self.bias)
 
     def extra_repr(self) -> str:
         A = self.weight
@@ -114,7 +116,7 @@ class SparseLinear(nn.Module):
         for name, array in weight.arrays.items():
             self.register_buffer(name, array)
         weight.arrays = self._buffers
-        self._weight = weight
+        self._weight, self._key = weight, weight.validated.key
 
     def _revalidated(self) -> SparseMatrix:
         """The encoding that the buffers are now; ValueError if they are none."""
@@ -261,11 +263,8 @@ def _recompute(linear: nn.Linear) -> None:
 
 def _check_forward(linear: nn.Linear, name: str = "linear") -> None:
     """Raise ValueError where `linear` computes something else than torch.nn.Linear does."""
-    forward = linear.forward
-    if (
-        getattr(forward, "__func__", None) is not nn.Linear.forward
-        or forward.__self__ is not linear
-    ):
+    of_torch = getattr(linear.forward, "__func__", None) is nn.Linear.forward
+    if not of_torch or linear.forward.__self__ is not linear:
         raise ValueError(
             f"{name} has a forward of its own, from its class or put there by a wrapper, which "
             "encoded weights would lose; allowed: that of torch.nn.Linear"

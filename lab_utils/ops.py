@@ -55,8 +55,9 @@ def sparse_linear(
     if backend is None and (y := repeated(x, A, bias)) is not None:
         return y
     _check_encoded(A)
-    if _is_named(A):
-        return _in_graph(x, A, bias, backend)
+    if is_graph_made() and A.validated is not None:
+        bias = None if bias is None else _cast(bias, A)
+        return named_linear(_cast(x, A), A.validated.key, bias, backend)
     if bias is None:
         return _of_tokens(x, A, NO_EPILOGUE, backend)
     bias = _cast(bias, A)
@@ -110,8 +111,12 @@ def _cast(x: Tensor, A: SparseMatrix) -> Tensor:
     """x in the dtype of the weights, if autocast is on; torch's own casts both to its own."""
     if not isinstance(x, Tensor) or x.dtype == A.dtype or x.dtype not in CAST:
         return x
-    kind = x.device.type
-    return x.to(A.dtype) if kind in DEVICES and torch.is_autocast_enabled(kind) else x
+    return x.to(A.dtype) if is_cast(x) else x
+
+
+def is_cast(x: Tensor) -> bool:
+    """Whether autocast is on where x is."""
+    return x.device.type in DEVICES and torch.is_autocast_enabled(x.device.type)
 
 
 def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backends.Plan:
@@ -127,29 +132,27 @@ def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backen
 # --- in graphs of torch.compile -----------------------------------------------------------------
 
 
-def _is_named(A: SparseMatrix) -> bool:
-    """Whether such a graph is made, for which A has a name.
+def is_graph_made() -> bool:
+    """Whether torch.compile makes a graph, in which encodings are known by name.
 
-    An exported one goes to other processes, where nobody knows it.
+    An exported one goes to other processes, where nobody knows the names.
     """
-    compiled = torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting()
-    return compiled and A.validated is not None
+    return torch.compiler.is_dynamo_compiling() and not torch.compiler.is_exporting()
 
 
-def _in_graph(x: Tensor, A: SparseMatrix, bias: Tensor | None, backend: str | None) -> Tensor:
-    """`sparse_linear` as one op that names A.
+def named_linear(
+    x: Tensor, key: str, bias: Tensor | None = None, backend: str | None = None
+) -> Tensor:
+    """`sparse_linear` as one op, with the encoding of that name (`Validated.key`).
 
-    Before each call of a graph torch looks whether all that it was made of is as it was: here at a
-    name, where each array would take the host a microsecond.
+    Before each call of a graph torch looks whether all that it was made of is as it was: at a name,
+    where arrays would take the host a microsecond each. Nothing is cast.
     """
-    x, key = _cast(x, A), A.validated.key
     _check_no_tangent("x", x)
-    if bias is None:
-        return _named(x, key, None, backend)
-    bias = _cast(bias, A)
-    if not is_constant(bias):
-        return _named(x, key, None, backend) + bias
-    _check_no_tangent("bias", bias)
+    if bias is not None and not is_constant(bias):
+        return named_linear(x, key, None, backend) + bias
+    if bias is not None:
+        _check_no_tangent("bias", bias)
     return _named(x, key, bias, backend)
 
 
