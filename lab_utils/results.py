@@ -65,10 +65,16 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "date", "commit", "device", "driver", "cuda", "model", "gpus", "format", "sparsity",
         "weights", "batch", "prompt", "output", "seconds", "joules", "watts", "sm_mhz",
     ),
+    "steps": (
+        "date", "commit", "device", "driver", "cuda", "model", "blocks", "sparsity", "batch",
+        "dtype", "format", "called", "model_bytes", "relative_error", "time_ms", "p10_ms", "p90_ms",
+        "host_ms", "dense_ms",
+    ),
 }  # fmt: skip
 CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows comparable
 KERNEL_CASE = (*CASE, "kernel")  # each beside the dense baseline of its own run
 OPT_CASE = ("model", "gpus", "format", "sparsity", "weights", "batch", "prompt", "output")
+STEP_CASE = ("model", "blocks", "sparsity", "batch", "dtype", "called")
 TEXT = ("commit", "driver", "cuda", "options")  # could be taken for numbers, or are empty
 
 

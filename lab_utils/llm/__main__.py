@@ -1,4 +1,4 @@
-"""`python -m lab_utils.llm plan|generate|prune|measure`: thin wrappers over `lab_utils.llm`.
+"""`python -m lab_utils.llm plan|generate|prune|measure|steps`: thin wrappers over `lab_utils.llm`.
 
     torchrun --nproc-per-node 4 -m lab_utils.llm measure --model OPT-175B
 
@@ -224,6 +224,35 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
     if not measured:
         tell("nothing was measured: nothing that was asked for fits")
         sys.exit(1)
+
+
+@main.command()
+@_several("--model", "models", str, "NAMES", "Models of data/models.yaml, of any family.",
+          default=["Llama-3-8B"])  # fmt: skip
+@_several("--format", "formats", str, "NAMES", "Formats, beside dense.", default=["tca_bme"])
+@_shown("--blocks", default=4, help="So many of its first blocks.")
+@_shown("--sparsity", default=0.8, help="Fraction of zeros.")
+@_shown("--batch", default=8, help="Sequences, of which a step has a token each.")
+@_shown("--save/--no-save", default=True, help="Append the rows to <device>/steps.csv.")
+@click.option("--folder", type=Folder(), help="Folder for the rows.  [default: data/measured]")
+@_place
+def steps(models: list[str], formats: list[str], save: bool, folder: Path | None,
+          device: str | None, dtype: str | None, **case: Any) -> None:  # fmt: skip
+    """Measure steps of transformers' own models, sparse and dense; weights are random."""
+    from lab_utils import machine, results
+    from lab_utils.llm.measuring.steps import Blocks, measure_steps, step_lines
+
+    place, files = _placed(device, dtype), set()
+    asked = [Blocks(model, **case) for model in models]
+    if save:
+        results.check_writable("steps", machine.device_name(place["device"]), folder, "--folder")
+    try:
+        for blocks in asked:
+            rows = measure_steps(blocks, formats, tell=partial(click.echo, err=True), **place)
+            click.echo(step_lines(rows))
+            files.update(results.append("steps", rows, folder) if save else ())
+    finally:
+        tell_added(files)
 
 
 def _after(tell: Callable[[str], object]) -> Callable[[str], object]:

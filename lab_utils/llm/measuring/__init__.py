@@ -3,7 +3,8 @@
 `sweep` measures a model in several formats and batches, of which `fits` leaves out what is too
 large; `generations` makes a row of one, with its `parts`, once `products` has found no wrong
 product. `outside` does the same to transformers, as a check of our baseline. `clocks`,
-`device_memory` and, for joules, `energy` are the instruments.
+`device_memory` and, for joules, `energy` are the instruments. `steps` are of models of
+transformers, whose layers `sparsify` replaced.
 """
 
 from lab_utils.llm.measuring.generations import measure
