@@ -116,7 +116,7 @@ class SparseLinear(nn.Module):
         for name, array in weight.arrays.items():
             self.register_buffer(name, array)
         weight.arrays = self._buffers
-        self._weight, self._key = weight, weight.validated.key
+        self._weight, self._key = weight, weight.key
 
     def _revalidated(self) -> SparseMatrix:
         """The encoding that the buffers are now; ValueError if they are none."""

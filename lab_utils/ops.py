@@ -15,7 +15,7 @@ from lab_utils.backends.repeated import remember, repeated
 from lab_utils.backends.watched import is_constant, is_plain
 from lab_utils.formats import SparseMatrix
 from lab_utils.formats.checks import DEVICES, require_memory
-from lab_utils.formats.validated import encoding_of
+from lab_utils.formats.named import encoding_of, name_in
 
 CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
 
@@ -55,9 +55,9 @@ def sparse_linear(
     if backend is None and (y := repeated(x, A, bias)) is not None:
         return y
     _check_encoded(A)
-    if is_graph_made() and A.validated is not None:
+    if is_graph_made() and A.key is not None:
         bias = None if bias is None else _cast(bias, A)
-        return named_linear(_cast(x, A), A.validated.key, bias, backend)
+        return named_linear(_cast(x, A), A.key, bias, backend)
     if bias is None:
         return _of_tokens(x, A, NO_EPILOGUE, backend)
     bias = _cast(bias, A)
@@ -89,8 +89,8 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
 
 def _of_tokens(x: Tensor, A: SparseMatrix, epilogue: Epilogue, backend: str | None) -> Tensor:
     """The product with B[K, N] = x[..., K] transposed, as y[..., M]."""
-    given, x = x, _cast(x, A)
-    if backend is None and x is not given and (y := repeated(x, A, *epilogue)) is not None:
+    x = _cast(x, A)
+    if backend is None and (y := repeated(x, A, *epilogue)) is not None:
         return y
     _check_x(x, A)
     if x.numel() == 0:  # no tokens
@@ -116,7 +116,8 @@ def _cast(x: Tensor, A: SparseMatrix) -> Tensor:
 
 def is_cast(x: Tensor) -> bool:
     """Whether autocast is on where x is."""
-    return x.device.type in DEVICES and torch.is_autocast_enabled(x.device.type)
+    kind = x.device.type if isinstance(x, Tensor) else None
+    return kind in DEVICES and torch.is_autocast_enabled(kind)
 
 
 def explain(A: SparseMatrix, B: Tensor, *, backend: str | None = None) -> backends.Plan:
@@ -143,31 +144,34 @@ def is_graph_made() -> bool:
 def named_linear(
     x: Tensor, key: str, bias: Tensor | None = None, backend: str | None = None
 ) -> Tensor:
-    """`sparse_linear` as one op, with the encoding of that name (`Validated.key`).
+    """`sparse_linear` as one op, with the encoding that has that `key`, and nothing cast.
 
-    Before each call of a graph torch looks whether all that it was made of is as it was: at a name,
-    where arrays would take the host a microsecond each. Nothing is cast.
+    Before each call of a graph torch looks whether all that it was made of is as it was: at a key,
+    where arrays would take the host a microsecond each. So what a graph itself puts in their place,
+    or writes into them, this product does not see.
     """
+    if not isinstance(x, Tensor):
+        raise ValueError(f"x is {_describe(x)}; allowed: a strided torch.Tensor [..., K], K >= 1")
     _check_no_tangent("x", x)
     if bias is not None and not is_constant(bias):
         return named_linear(x, key, None, backend) + bias
     if bias is not None:
         _check_no_tangent("bias", bias)
-    return _named(x, key, bias, backend)
+    return _named(x, name_in(key), bias, backend)
 
 
 @torch.library.custom_op("lscd::linear", mutates_args=())
-def _named(x: Tensor, key: str, bias: Tensor | None, backend: str | None) -> Tensor:
-    return sparse_linear(x, encoding_of(key), bias, backend=backend)
+def _named(x: Tensor, name: str, bias: Tensor | None, backend: str | None) -> Tensor:
+    return sparse_linear(x, encoding_of(name), bias, backend=backend).contiguous()
 
 
 @_named.register_fake
-def _(x: Tensor, key: str, bias: Tensor | None, backend: str | None) -> Tensor:
-    A = encoding_of(key)
+def _(x: Tensor, name: str, bias: Tensor | None, backend: str | None) -> Tensor:
+    A = encoding_of(name)
     _check_x(x, A)
     if bias is not None:
         check_bias(bias, A)
-    return x.new_empty(*x.shape[:-1], A.shape[0])
+    return x.new_empty((*x.shape[:-1], A.shape[0]))
 
 
 # --- checks -------------------------------------------------------------------------------------

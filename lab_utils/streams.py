@@ -57,8 +57,9 @@ def apart(device: torch.device, make: Callable[[], Made]) -> Made:
     stream, context = torch.cuda.current_stream(device), contextvars.copy_context()
 
     def on_stream() -> Made:
-        with torch.cuda.stream(stream):
-            return make()
+        torch.cuda.set_device(stream.device)  # not to be set back: to no GPU but this one
+        torch.cuda.set_stream(stream)
+        return make()
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(context.run, on_stream).result()

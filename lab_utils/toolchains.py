@@ -79,7 +79,7 @@ class Cxx(Toolchain):
         if path is None:
             raise RuntimeError(
                 f"C++ compiler {name!r} not found: install g++ (Debian/Ubuntu: apt install g++), "
-                "or set CXX to a C++17 compiler"
+                "or set CXX to a compiler of C++17, with a GPU of C++20"
             )
         return path
 
@@ -108,8 +108,10 @@ class TorchCxx(Cxx):
 
     def flags(self, source: Path) -> tuple[str, ...]:
         abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-        return ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", abi,
-                "-isystem", str(self.HOME / "include"))  # fmt: skip
+        return (
+            "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra",
+            abi, "-isystem", str(self.HOME / "include"),
+        )  # fmt: skip
 
     def link_flags(self) -> tuple[str, ...]:
         libraries = self.HOME / "lib"

@@ -6,7 +6,6 @@ import pickle
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -57,9 +56,10 @@ def test_others_find_it_when_the_gpu_has_it(monkeypatch) -> None:
         if len(waits) == 1:
             assert remembered(A, "key", lambda: next(made)) == "b", "found before it was there"
 
-    stream = SimpleNamespace(synchronize=synchronize)
+    stream = SimpleNamespace(synchronize=synchronize, device=A.device)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
-    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
+    for set_it in ("set_device", "set_stream"):
+        monkeypatch.setattr(torch.cuda, set_it, lambda one: None)
     monkeypatch.setattr("lab_utils.backends.remembered.is_captured", lambda device: capturing)
     capturing = False
     remembered(A, "key", lambda: next(made))

@@ -1,13 +1,16 @@
 """Products like one before go straight to their launch, with the same result; others do not."""
 
 import ctypes
-from collections.abc import Callable
+import gc
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.profiler import profile
 
@@ -38,7 +41,7 @@ LAUNCHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
 @pytest.fixture
-def launched(monkeypatch) -> list[dict]:
+def launched(monkeypatch) -> Iterator[list[dict]]:
     """What the backend of GPUs launches, of tensors of the CPU."""
     found = []
 
@@ -67,7 +70,7 @@ def launched(monkeypatch) -> list[dict]:
 
 
 def fields_of(problem: Problem) -> dict:
-    names = ("N", "B", "ldb", "C", "ldc", "early", "bias", "relu")
+    names = ("N", "B", "ldb", "C", "ldc", "partial", "early", "bias", "relu")
     return {name: getattr(problem, name) for name in names}
 
 
@@ -95,6 +98,7 @@ def test_a_product_like_one_before_is_the_same_launch(A, launched, monkeypatch, 
     for y, one in zip(results, (first, again), strict=True):
         assert y.shape == (*x.shape[:-1], M) and y.is_contiguous() and y.dtype == x.dtype
         assert (one.pop("B"), one.pop("C")) == (x.data_ptr(), y.data_ptr())
+    del first["partial"], again["partial"]
     assert first == again and first["N"] == x.numel() // K and first["ldc"] == M
     elsewhere = torch.cat([x, x]).as_strided(x.shape, x.stride())
     assert not checked_again(monkeypatch, lambda: sparse_linear(elsewhere, A))
@@ -122,6 +126,80 @@ def test_what_nobody_has_asked_about_is_checked(A, launched, monkeypatch) -> Non
     assert not again()
     with pytest.raises(ValueError, match="x is a torch.bfloat16"):
         sparse_linear(x.bfloat16(), A)
+
+
+def test_each_deviation_is_checked(A, launched, monkeypatch) -> None:
+    """By compiled code, whatever Python has found: operands are asked for one by one."""
+    x, bias = ACTIVATIONS["tokens"].clone(), torch.randn(M).half()
+    sparse_linear(x, A, bias)
+    (repeat,) = A.validated.memo.repeats.values()
+
+    def launches(x: Tensor = x, bias: Tensor | None = bias) -> bool:
+        before = len(launched)
+        added = None if bias is None else bias._cdata
+        y = torch.empty(8, M).half()
+        error = repeat._library.lscd_repeat(repeat._in_c, x._cdata, y._cdata, added, 0, 0)
+        assert error in (0, repeated.NOT_ALIKE) and (error == 0) == (len(launched) > before)
+        if not error:
+            assert launched[-1]["partial"] % 64 == 0 != launched[-1]["partial"]
+        return error == 0
+
+    assert launches() and launches(bias=None)
+    wide, freed = torch.zeros(8, K + 8).half(), x.clone()
+    freed.untyped_storage().resize_(0)
+    for other in (
+        x[:7], wide[:, :K], x.bfloat16(), torch._neg_view(x), x.clone().requires_grad_(), freed,
+        torch.zeros(8 * K + 1).half()[1:].view(8, K), x.to("meta"), x.view(8, K, 1),
+    ):  # fmt: skip
+        assert not launches(other)
+    none = bias.clone()
+    none.untyped_storage().resize_(0)
+    for other in (
+        bias[1:], bias.bfloat16(), torch.zeros(2 * M).half()[::2], bias.view(1, M), none,
+        bias.clone().requires_grad_(), bias.to("meta"), torch._neg_view(bias),
+    ):  # fmt: skip
+        assert not launches(bias=other)
+    array, before = A.arrays["data"], A.arrays["data"].data
+    array.data = array.clone()  # of which torch counts no write
+    assert not launches()
+    array.data = before
+    assert launches()
+    with torch.no_grad():
+        assert launches(x.clone().requires_grad_())
+    with torch.inference_mode():
+        assert launches(x.clone())
+    for watching in (torch.device("cpu"), profile(), torch.no_grad(), FakeTensorMode()):
+        with watching:
+            assert launches() == isinstance(watching, torch.no_grad)
+    array.add_(0)
+    assert not launches()
+
+
+def test_arrays_of_other_encodings_are_others(A, launched, monkeypatch) -> None:
+    x, other = ACTIVATIONS["tokens"], encode(A.decode().roll(1, 0), "zero_row_24")
+    sparse_linear(x, A)
+    mine = dict(A.arrays)
+    for arrays in (other.arrays, mine | {"data": mine["data"].clone()}):
+        A.arrays.update(arrays)
+        assert checked_again(monkeypatch, lambda: sparse_linear(x, A))
+    A.arrays.update(mine)
+    sparse_linear(x, A)
+    for broken in ({"data": None}, {"more": mine["data"]}):
+        A.arrays.update(broken)
+        with pytest.raises(ValueError, match="invalid zero_row_24 encoding"):
+            sparse_linear(x, A)
+        A.arrays.pop("more", None)
+        A.arrays.update(mine)
+
+
+def test_what_is_remembered_goes_with_the_encoding(launched) -> None:
+    A = encode(random_sparse(M, K, 0.6, mean=0.5), "zero_row_24")
+    sparse_linear(ACTIVATIONS["tokens"], A)
+    (repeat,) = A.validated.memo.repeats.values()
+    gone = [weakref.ref(repeat), weakref.ref(A), *map(weakref.ref, A.arrays.values())]
+    del repeat, A
+    gc.collect()
+    assert [one() for one in gone] == [None] * len(gone)
 
 
 class Subclass(Tensor):

@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -53,15 +54,17 @@ def test_another_gpu_becomes_current_for_a_launch(second_of_two) -> None:
 def test_what_lives_on_is_made_in_a_thread_of_its_own(monkeypatch) -> None:
     """On the stream of this one, and as `forced` as it is here."""
     used, cpu, gpu = [], torch.device("cpu"), torch.device("cuda")
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: used.append(stream) or nullcontext())
+    stream = SimpleNamespace(device=torch.device("cuda:1"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    for set_it in ("set_device", "set_stream"):
+        monkeypatch.setattr(torch.cuda, set_it, used.append)
     with forced("tiles"):
         made = [
             apart(device, lambda: (threading.get_ident(), asked_way())) for device in (cpu, gpu)
         ]
     (here, _), (there, way) = made
     assert here == threading.get_ident() != there
-    assert way == "tiles" and used == ["stream of cuda"]
+    assert way == "tiles" and used == [stream.device, stream]
     with pytest.raises(ZeroDivisionError):
         apart(gpu, lambda: 1 / 0)
 

@@ -20,7 +20,7 @@ from lab_utils import backends, build
 from lab_utils.backends import cuda
 from lab_utils.backends.launch import ALIGN_BYTES, check_launched, pitch_in_place
 from lab_utils.backends.remembered import keep, memo_of
-from lab_utils.backends.watched import PLAIN_TYPES, is_watched, keys_of_plain
+from lab_utils.backends.watched import PLAIN_TYPES, is_thread_watched, is_watched, keys_of_plain
 from lab_utils.backends.ways import asked_way
 from lab_utils.formats import SparseMatrix
 from lab_utils.streams import is_captured, raw_stream
@@ -52,27 +52,34 @@ class Repeat:
     """A launch for activations of one shape, strides and dtype, on one GPU."""
 
     def __init__(self, x: Tensor, A: SparseMatrix, ready: cuda.Ready, pitch: int):
-        """`pitch`: elements from one token of x to the next."""
+        """`pitch`: elements from one token of x to the next. RuntimeError where C++ refuses."""
         self._library, self._ready, self._device = _library(), ready, x.get_device()
         self._tokens, self._result, self._way = x.shape, (*x.shape[:-1], A.shape[0]), asked_way()
-        self._what, self._arrays = _what(A), [*map(_in_c, A.arrays.values())]
-        addresses = (ctypes.c_void_p * len(self._arrays))(*self._arrays)
+        self._what, self._arrays = _what(A), _arrays(A)
+        addresses = (ctypes.c_void_p * len(self._arrays))(*self._arrays.values())
         plain = (ctypes.c_uint64 * 2)(*keys_of_plain(x.device.type))
         launch, _alive = _described(ready, pitch, A.shape[0])
+        self._has_epilogue = launch.at_bias >= 0
         self._in_c = self._library.lscd_repeat_new(
             ctypes.byref(launch), x._cdata, A.shape[0], addresses, len(addresses), plain
         )
+        if not self._in_c:
+            raise RuntimeError(f"{ready.launch.call[0]} cannot be repeated: see kernels/torch")
         weakref.finalize(self, self._library.lscd_repeat_delete, self._in_c).atexit = False
 
     def __call__(
         self, x: Tensor, A: SparseMatrix, bias: Tensor | None, relu: bool
     ) -> Tensor | None:
         """The product; None where an operand, or what is asked for, is another one."""
-        if x.shape != self._tokens or asked_way() != self._way or not self._is_of(A):
+        if x.shape != self._tokens or x.dtype is not self._what[1] or asked_way() != self._way:
             return None
-        y, more = x.new_empty(self._result), None if bias is None else bias._cdata
+        if (bias is not None and not self._has_epilogue) or not self._is_of(A):
+            return None
+        if bias is not None:
+            bias = bias.contiguous()
+        y, added = x.new_empty(self._result), None if bias is None else bias._cdata
         stream = raw_stream(self._device)
-        error = self._library.lscd_repeat(self._in_c, x._cdata, y._cdata, more, relu, stream)
+        error = self._library.lscd_repeat(self._in_c, x._cdata, y._cdata, added, relu, stream)
         if error == NOT_ALIKE:
             return None
         check_launched("cuda", self._ready.launch.call[0], error)
@@ -81,7 +88,7 @@ class Repeat:
     def _is_of(self, A: SparseMatrix) -> bool:
         """Whether A has these arrays; how they are, compiled code asks."""
         try:
-            return [*map(_in_c, A.arrays.values())] == self._arrays and _what(A) == self._what
+            return _arrays(A) == self._arrays and _what(A) == self._what
         except AttributeError:  # some are no tensors: whoever checks A says so
             return False
 
@@ -93,10 +100,12 @@ def repeated(
 
     None where none is, and where any operand is not as it was then, whatever it is.
     """
-    if torch.compiler.is_compiling() or type(x) is not Tensor or forward_ad._current_level >= 0:
+    if torch.compiler.is_compiling() or type(x) is not Tensor or x.layout is not torch.strided:
         return None
     memo = getattr(getattr(A, "validated", None), "memo", None)
     if memo is None or (relu if bias is None else type(bias) not in PLAIN_TYPES):
+        return None
+    if forward_ad._current_level >= 0 or is_thread_watched():
         return None
     last = memo.last
     if last is not None and (y := last(x, A, bias, relu)) is not None:
@@ -136,6 +145,11 @@ def _like(x: Tensor) -> tuple:
 
 def _what(A: SparseMatrix) -> tuple:
     return A.shape, A.dtype
+
+
+def _arrays(A: SparseMatrix) -> dict[str, int]:
+    """Where torch's own objects behind A's arrays are."""
+    return dict(zip(A.arrays, map(_in_c, A.arrays.values()), strict=True))
 
 
 def _described(ready: cuda.Ready, pitch: int, rows: int) -> tuple[_Launch, object]:

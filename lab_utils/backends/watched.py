@@ -28,14 +28,19 @@ def is_watched(A: SparseMatrix, *operands: Tensor) -> bool:
     """Whether anything would see an op of these before the kernel of their device does."""
     if torch.compiler.is_compiling() or torch._C._autograd._profiler_enabled():
         return True
-    if torch._C._len_torch_function_stack():  # modes, as that of torch.set_default_device
-        return True
-    if torch._C._dispatch_tls_local_include_set().raw_repr() not in _USUAL:
+    if is_thread_watched():
         return True
     for one in (*operands, *A.arrays.values()):
         if type(one) not in PLAIN_TYPES or (one.requires_grad and torch.is_grad_enabled()):
             return True
     return not all(map(is_plain, operands))  # of A's arrays validation says so
+
+
+def is_thread_watched() -> bool:
+    """Whether modes, transforms or tracers would see what this thread does."""
+    if torch._C._len_torch_function_stack():  # modes, as that of torch.set_default_device
+        return True
+    return torch._C._dispatch_tls_local_include_set().raw_repr() not in _USUAL
 
 
 def is_constant(tensor: Tensor) -> bool:

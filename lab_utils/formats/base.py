@@ -13,6 +13,7 @@ from torch import Tensor
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.formats import native, storage
 from lab_utils.formats.checks import DTYPES, array_problem, require_memory, tracked
+from lab_utils.formats.named import key_of
 from lab_utils.formats.validated import Validated
 
 WEIGHT = None  # in SparseMatrix.ARRAYS: "the dtype of the weights"
@@ -35,6 +36,7 @@ class SparseMatrix(ABC):
     ROW_BLOCK: ClassVar[int] = 1  # rows that are encoded together
     WRITES_ZEROS: ClassVar[bool] = False  # whether `_unpack` does, on a GPU
     ARRAYS: ClassVar[dict[str, torch.dtype | None]]
+    key: str | None = None  # in graphs of torch.compile; once the arrays have been validated
 
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
         self.shape = (int(shape[0]), int(shape[1]))
@@ -249,7 +251,7 @@ class SparseMatrix(ABC):
         return f"<{what}, {zeros}, {self.nbytes / 1e6:.2f} MB on {self.device}>"
 
     def __getstate__(self) -> dict:
-        return {name: one for name, one in vars(self).items() if name != "validated"}
+        return {n: one for n, one in vars(self).items() if n not in ("validated", "key")}
 
     def __setstate__(self, state: dict) -> None:
         # A copy is checked anew: nobody has seen its arrays, whatever addresses they come to.
@@ -262,6 +264,7 @@ class SparseMatrix(ABC):
     def _mark_valid(self, constants: Sequence[int] | None = None) -> None:
         validated = Validated(self)
         self.constants = self._read_constants() if constants is None else tuple(constants)
+        self.key = self.key or key_of(self)
         self.validated = validated  # not before: other threads launch then
 
     def _scan(self, unit: str, problems: dict[int, str], function: str, *arguments) -> None:
