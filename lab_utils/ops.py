@@ -15,7 +15,7 @@ from lab_utils.backends.repeated import remember, repeated
 from lab_utils.backends.watched import is_constant, is_plain
 from lab_utils.formats import SparseMatrix
 from lab_utils.formats.checks import DEVICES, require_memory
-from lab_utils.formats.named import encoding_of, name_in
+from lab_utils.formats.named import encoding_of
 
 CAST = (torch.float32, torch.float16, torch.bfloat16)  # what a linear layer casts under autocast
 
@@ -87,8 +87,17 @@ def sparse_relu(x: Tensor, A: SparseMatrix, bias: Tensor) -> Tensor:
     return _of_tokens(x, A, Epilogue(bias, relu=True), None)
 
 
-def _of_tokens(x: Tensor, A: SparseMatrix, epilogue: Epilogue, backend: str | None) -> Tensor:
-    """The product with B[K, N] = x[..., K] transposed, as y[..., M]."""
+def _of_tokens(
+    x: Tensor,
+    A: SparseMatrix,
+    epilogue: Epilogue,
+    backend: str | None,
+    below_autograd: bool = False,
+) -> Tensor:
+    """The product with B[K, N] = x[..., K] transposed, as y[..., M].
+
+    `below_autograd`, as in an op, nobody can ask for tangents.
+    """
     x = _cast(x, A)
     if backend is None and (y := repeated(x, A, *epilogue)) is not None:
         return y
@@ -98,9 +107,8 @@ def _of_tokens(x: Tensor, A: SparseMatrix, epilogue: Epilogue, backend: str | No
     many = x.ndim == 2 and x.shape[0] > 1  # else with as many views as it takes
     B = (x if many else x.reshape(-1, x.shape[-1])).T
     module = _checked(A, B, backend)
-    _check_no_tangent("x", B)
-    if epilogue.bias is not None:
-        _check_no_tangent("bias", epilogue.bias)
+    for name, operand in () if below_autograd else (("x", B), ("bias", epilogue.bias)):
+        _check_no_tangent(name, operand)
     y = multiply(module, A, B, epilogue).T
     if backend is None:
         remember(x, A)
@@ -155,19 +163,22 @@ def named_linear(
     _check_no_tangent("x", x)
     if bias is not None and not is_constant(bias):
         return named_linear(x, key, None, backend) + bias
-    if bias is not None:
-        _check_no_tangent("bias", bias)
-    return _named(x, name_in(key), bias, backend)
+    _check_no_tangent("bias", bias)
+    return _named(x, key, bias, backend)
 
 
 @torch.library.custom_op("lscd::linear", mutates_args=())
-def _named(x: Tensor, name: str, bias: Tensor | None, backend: str | None) -> Tensor:
-    return sparse_linear(x, encoding_of(name), bias, backend=backend).contiguous()
+def _named(x: Tensor, key: str, bias: Tensor | None, backend: str | None) -> Tensor:
+    A = encoding_of(key)
+    fused = bias is not None and backend in (None, "cuda") and has_epilogue(A)
+    epilogue = Epilogue(bias) if fused else NO_EPILOGUE
+    y = _of_tokens(x, A, epilogue, backend, below_autograd=True)
+    return (y if bias is None or fused else y + bias).contiguous()
 
 
 @_named.register_fake
-def _(x: Tensor, name: str, bias: Tensor | None, backend: str | None) -> Tensor:
-    A = encoding_of(name)
+def _(x: Tensor, key: str, bias: Tensor | None, backend: str | None) -> Tensor:
+    A = encoding_of(key)
     _check_x(x, A)
     if bias is not None:
         check_bias(bias, A)
@@ -203,12 +214,16 @@ def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
     # A compiled graph cannot look at it: it relies on the check that was made with the encoding.
     if not torch.compiler.is_compiling():
         A.ensure_valid()
+    elif A.validated is None:
+        raise ValueError("A is a copy that nobody has checked; call A.ensure_valid() before")
     return module
 
 
-def _check_no_tangent(name: str, operand: Tensor) -> None:
+def _check_no_tangent(name: str, operand: Tensor | None) -> None:
     """Raise RuntimeError in forward-mode differentiation, which would take C for a constant."""
-    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(operand).tangent is not None:
+    if forward_ad._current_level < 0 or operand is None:
+        return
+    if forward_ad.unpack_dual(operand).tangent is not None:
         what = f"{name} has a tangent; products have no derivative"
         raise RuntimeError(f"{what}: give them {name}.detach()")
 

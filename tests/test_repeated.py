@@ -278,3 +278,21 @@ def test_on_a_gpu_all_are_the_same_bits(format: str) -> None:
         graph.replay()
     side.synchronize()
     assert torch.equal(captured, first)
+
+
+def test_what_compiled_code_refuses_is_not_repeated(A, launched, monkeypatch) -> None:
+    library = SimpleNamespace(lscd_repeat_new=lambda *_: None, lscd_repeat_delete=lambda _: None)
+    monkeypatch.setattr(repeated, "_library", lambda: library)
+    for _ in range(2):
+        assert checked_again(monkeypatch, lambda: sparse_linear(ACTIVATIONS["tokens"], A))
+
+
+def test_a_bias_is_part_of_a_product_again_as_it_was_before(launched) -> None:
+    """Of a format whose kernels do not say that they add one, by tiles they could."""
+    A, x = encode(random_sparse(128, 256, 0.6), "tca_bme"), torch.zeros(300, 256).half()
+    with cuda.forced("tiles"):
+        for _ in range(3):
+            sparse_linear(x, A, torch.zeros(128).half())
+            with pytest.raises(RuntimeError, match="no kernel for tca_bme on cpu takes the max"):
+                ops.sparse_relu(x, A, torch.zeros(128).half())
+    assert [one["bias"] for one in launched] == [None] * 3

@@ -18,6 +18,7 @@ from torch.autograd import forward_ad
 
 from lab_utils import backends, build
 from lab_utils.backends import cuda
+from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import ALIGN_BYTES, check_launched, pitch_in_place
 from lab_utils.backends.remembered import keep, memo_of
 from lab_utils.backends.watched import PLAIN_TYPES, is_thread_watched, is_watched, keys_of_plain
@@ -52,20 +53,22 @@ class Repeat:
     """A launch for activations of one shape, strides and dtype, on one GPU."""
 
     def __init__(self, x: Tensor, A: SparseMatrix, ready: cuda.Ready, pitch: int):
-        """`pitch`: elements from one token of x to the next. RuntimeError where C++ refuses."""
+        """`pitch`: elements from one token of x to the next."""
         self._library, self._ready, self._device = _library(), ready, x.get_device()
         self._tokens, self._result, self._way = x.shape, (*x.shape[:-1], A.shape[0]), asked_way()
         self._what, self._arrays = _what(A), _arrays(A)
         addresses = (ctypes.c_void_p * len(self._arrays))(*self._arrays.values())
         plain = (ctypes.c_uint64 * 2)(*keys_of_plain(x.device.type))
         launch, _alive = _described(ready, pitch, A.shape[0])
-        self._has_epilogue = launch.at_bias >= 0
+        self._has_epilogue = A.name in WITH_EPILOGUE
         self._in_c = self._library.lscd_repeat_new(
             ctypes.byref(launch), x._cdata, A.shape[0], addresses, len(addresses), plain
         )
-        if not self._in_c:
-            raise RuntimeError(f"{ready.launch.call[0]} cannot be repeated: see kernels/torch")
         weakref.finalize(self, self._library.lscd_repeat_delete, self._in_c).atexit = False
+
+    def __bool__(self) -> bool:
+        """Whether compiled code has it: seldom not, as where an array was freed meanwhile."""
+        return self._in_c is not None
 
     def __call__(
         self, x: Tensor, A: SparseMatrix, bias: Tensor | None, relu: bool
@@ -73,7 +76,7 @@ class Repeat:
         """The product; None where an operand, or what is asked for, is another one."""
         if x.shape != self._tokens or x.dtype is not self._what[1] or asked_way() != self._way:
             return None
-        if (bias is not None and not self._has_epilogue) or not self._is_of(A):
+        if ((bias is not None or relu) and not self._has_epilogue) or not self._is_of(A):
             return None
         if bias is not None:
             bias = bias.contiguous()
@@ -135,7 +138,7 @@ def remember(x: Tensor, A: SparseMatrix) -> None:
     pitch = None
     if ready is not None and B.data_ptr() == x.data_ptr():  # else A is decoded first, or x copied
         pitch = pitch_in_place(B, ready.block_rows)
-    keep(known, like, None if pitch is None else Repeat(x, A, ready, pitch))
+    keep(known, like, None if pitch is None else Repeat(x, A, ready, pitch) or None)
 
 
 def _like(x: Tensor) -> tuple:

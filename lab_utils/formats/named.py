@@ -18,20 +18,16 @@ _encodings: WeakValueDictionary[str, SparseMatrix] = WeakValueDictionary()
 def key_of(A: SparseMatrix) -> str:
     """A new name for A: its format and shape, a number, and what no other process has.
 
-    Whoever keeps what was compiled, and finds it again in another process, compares the whole.
+    So whatever was compiled in another one, and is found again, finds none; nor are graphs that
+    torch caches on disk found by later processes.
     """
-    name = f"{A.name} {A.shape[0]}x{A.shape[1]}, {next(_numbers)}"
-    _encodings[name] = A
-    return f"{name} of {PROCESS}"
+    key = f"{A.name} {A.shape[0]}x{A.shape[1]}, {next(_numbers)} of {PROCESS}"
+    _encodings[key] = A
+    return key
 
 
-def name_in(key: str) -> str:
-    """What of a key a graph holds: the same in each run of a program, whose graphs torch caches."""
-    return key.partition(" of ")[0]
-
-
-def encoding_of(name: str) -> SparseMatrix:
-    """The encoding with the key that `name_in` found it in. Raises RuntimeError if it is gone."""
-    if (A := _encodings.get(name)) is None:
-        raise RuntimeError(f"name={name!r}: no such encoding in this process; compile it anew")
+def encoding_of(key: str) -> SparseMatrix:
+    """The encoding of that name. Raises RuntimeError where there is none, or it is gone."""
+    if (A := _encodings.get(key)) is None:
+        raise RuntimeError(f"key={key!r}: no such encoding in this process; compile it anew")
     return A
