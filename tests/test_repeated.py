@@ -3,12 +3,13 @@
 import ctypes
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
+from activations import ACTIVATIONS, WIDE, K, M
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
@@ -20,17 +21,6 @@ from lab_utils.backends.hopper import HopperProblem as Problem
 from lab_utils.backends.kernels import KERNELS
 from lab_utils.patterns import random_sparse
 
-M, K = 96, 192
-WIDE = torch.randn(9, K + 8, generator=torch.Generator().manual_seed(0)).half()
-ACTIVATIONS = {
-    "tokens": WIDE[:8, :K].contiguous(),
-    "part of more": WIDE[:8, :K],
-    "one token": WIDE[:1, :K].contiguous(),
-    "sequences": WIDE[:8, :K].contiguous().view(4, 2, K),
-    "parts of sequences": WIDE[:8, :K].view(4, 2, K),
-    "a vector": WIDE[0, :K].contiguous(),
-}
-
 
 @pytest.fixture
 def A() -> SparseMatrix:
@@ -41,7 +31,7 @@ LAUNCHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
 @pytest.fixture
-def launched(monkeypatch) -> Iterator[list[dict]]:
+def launched(monkeypatch) -> list[dict]:
     """What the backend of GPUs launches, of tensors of the CPU."""
     found = []
 
@@ -62,11 +52,11 @@ def launched(monkeypatch) -> Iterator[list[dict]]:
     for name, one in standing_in.items():
         monkeypatch.setattr(cuda, name, one)
     monkeypatch.setattr(backends, "for_device", lambda device: cuda)
-    address = ctypes.cast(compiled, ctypes.c_void_p).value
-    monkeypatch.setattr(repeated, "_address_of", lambda name: address)
+    monkeypatch.setattr(
+        repeated, "_address_of", lambda _: ctypes.cast(compiled, ctypes.c_void_p).value
+    )
     monkeypatch.setattr(repeated, "raw_stream", lambda gpu: 0)
-    yield found
-    assert compiled  # it lives until here
+    return found
 
 
 def fields_of(problem: Problem) -> dict:
@@ -280,11 +270,20 @@ def test_on_a_gpu_all_are_the_same_bits(format: str) -> None:
     assert torch.equal(captured, first)
 
 
-def test_what_compiled_code_refuses_is_not_repeated(A, launched, monkeypatch) -> None:
-    library = SimpleNamespace(lscd_repeat_new=lambda *_: None, lscd_repeat_delete=lambda _: None)
-    monkeypatch.setattr(repeated, "_library", lambda: library)
-    for _ in range(2):
-        assert checked_again(monkeypatch, lambda: sparse_linear(ACTIVATIONS["tokens"], A))
+def test_what_is_refused_or_written_meanwhile_is_not_repeated(A, launched, monkeypatch) -> None:
+    x, described = ACTIVATIONS["tokens"], repeated._described
+
+    def writing(*of) -> object:
+        A.arrays["data"].add_(0)
+        return described(*of)
+
+    monkeypatch.setattr(repeated, "_described", writing)
+    sparse_linear(x, A)
+    monkeypatch.setattr(repeated, "_described", described)
+    refusing = SimpleNamespace(lscd_repeat_new=lambda *_: None, lscd_repeat_delete=lambda _: None)
+    monkeypatch.setattr(repeated, "_library", lambda: refusing)
+    for _ in range(3):
+        assert checked_again(monkeypatch, lambda: sparse_linear(x, A))
 
 
 def test_a_bias_is_part_of_a_product_again_as_it_was_before(launched) -> None:

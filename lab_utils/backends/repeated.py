@@ -138,7 +138,9 @@ def remember(x: Tensor, A: SparseMatrix) -> None:
     pitch = None
     if ready is not None and B.data_ptr() == x.data_ptr():  # else A is decoded first, or x copied
         pitch = pitch_in_place(B, ready.block_rows)
-    keep(known, like, None if pitch is None else Repeat(x, A, ready, pitch) or None)
+    repeat = None if pitch is None else Repeat(x, A, ready, pitch) or None
+    if A.as_validated() is not None:  # nor has another thread written into what `repeat` found
+        keep(known, like, repeat)
 
 
 def _like(x: Tensor) -> tuple:
