@@ -1,4 +1,4 @@
-"""Where torch would launch now, as launchers of compiled kernels take it.
+"""Where torch would launch now, as launchers of compiled kernels take it; what calls take there.
 
 Through `torch._C`: `torch.cuda` makes an object of the stream, and asks first whether CUDA has been
 initialised, which takes the host as long as a launch.
@@ -6,7 +6,8 @@ initialised, which takes the host as long as a launch.
 
 import contextvars
 import ctypes
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
@@ -63,3 +64,22 @@ def apart(device: torch.device, make: Callable[[], Made]) -> Made:
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(context.run, on_stream).result()
+
+
+def timed(calls: Iterable[Callable[[], object]], device: torch.device) -> tuple[float, float]:
+    """Seconds until all calls have returned, and until the device has done what they launched.
+
+    Nobody waits for it in between. A GPU is the current one, and done where its current stream is.
+    """
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.current_stream().synchronize()
+
+    wait()
+    start = time.perf_counter()
+    for call in calls:
+        call()
+    returned = time.perf_counter()
+    wait()
+    return returned - start, time.perf_counter() - start

@@ -72,12 +72,14 @@ struct Repeat {
     c10::Device device;
     uint64_t plain[2];  // keys of tensors whose memory is their value, made in inference mode or outside
 
-    Repeat(const Launch& launch, TensorImpl* x, int64_t rows, TensorImpl** of, int count,
+    Repeat(const Launch& told, TensorImpl* x, int64_t rows, TensorImpl** of, int count,
            const uint64_t* plain)
-        : problem(launch.problem, launch.problem + launch.problem_bytes),
-          scratch(launch.scratch, launch.scratch + 2 * launch.scratch_fields), launch(launch),
+        : problem(told.problem, told.problem + told.problem_bytes),
+          scratch(told.scratch, told.scratch + 2 * told.scratch_fields), launch(told),
           sizes(x->sizes().vec()), strides(x->strides().vec()), rows(rows), dtype(x->dtype()),
           device(x->device()), plain{plain[0], plain[1]} {
+        launch.problem = problem.data();  // of its own: what was told about is Python's
+        launch.scratch = scratch.data();
         for (int i = 0; i < count; ++i) arrays.emplace_back(of[i]);
     }
 

@@ -59,8 +59,8 @@ class Repeat:
         self._what, self._arrays = _what(A), _arrays(A)
         addresses = (ctypes.c_void_p * len(self._arrays))(*self._arrays.values())
         plain = (ctypes.c_uint64 * 2)(*keys_of_plain(x.device.type))
-        launch, _alive = _described(ready, pitch, A.shape[0])
-        self._has_epilogue = A.name in WITH_EPILOGUE
+        launch, _alive = _described(ready, pitch, A)
+        self._has_epilogue = launch.at_bias >= 0
         self._in_c = self._library.lscd_repeat_new(
             ctypes.byref(launch), x._cdata, A.shape[0], addresses, len(addresses), plain
         )
@@ -157,15 +157,15 @@ def _arrays(A: SparseMatrix) -> dict[str, int]:
     return dict(zip(A.arrays, map(_in_c, A.arrays.values()), strict=True))
 
 
-def _described(ready: cuda.Ready, pitch: int, rows: int) -> tuple[_Launch, object]:
+def _described(ready: cuda.Ready, pitch: int, A: SparseMatrix) -> tuple[_Launch, object]:
     """What compiled code needs of a launch, and what must live until it has read that."""
     (name, *numbers), problem = ready.launch.call, type(ready.launch.problem)
     filled = ready.launch.copy().problem
-    filled.ldb, filled.ldc = pitch, rows
+    filled.ldb, filled.ldc = pitch, A.shape[0]
     pairs = [(getattr(problem, field).offset, at) for field, at in ready.scratch.items()]
     scratch = (ctypes.c_int64 * (2 * len(pairs)))(*itertools.chain.from_iterable(pairs))
     at_bias, at_relu = (
-        getattr(problem, field).offset if hasattr(problem, field) else -1
+        getattr(problem, field).offset if A.name in WITH_EPILOGUE else -1
         for field in ("bias", "relu")
     )
     launch = _Launch(

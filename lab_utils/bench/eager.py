@@ -5,7 +5,6 @@ plan and launch each product, and where that takes longer than the kernel, the G
 """
 
 import copy
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -27,6 +26,7 @@ from lab_utils.formats import encode_variant
 from lab_utils.machine import stamp
 from lab_utils.nn import SparseLinear
 from lab_utils.results import rounded
+from lab_utils.streams import timed
 
 DENSE = "dense"  # in the place of a format: torch's own layer
 CALLS = 100  # in a row; with three launches each, CUDA does not make Python wait for room
@@ -80,15 +80,10 @@ class Calls:
 
     def next(self) -> None:
         """Time one more row of calls."""
-        torch.cuda.current_stream().synchronize()
-        start = time.perf_counter()
-        for function in islice(cycle(self.functions), CALLS):
-            function()
-        returned = time.perf_counter()
-        torch.cuda.current_stream().synchronize()
-        done = time.perf_counter()
-        self.host_us.append(1e6 * (returned - start) / CALLS)
-        self.times_us.append(1e6 * (done - start) / CALLS)
+        row = islice(cycle(self.functions), CALLS)
+        host, whole = timed(row, torch.device("cuda"))
+        self.host_us.append(1e6 * host / CALLS)
+        self.times_us.append(1e6 * whole / CALLS)
 
 
 def measure_eager(

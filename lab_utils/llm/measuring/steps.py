@@ -6,7 +6,6 @@ them without our decoder: of Llama as of OPT, as Python calls it and compiled fo
 """
 
 import copy
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -24,6 +23,7 @@ from lab_utils.llm.optional import transformers
 from lab_utils.machine import stamp
 from lab_utils.nn import sparsify
 from lab_utils.results import rounded
+from lab_utils.streams import timed
 
 DENSE = "dense"
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
@@ -80,6 +80,7 @@ class Steps:
     format: str
     called: str
     step: Callable[[], Tensor]
+    device: torch.device
     nbytes: int
     error: float = 0.0
     times_ms: list[float] = field(default_factory=list)
@@ -87,15 +88,9 @@ class Steps:
 
     def next(self) -> None:
         """Time some more."""
-        _wait()
-        start = time.perf_counter()
-        for _ in range(IN_A_ROW):
-            self.step()
-        returned = time.perf_counter()
-        _wait()
-        done = time.perf_counter()
-        self.host_ms.append(1e3 * (returned - start) / IN_A_ROW)
-        self.times_ms.append(1e3 * (done - start) / IN_A_ROW)
+        host, whole = timed([self.step] * IN_A_ROW, self.device)
+        self.host_ms.append(1e3 * host / IN_A_ROW)
+        self.times_ms.append(1e3 * whole / IN_A_ROW)
 
 
 def measure_steps(
@@ -166,7 +161,7 @@ def _steps(format: str, called: str, model: nn.Module, ids: Tensor) -> Steps:
         mode = "reduce-overhead" if ids.is_cuda else "default"
         step = torch.compile(_with_own_code(step), fullgraph=True, mode=mode)
     held = [*model.parameters(), *model.buffers()]
-    return Steps(format, called, step, sum(one.nbytes for one in held))
+    return Steps(format, called, step, ids.device, sum(one.nbytes for one in held))
 
 
 def _with_own_code(function: FunctionType) -> FunctionType:
@@ -203,8 +198,3 @@ def _rows(
         }  # fmt: skip
         told = {"format": one.format, "called": one.called, "model_bytes": one.nbytes}
         yield common | told | rounded(numbers)
-
-
-def _wait() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
