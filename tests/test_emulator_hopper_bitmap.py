@@ -77,10 +77,26 @@ def test_quarters_of_a_round_come_around() -> None:
     """B of blocks with more than 128 columns: many rounds, a row block's last strips missing."""
     W = random_sparse(330, 2500, 0.5, mean=0.5)
     A = BitmapStrips.encode(W)
-    cases = ((150, 12, 1.5), (180, 12, 4), (220, 8, 1), (250, 8, 2.5), (300, 12, 1.5))
+    cases = ((150, 12, 1.5), (180, 12, 4), (220, 8, 1), (250, 8, 2.5), (400, 8, 1.5))
     for N, warps, split_k in cases:
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
         assert (layout.warps, layout.tile_slots, layout.tiles_of_round) == (warps, 4, 4)
+        with forced(FUSED):
+            product(A, W, N, split_k)
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "N", "width", "slots", "stages"),
+    [(0.5, 300, 320, 3, 2), (0.8, 340, 352, 4, 2), (0.4, 380, 384, 3, 1), (0.8, 570, 288, 4, 2)],
+)
+def test_quarters_in_a_ring_of_three_or_four(sparsity, N, width, slots, stages) -> None:
+    """Of blocks with more than 256 columns, two products side by side, whose rings need room."""
+    W = random_sparse(330, 1500, sparsity, mean=0.5)
+    A = BitmapStrips.encode(W)
+    for split_k in (1, 1.5):
+        layout = hopper_wgmma.layout_of(A, N, 1, split_k)
+        assert (layout.block_n, layout.warps, layout.tiles_of_round) == (width, 8, 4)
+        assert (layout.tile_slots, layout.stages) == (slots, stages)
         with forced(FUSED):
             product(A, W, N, split_k)
 

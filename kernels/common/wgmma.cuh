@@ -147,7 +147,7 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], const uint32_
 #define LSCD_TYPES(COLS, A, B)                                                                         \
     if constexpr (N == COLS && std::is_same_v<T, __half>) LSCD_WGMMA("f16", COLS, A, B);               \
     if constexpr (N == COLS && !std::is_same_v<T, __half>) LSCD_WGMMA("bf16", COLS, A, B)
-    static_assert(N % 8 == 0 && N <= 64 || N % 16 == 0 && N <= 128 || N % 32 == 0 && N <= 256);
+    static_assert(N % 8 == 0 && N <= 64 || N % 16 == 0 && N <= 192 || N % 32 == 0 && N <= 256);
     LSCD_TYPES(8, "%4, %5, %6, %7", "%8");
     LSCD_TYPES(16, "%8, %9, %10, %11", "%12");
     LSCD_TYPES(24, "%12, %13, %14, %15", "%16");
@@ -160,7 +160,9 @@ __device__ __forceinline__ void wgmma_m64k16(float (&d)[N / 8][4], const uint32_
     LSCD_TYPES(96, "%48, %49, %50, %51", "%52");
     LSCD_TYPES(112, "%56, %57, %58, %59", "%60");
     LSCD_TYPES(128, "%64, %65, %66, %67", "%68");
+    LSCD_TYPES(144, "%72, %73, %74, %75", "%76");
     LSCD_TYPES(160, "%80, %81, %82, %83", "%84");
+    LSCD_TYPES(176, "%88, %89, %90, %91", "%92");
     LSCD_TYPES(192, "%96, %97, %98, %99", "%100");
     LSCD_TYPES(224, "%112, %113, %114, %115", "%116");
     LSCD_TYPES(256, "%128, %129, %130, %131", "%132");

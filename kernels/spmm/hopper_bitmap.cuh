@@ -35,22 +35,22 @@ struct BitmapStream : BitmapChunk {
         look(bits, 0);
     }
 
-    // The registers of word WORD of bits: put(i, value) for each. The next word's first one is looked at with them;
+    // The registers of word WORD of bits, FROM to TO: put(i, value) for each. The next one is looked at with them;
     // `second` is the bank of the second half of columns.
-    template <int WORD, class Put>
+    template <int WORD, int FROM = 0, int TO = REGISTERS, class Put>
     __device__ __forceinline__ void take(const uint4& bits, uint32_t second, Put put) {
         constexpr int IN_BANK = WORD % WORDS_OF_HALF, FIRST = IN_BANK * REGISTERS;
         constexpr bool LAST = IN_BANK == WORDS_OF_HALF - 1;
         uint32_t now = of(bits, WORD), then = of(bits, (WORD + 1) % WORDS);
 #pragma unroll
-        for (int i = 0; i < REGISTERS; i++) {
+        for (int i = FROM; i < TO; i++) {
             uint32_t mine = own, begin = at, first = word, next;
             if (i + 1 < REGISTERS) look(now, FIRST + i + 1), next = word;
             else if (!LAST) look(then, REGISTERS), next = word;
             else next = load(count);
             put(i, bytes_from(first, next, begin) & mine);
         }
-        if (LAST && WORD + 1 < WORDS) go_on_in(second, then);
+        if (LAST && TO == REGISTERS && WORD + 1 < WORDS) go_on_in(second, then);
     }
 
   private:

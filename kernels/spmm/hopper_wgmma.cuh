@@ -18,6 +18,13 @@ constexpr int wgmma_warps(int block_n) {
     return block_n <= 64 ? MOST_WARPS : block_n <= FORMAT::COLUMNS_OF_FEW ? FEW_WARPS : LEAST_WARPS;
 }
 
+// step(0) to step(COUNT - 1), of constants.
+template <int COUNT, class Step>
+__device__ __forceinline__ void for_steps(Step step) {
+    if constexpr (COUNT > 1) for_steps<COUNT - 1>(step);
+    step(std::integral_constant<int, COUNT - 1>());
+}
+
 // Rounds [first, last) of a row block, which is what a thread block works on, a strip a warp; by tiles these are
 // numbered through all passes. Its sums go to partial[slot]; or to C, where `slot` is -1; or, where it is less, to C
 // with those of SharedRows number -2 - slot.

@@ -27,44 +27,53 @@ struct BitmapWarp : WgmmaWarp<BitmapStrips, T, BLOCK_N, WARPS> {
     using Base::Base, Base::lane, Base::dense, Base::sum;
     using Tile = typename Base::Tile;
     using Stream = BitmapStream;
-    static constexpr int PRODUCTS = Stream::REGISTERS / 4, PRODUCT_COLS = 16;
+    // Steps of a word of bits: where sums leave fewer registers, two.
+    static constexpr int STEPS = Tile::STEPS, PRODUCTS = Stream::REGISTERS / STEPS / 4, PRODUCT_COLS = 16;
 
-    uint32_t a[2][PRODUCTS][4] = {};  // of one word of bits, and of the next
+    uint32_t a[2][PRODUCTS][4] = {};  // of one step, and of the next
 
-    // A chunk in four steps, a word of bits each: registers of one come while the tensor core works on those of the
-    // one before. If the chunk `follows` another, products of that one may still read its tile of B.
+    // A chunk in steps: registers of one come while the tensor core works on those of the one before. If the chunk
+    // `follows` another, products of that one may still read its tile of B.
     template <class Turn>
     __device__ __forceinline__ void chunk(Address at, Turn, bool follows) {
-        Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
         uint4 bits = ld_shared_v4(at + lane * 16);
         uint32_t second = ld_shared_u8(at + Stream::BANKS + lane);
         Stream stream(at, lane, bits.x);
-        step<0>(stream, bits, second, rows, follows);
-        step<1>(stream, bits, second, rows, follows);
-        step<2>(stream, bits, second, rows, follows);
-        step<3>(stream, bits, second, rows, follows);
+        Address rows;
+        for_steps<Stream::WORDS * STEPS>([&](auto nth) { step<nth>(stream, bits, second, rows, follows); });
     }
     __device__ void ended() const { used(1); }
 
   private:
-    template <int WORD>
-    __device__ __forceinline__ void step(Stream& stream, const uint4& bits, uint32_t second, Address rows,
+    template <int STEP>
+    __device__ __forceinline__ void step(Stream& stream, const uint4& bits, uint32_t second, Address& rows,
                                          bool follows) {
-        auto& mine = a[WORD % 2];
-        bool tile_is_there = dense.template ask<WORD>();
-        stream.take<WORD>(bits, second, [&](int i, uint32_t value) {
-            mine[i / 4][i % 4] = left_out(Stage::extract) ? bits.x & 0x3bff3bff : wgmma_operand(value);
+        constexpr int TOGETHER = Stream::WORDS * STEPS / Base::Dense::APART;  // steps
+        constexpr int FROM = STEP % STEPS * PRODUCTS * 4, K = STEP % TOGETHER * PRODUCTS * PRODUCT_COLS;
+        auto& mine = a[STEP % 2];
+        // Uniform: descriptors cost no vector registers.
+        if (STEP % TOGETHER == 0) rows = __shfl_sync(~0u, dense.template tile_of<STEP>(), 0);
+        bool tile_is_there = dense.template ask<STEP>();
+        stream.take<STEP / STEPS, FROM, FROM + PRODUCTS * 4>(bits, second, [&](int i, uint32_t value) {
+            mine[i / 4 % PRODUCTS][i % 4] = left_out(Stage::extract) ? bits.x & 0x3bff3bff : wgmma_operand(value);
         });
+        dense.template catch_up<STEP>(follows);
         wgmma_wait<0>();
-        used(1 - WORD % 2);
-        auto entered = dense.template enter<WORD>(tile_is_there, follows);
+        used(1 - STEP % 2);
+        dense.template enter<STEP>(tile_is_there, follows);
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < PRODUCTS; i++)
-            if (!left_out(Stage::smem2tc))
-                wgmma_m64k16<T, BLOCK_N>(sum, mine[i], Tile::descriptor(rows, (WORD * PRODUCTS + i) * PRODUCT_COLS));
+            if (!left_out(Stage::smem2tc)) multiply(mine[i], Tile::descriptor(rows, K + i * PRODUCT_COLS));
         wgmma_commit();
-        dense.template go_on<WORD>(entered);
+        dense.template go_on<STEP>(follows);
+    }
+    __device__ __forceinline__ void multiply(const uint32_t (&a)[4], uint64_t b) {
+        constexpr int COLS = Tile::PRODUCT_COLS;
+#pragma unroll
+        for (int i = 0; i < Tile::PRODUCTS; i++)
+            wgmma_m64k16<T, COLS>(reinterpret_cast<float(&)[COLS / 8][4]>(sum[i * COLS / 8]), a,
+                                  b + (i * COLS * TENSOR_COLS * 2 >> 4));
     }
     __device__ __forceinline__ void used(int step) const {
 #pragma unroll

@@ -11,7 +11,7 @@ template <class FORMAT, int BLOCK_N, int WARPS>
 struct DenseCopies {
     using Problem = typename FORMAT::Problem;
     using Tile = typename FORMAT::template Tile<BLOCK_N>;
-    using Tiles = Walk<0>;
+    using Tiles = Walk<0, Tile::OF_ROUND>;
 
     const Problem& p;
     Address memory;  // of the block
@@ -27,9 +27,8 @@ struct DenseCopies {
     }
     __device__ Address is_there_at(uint32_t place) const { return memory + place; }
 
-    // ld_dense: a copy of a round's tile, of several the place's.
-    __device__ void ld_dense(uint32_t place, int round) const {
-        int nth = round * Tile::OF_ROUND + place / PLACE_BYTES % Tile::OF_ROUND;
+    // ld_dense: a copy of the nth tile.
+    __device__ void ld_dense(uint32_t place, int nth) const {
         Tile::ld_dense(p, blockIdx.y, nth, tile(place), is_there_at(place));
     }
 
@@ -55,7 +54,7 @@ struct DenseCopies {
         Tiles tile(ld_shared(next), ld_shared(next + 4), ld_shared(next + 8));
         if (!tile.more()) return;
         ld_dense(place, tile.at);
-        tile.skip(p, p.tile_slots / Tile::OF_ROUND);
+        tile.skip(p, p.tile_slots);
         expect(place, tile);
     }
 };
@@ -66,9 +65,11 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     using Base = DenseCopies<FORMAT, BLOCK_N, WARPS>;
     using Base::Base, Base::p, Base::memory, Base::warp, Base::lane;
     static_assert(Base::Tile::OF_ROUND == 1);
+    static constexpr int APART = 1, STEPS = 1;  // the latter of a tile, that are told apart: the first one
 
     uint32_t at = 0, before = 0;  // places of the tile that is read next, and of the one before
     uint32_t parity = 0;          // of the former
+    uint32_t left_before = 0;     // the latter, by how many warps
 
     __device__ Address tile() const { return Base::tile(at); }
 
@@ -104,20 +105,23 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
             if (lane == 0) wait(), refill(at, leave(at));
     }
 
-    // --- a round in steps: `ask` before the step's products, `enter` when those before are over, if these
-    // `follow` others, and `go_on` when they have begun
+    // --- a round in steps, of the tile_of each: `ask` before the step's registers come, `catch_up` when they have, while products of the
+    // step before go on, `enter` when these are over, if they `follow` others, and `go_on` when the step's have begun
 
+    template <int STEP>
+    __device__ Address tile_of() const { return tile(); }
     template <int STEP>
     __device__ bool ask() const { return STEP || is_there(); }
     template <int STEP>
-    __device__ uint32_t enter(bool is_there, bool follows) const {
-        if (STEP) return 0;
-        uint32_t left_before = follows ? leave(before) : 0;
+    __device__ void catch_up(bool) const {}
+    template <int STEP>
+    __device__ void enter(bool is_there, bool follows) {
+        if (STEP) return;
+        left_before = follows ? leave(before) : 0;
         if (!is_there) wait();
-        return left_before;
     }
     template <int STEP>
-    __device__ void go_on(uint32_t left_before) const {
+    __device__ void go_on(bool) const {
         if (!STEP) refill(before, left_before);
     }
 };

@@ -26,7 +26,8 @@ cudaError_t launch_before(ColumnsProblem& p, cudaStream_t) {
 template <class FORMAT, class T, int BLOCK_N, int WARPS = wgmma_warps<FORMAT>(BLOCK_N)>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = typename FORMAT::template Tile<BLOCK_N>;
-    bool tiles = Tile::OF_ROUND > 1 ? p.tile_slots == Tile::OF_ROUND : p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    bool tiles = Tile::OF_ROUND > 1 ? p.tile_slots >= LEAST_PLACES && p.tile_slots <= QUARTERS
+                                    : p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
     bool fits = tiles && p.stages >= 1 && p.stages <= STRIP_STAGES && p.warps == WARPS;
     if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N, WARPS>;
@@ -88,6 +89,10 @@ cudaError_t launch_quarters(const WgmmaProblem& p, cudaStream_t stream) {
         case 192: return launch<FORMAT, T, 192>(p, stream);
         case 224: return launch<FORMAT, T, 224>(p, stream);
         case 256: return launch<FORMAT, T, 256>(p, stream);
+        case 288: return launch<FORMAT, T, 288>(p, stream);
+        case 320: return launch<FORMAT, T, 320>(p, stream);
+        case 352: return launch<FORMAT, T, 352>(p, stream);
+        case 384: return launch<FORMAT, T, 384>(p, stream);
         default: return cudaErrorInvalidValue;
     }
 }

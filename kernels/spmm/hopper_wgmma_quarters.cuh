@@ -1,73 +1,94 @@
-// Tiles of B for blocks of more than 128 columns, of which shared memory has a round's at a time: in quarters, each
-// with a place of its own. Who leaves one, says so to an mbarrier; the warp whose duty it is fetches the quarter of the
-// next round, a step later, when the others have left it, too.
+// Tiles of B for blocks of more than 128 columns, of which shared memory has a round's at a time, or less: in quarters.
+// Who leaves one, says so to an mbarrier; the warp whose duty its place is fetches what comes next there, a step later,
+// when the others have left it, too.
 #pragma once
-#include "hopper_wgmma_dense.cuh"
+#include "hopper_wgmma_places.cuh"
 
 namespace lscd {
 namespace {
 
-constexpr int QUARTERS = 4;
-
 template <class FORMAT, int BLOCK_N, int WARPS>
 struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     using Base = DenseCopies<FORMAT, BLOCK_N, WARPS>;
-    using Base::Base, Base::warp, Base::lane;
+    using Base::warp, Base::lane;
     static_assert(Base::Tile::OF_ROUND == QUARTERS && WARPS % QUARTERS == 0 && QUARTERS <= MOST_TILES);
-    static constexpr int LATER = 1;  // steps, until others have most likely left a quarter
+    // Of a quarter. Where it is one, that before the last is what others have most likely left when a step's products
+    // have begun; where there are two, of half as many columns of A, the last one, when a step's registers are there.
+    static constexpr int STEPS = Base::Tile::STEPS, LEFT_BY_ALL = STEPS == 1 ? 2 : 1;
 
-    uint32_t parity = 0;  // of the round
+    using Places = std::conditional_t<STEPS == 1, PlaceOfEach, PlacesInTurn>;
+    static constexpr int APART = Places::APART;
 
-    __device__ Address tile() const { return Base::tile(0); }
-    __device__ Address barrier(int quarter) const { return this->is_there_at(quarter * PLACE_BYTES); }
-    __device__ Address has_left_at(int quarter) const { return barrier(quarter) + LEFT; }
+    Places places{Base::p};
+
+    using Base::Base;
+    __device__ Address has_left_at(uint32_t place) const { return this->is_there_at(place) + LEFT; }
 
     __device__ void make_barriers() const {
         if (!this->begins()) return;
-        mbarrier_init(barrier(warp), 1);
-        mbarrier_init(has_left_at(warp), WARPS);
+        mbarrier_init(this->is_there_at(warp * PLACE_BYTES), 1);
+        mbarrier_init(has_left_at(warp * PLACE_BYTES), WARPS);
     }
-    __device__ void wait(int quarter) const { mbarrier_wait(barrier(quarter), parity); }
-    __device__ void until_first_is_there() const { wait(0); }
-    __device__ void advance() { parity ^= 1; }
+    __device__ void wait(const Place& place) const { mbarrier_wait(this->is_there_at(place.at), place.parity); }
+    __device__ void until_first_is_there() const { wait(places.template of<0>(0)); }
+    __device__ void advance() { places.advance(); }
 
     // This warp has read the quarter, and synchronised since.
-    __device__ void leave(int quarter) const {
-        if (lane == 0) mbarrier_arrive(has_left_at(quarter));
+    __device__ void leave(const Place& place) const {
+        if (lane == 0) mbarrier_arrive(has_left_at(place.at));
     }
-    // The next one in its place, behind that of a round of such parity: each quarter is another warp's duty.
-    __device__ void refill(int quarter, uint32_t of_round) const {
-        if (warp != quarter * (WARPS / QUARTERS)) return;
-        mbarrier_wait(has_left_at(quarter), of_round);
-        if (lane == 0) this->fetch_next(quarter * PLACE_BYTES);
+    // The next one in its place: each place is another warp's duty.
+    __device__ void refill(const Place& place) const {
+        if (uint32_t(warp) != place.at / PLACE_BYTES * (WARPS / QUARTERS)) return;
+        mbarrier_wait(has_left_at(place.at), place.parity);
+        if (lane == 0) this->fetch_next(place.at);
     }
     // Behind a segment, and behind `advance`.
     __device__ void end() const {
-        leave(QUARTERS - 1);
+        leave(places.template of<0>(1));
 #pragma unroll
-        for (int quarter = QUARTERS - 1 - LATER; quarter < QUARTERS; quarter++) refill(quarter, parity ^ 1);
+        for (int before = LEFT_BY_ALL; before > 0; before--) refill(places.template of<0>(before));
     }
     __device__ void pass(int rounds) {
-        for (; rounds; rounds--, advance())
 #pragma unroll 1
-            for (int quarter = 0; quarter < QUARTERS; quarter++)
-                wait(quarter), leave(quarter), refill(quarter, parity);
+        for (; rounds; rounds--, advance())
+            for_steps<QUARTERS>([&](auto quarter) {
+                Place place = places.template of<quarter>(0);
+                wait(place), leave(place), refill(place), places.advance_quarter();
+            });
     }
 
     // --- a round in steps, as DenseRing's ---
 
     template <int STEP>
-    __device__ bool ask() const { return mbarrier_is_over(barrier(STEP), parity); }
+    __device__ Address tile_of() const { return Base::tile(places.template of<STEP / STEPS>(0).at); }
     template <int STEP>
-    __device__ bool enter(bool is_there, bool follows) const {
-        if (STEP || follows) leave((STEP + QUARTERS - 1) % QUARTERS);
-        if (!is_there) wait(STEP);
-        return STEP > LATER || follows;
+    __device__ bool ask() const {
+        if (STEP % STEPS) return true;
+        Place place = places.template of<STEP / STEPS>(0);
+        return mbarrier_is_over(this->is_there_at(place.at), place.parity);
     }
     template <int STEP>
-    __device__ void go_on(bool refills) const {
-        constexpr int BEFORE = STEP - 1 - LATER;
-        if (refills) refill((BEFORE + QUARTERS) % QUARTERS, BEFORE < 0 ? parity ^ 1 : parity);
+    __device__ void catch_up(bool follows) const {
+        if (STEPS > 1) refill_late<STEP>(follows);
+    }
+    template <int STEP>
+    __device__ void enter(bool is_there, bool follows) const {
+        if (STEP % STEPS) return;
+        if (STEP || follows) leave(places.template of<STEP / STEPS>(1));
+        if (!is_there) wait(places.template of<STEP / STEPS>(0));
+    }
+    template <int STEP>
+    __device__ void go_on(bool follows) {
+        if (STEPS == 1) refill_late<STEP>(follows);
+        if (STEP % STEPS == STEPS - 1) places.advance_quarter();
+    }
+
+  private:
+    template <int STEP>
+    __device__ void refill_late(bool follows) const {
+        if (STEP % STEPS == STEPS - 1 && (STEP > 1 || follows))
+            refill(places.template of<STEP / STEPS>(LEFT_BY_ALL));
     }
 };
 

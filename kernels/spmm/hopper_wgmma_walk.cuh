@@ -6,8 +6,8 @@ namespace lscd {
 namespace {
 
 // Rounds at < last of a segment; none is left: at = last. STRIPS of a row block: the chunks of one of
-// them in each, numbered through A; the last row block may be without it. 0: rounds of B'.
-template <int STRIPS>
+// them in each, numbered through A; the last row block may be without it. 0: tiles of B', so many OF_ROUND.
+template <int STRIPS, int OF_ROUND = 1>
 struct Walk {
     int segment, at, last;
 
@@ -27,16 +27,16 @@ struct Walk {
             int mine = s.x * STRIPS + strip;
             if (STRIPS && mine >= p.strips) continue;
             int before = STRIPS ? mine * p.rounds : 0;
-            at = before + s.y, last = before + s.z;
+            at = before + s.y * OF_ROUND, last = before + s.z * OF_ROUND;
             return;
         }
     }
     __device__ void open_next(const WgmmaProblem& p, int strip) { segment++, open(p, strip); }
-    __device__ void skip(const WgmmaProblem& p, int rounds) {
+    __device__ void skip(const WgmmaProblem& p, int tiles) {
         static_assert(STRIPS == 0);
-        while (rounds > 0 && more()) {
-            int here = min(rounds, last - at);
-            rounds -= here, at += here;
+        while (tiles > 0 && more()) {
+            int here = min(tiles, last - at);
+            tiles -= here, at += here;
             if (at == last) open_next(p, 0);
         }
     }

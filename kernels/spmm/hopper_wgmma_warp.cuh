@@ -18,7 +18,8 @@ struct WgmmaWarp {
 
     const Problem& p;
     int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
-    DenseTiles<FORMAT, BLOCK_N, WARPS> dense;
+    using Dense = DenseTiles<FORMAT, BLOCK_N, WARPS>;
+    Dense dense;
     SparseRing<FORMAT, WARPS> sparse;
     Sums sum;
 
@@ -29,12 +30,11 @@ struct WgmmaWarp {
     __device__ void only_copies(bool follows) {
         auto step = [&](auto nth) {
             bool is_there = dense.template ask<nth>();
-            dense.template go_on<nth>(dense.template enter<nth>(is_there, follows));
+            dense.template catch_up<nth>(follows);
+            dense.template enter<nth>(is_there, follows);
+            dense.template go_on<nth>(follows);
         };
-        step(std::integral_constant<int, 0>());
-        if constexpr (Tile::OF_ROUND > 1)
-            step(std::integral_constant<int, 1>()), step(std::integral_constant<int, 2>()),
-                step(std::integral_constant<int, 3>());
+        for_steps<Dense::STEPS * Tile::OF_ROUND>(step);
     }
 };
 

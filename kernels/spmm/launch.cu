@@ -20,6 +20,7 @@
 //   ..._warp, _chunk, _launch  a warp; a chunk of 2:4 times its tile of B'; launching all three
 //   ..._expand                 B' for all thread blocks
 //   ..._walk, _copies          what a thread block copies next; rings of chunks and tiles
+//   ..._places, _quarters      tiles of B in quarters of a round: where they are; who leaves and who fetches them
 //   ..._zero_row, _lanes       a chunk of either format becomes registers of wgmma.sp
 //   ..._bitmap, hopper_bitmap  a chunk of bitmap_strips, registers of dense products; how it becomes these
 //   ..._entries, _slots        weights without a slot; sums on their way to C

@@ -18,8 +18,8 @@ WORKERS = {
 TILE_K = 64  # columns of A that a worker of theirs has at least
 WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
-# Those of bitmap_strips; and the rows and columns of which a block has most sums for more columns.
-BITMAP_WIDTHS, QUARTERED_ROWS, QUARTERED_WIDTH = (8, 16, *STRIP_WIDTHS), 192, 192
+# Those of bitmap_strips; and the most sums of a block of more columns, rows times columns, by N.
+BITMAP_WIDTHS, WIDE_SUMS, WIDEST_SUMS = (8, 16, *STRIP_WIDTHS), {128: 0, 256: 192 * 192}, 128 * 384
 # Of B as wgmma reads it, zeros included, at most; and how many more columns than N several passes
 # have: they are of 56, whose tiles have 64, where chunks leave no room for wider ones.
 TILE_WIDTHS, TILE_ROWS, WIDENED, MORE_COLUMNS = (32, 48, 64, 96, 128, 192), 256, 64 / 56, 40
@@ -77,8 +77,8 @@ def _of_strips(rounds: int, N: int) -> int:
 def _of_bitmap_strips(N: int) -> int:
     """Sums alone: products read B as it lies."""
     each = ROW_BLOCK * min(_whole(N, BITMAP_WIDTHS), STRIP_WIDTHS[-1])
-    quartered = QUARTERED_ROWS * QUARTERED_WIDTH if STRIP_WIDTHS[-1] < N else 0
-    return 2 * MULTIPROCESSORS * max(each, quartered)
+    wide = next((sums for most, sums in WIDE_SUMS.items() if most >= N), WIDEST_SUMS)
+    return 2 * MULTIPROCESSORS * max(each, wide)
 
 
 def _of_pairs(N: int) -> int:

@@ -20,14 +20,16 @@ FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.n
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (80, 96, 112, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
 # Of 2:4 alone: with 8 warps. Of dense products alone: with 16 warps; with 12 up to 192 and 8 for
-# more, where B comes in quarters of a round's tile; with 12 instead of 16, where `_why_few` tells.
+# more, where B comes in quarters of a round's tile; the same, where these are of two wgmma, in a
+# ring that may be shorter than a round; with 12 instead of 16, where `_why_few` tells.
 WIDEST_WIDTHS = (160,)
 NARROWEST_WIDTHS, QUARTERED_WIDTHS, QUARTERS = (8, 16), (160, 192, 224, 256), 4
+DOUBLED_WIDTHS, LEAST_QUARTERS = (288, 320, 352, 384), 3
 FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
 ALL_WIDTHS = {
     FORMAT: WIDTHS + WIDEST_WIDTHS,
     LANES: WIDTHS + WIDEST_WIDTHS,
-    STREAMS: NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS,
+    STREAMS: NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS + DOUBLED_WIDTHS,
 }
 COLUMNS_OF_FEW = {FORMAT: 128, LANES: 128, STREAMS: 192}  # that 12 warps have registers for
 # Copies under way in a ring for which wide blocks are as narrow as they must be. To decode a bitmap
@@ -71,6 +73,8 @@ class Layout:
     @property
     def least_tiles(self) -> int:
         """Of B, that are in shared memory."""
+        if self.block_n in DOUBLED_WIDTHS:
+            return LEAST_QUARTERS
         return max(2, self.tiles_of_round)
 
     @property
@@ -164,7 +168,8 @@ def _layout(A: Strips, block_n: int, passes: int, warps: int | None = None) -> L
     """Of one thread block of each pass."""
     warps = warps or warps_of(A, block_n)
     columns = block_n if meets_b(A) else -(-block_n // COLS_AT_ONCE) * COLS_AT_ONCE
-    of_round = QUARTERS if meets_b(A) and block_n in QUARTERED_WIDTHS else 1
+    quartered = meets_b(A) and block_n in QUARTERED_WIDTHS + DOUBLED_WIDTHS
+    of_round = QUARTERS if quartered else 1
     stage_bytes = hopper.stage_bytes(A.largest_copy)
     layout = Layout(block_n, warps, passes, 1, stage_bytes, columns, of_round)
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.

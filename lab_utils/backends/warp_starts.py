@@ -34,7 +34,7 @@ def starts_of(
 ) -> Tensor:
     """int32 [blocks, warps, 32] on A's device: of rings of `stages` chunks, and `tiles` of B'.
 
-    Of the latter several are one round's, in order, if `of_round` says so.
+    Of the latter `of_round` are a round's, and in their numbers.
     """
     key = ("starts", blocks, warps, stages, tiles, of_round)
     return remembered(A, key, lambda: _starts_of(A, blocks, warps, stages, tiles, of_round))
@@ -47,15 +47,14 @@ def _starts_of(
     segments, first = shares.segments.long(), shares.first_segment.long()
     chunks, begins, ends = _chunks(A, segments, first, warps, stages + 1)
     every = torch.ones(1, len(segments), dtype=torch.bool, device=A.device)
-    rounds = tiles // of_round  # that are in shared memory at once
-    tile = _walk(_steps(segments, first, every, 2 * rounds))
+    in_tiles = segments * segments.new_tensor([1, of_round, of_round, 1])
+    tile = _walk(_steps(in_tiles, first, every, 2 * tiles))
     of_warp = torch.arange(warps, device=A.device).clamp(max=tiles - 1)  # others: nobody reads it
-    round = of_warp // of_round
     none = begins.new_zeros(blocks, warps, STRIP_STAGES - stages)
     numbers = [
         begins[..., :stages], none, ends[..., :stages], none,
         _walk(chunks)[:, :, stages], begins[..., stages:], ends[..., stages:],
-        tile[:, 0, round], tile[:, 0, round + rounds],
+        tile[:, 0, of_warp], tile[:, 0, of_warp + tiles],
         _of_block(segments, first)[:, None].expand(-1, warps, -1),
     ]  # fmt: skip
     record = torch.cat(numbers, 2)
