@@ -28,7 +28,11 @@ SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
 # decoded first have the same times over a wide range; 4 of 667 products of lanes take more than
 # .06 more; on an H100, one of 144 takes .15 more, by a kernel and tiles that are expected to tie.
-MOST = {("h200", "tca_bme"): 1.06, ("h200", "lane_24_strips"): 1.09}
+MOST = {
+    ("h200", "tca_bme"): 1.06,
+    ("h200", "bitmap_strips"): 1.08,
+    ("h200", "lane_24_strips"): 1.09,
+}
 MOST |= {("h100-80gb-hbm3", "lane_24_strips"): 1.16, ("h100-80gb-hbm3", "bitmap_strips"): 1.07}
 # Widths and columns of which one product alone has rows, of 7168 x 7168, in pairs, at .7, and takes
 # longer than its costs say: by a fifth, where strips are the format.
@@ -75,7 +79,7 @@ def width_of_pass(row, format: str) -> int:
     if format == hopper.FORMAT and streams_of(row.M, row.K, row.sparsity) == Streams.NESTED:
         return min(width_of_nested(row), max(8, row.N))
     if format == strip_layouts.STREAMS:  # whose rings always have room beside the widest
-        return strip_layouts.columns_of_a_pass(row.N, strip_layouts.ALL_WIDTHS[format])[0]
+        return width_of_streams(row)
     warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
         return min(128, max(8, row.N))
@@ -92,6 +96,20 @@ def width_of_pass(row, format: str) -> int:
         return min(widest, max(8, row.N))
     widths = strip_layouts.ALL_WIDTHS[format]
     return next(width for width in widths if width * -(-row.N // widest) >= row.N)
+
+
+def width_of_streams(row) -> int:
+    """Of blocks that had one on each multiprocessor: older rows know none of DOUBLED_WIDTHS."""
+    every = strip_layouts.ALL_WIDTHS[strip_layouts.STREAMS]
+    older = tuple(width for width in every if width not in strip_layouts.DOUBLED_WIDTHS)
+
+    def off(width: int, passes: int) -> float:
+        warps = 8 if width > strip_layouts.COLUMNS_OF_FEW[strip_layouts.STREAMS] else 12
+        row_blocks = -(-row.M // (warps * strip_layouts.STRIP_ROWS))
+        return round(abs(row.split_k * row_blocks - MULTIPROCESSORS // passes))
+
+    found = [strip_layouts.columns_of_a_pass(row.N, widths) for widths in (every, older)]
+    return min(found, key=lambda one: off(*one))[0] if found[0] != found[1] else found[0][0]
 
 
 def width_of_nested(row) -> int:
@@ -187,7 +205,7 @@ def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_o
     told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, format)]
     ratio = pd.Series(told, rows.index) / rows.time_us
     medians = ratio.groupby(rows.N).median()
-    assert medians.between(0.93, 1.07).all()
+    assert medians.between(0.93, 1.09).all()  # the most: 352 columns, in tiles of 2 x 192
     usual = ratio[[(format, r.M, r.N) not in SLOW_TILES for r in rows.itertuples()]]
     assert usual.between(least, most).all() and len(ratio) >= all_of
     assert ratio.between(0.79, most).all()

@@ -41,6 +41,7 @@ START_US = 4.8  # of a dense product
 TILES_START_US = 10.0
 TILES_COLUMNS = 512  # of the pass that others are compared to
 UNUSED = 0.13  # of a column's arithmetic by tiles, which one that N has not spares
+PRODUCT_COLUMNS = 256  # of a wgmma; wider blocks have two, of one decoded A
 HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
 LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; TCA-BME is unknown
 
@@ -48,7 +49,8 @@ LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; 
 class Cost(NamedTuple):
     """Of a pass over A: a, b and c above, in the time of reading so many bytes; its start, which
     all passes have together if they stand side by side. And e; d, of decoding first; f, g and h;
-    what partial sums take, for each 64 columns; what is added to READ for each 64.
+    what partial sums take, for each 64 columns; what is added to READ for each 64; of the time that
+    bytes stand for, the part that it takes with blocks of more than PRODUCT_COLUMNS.
     """
 
     encoded: float
@@ -63,6 +65,7 @@ class Cost(NamedTuple):
     beyond: float = 0.0
     sums_us: float = 0.0
     read: float = 0.0
+    wide: float = 1.0
 
 
 COSTS = {
@@ -78,7 +81,7 @@ COSTS = {
     ),
     "bitmap_strips": Cost(
         0.123, 0.469, 0.113, 5.4, side_by_side=True, entries=0.173, decoding=1.15, beyond=0.012,
-        sums_us=3.0,
+        sums_us=3.0, wide=0.92,
     ),
 }  # fmt: skip
 
@@ -146,7 +149,8 @@ def kernel_us(product: Product, gpu: Gpu) -> float:
     dense = (cost.dense + (cost.columns + beyond) * n**1.5) * product.dense_bytes
     starts = 1 if cost.side_by_side else product.passes
     far = cost.far * max(0.0, product.encoded_bytes - cost.near * product.dense_bytes)
-    busy = _busy_us(encoded + dense + far, gpu)
+    wide = cost.wide if product.block_n > PRODUCT_COLUMNS else 1.0
+    busy = _busy_us(wide * (encoded + dense + far), gpu)
     read = (READ + cost.read * n) * _read_us(product.encoded_bytes, gpu)
     least = _arithmetic_us(product, product.block_n, 1.0, gpu)
     start = cost.start_us + cost.sums_us * n
