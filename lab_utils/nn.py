@@ -1,20 +1,16 @@
 """Sparse weights in torch models: a layer in place of `torch.nn.Linear`, and a swap for all."""
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.prune import BasePruningMethod
-from torch.nn.utils.weight_norm import WeightNorm
 
 from lab_utils import ops
 from lab_utils.formats import SparseMatrix, by_name, check_options, encode
-from lab_utils.formats.checks import DTYPES, memory_problem
-
-RECOMPUTING = (BasePruningMethod, WeightNorm)  # forward pre-hooks that only set weight or bias
+from lab_utils.formats.checks import DTYPES
+from lab_utils.linears import STAYS_DENSE, check_forward, recompute, smaller
 
 
 class SparseLinear(nn.Module):
@@ -35,7 +31,8 @@ class SparseLinear(nn.Module):
         if bias is not None:
             ops.check_bias(bias, weight)
         self.out_features, self.in_features = weight.shape
-        own = None if bias is None else bias.detach().clone()  # states are loaded into it
+        with torch.inference_mode(False):  # states are loaded into it, whoever made it
+            own = None if bias is None else bias.detach().clone()
         self.bias = None if own is None else nn.Parameter(own, requires_grad=False)
         self._hold(weight.of_valid(weight.shape, weight.dtype, weight.arrays, weight.constants))
 
@@ -45,14 +42,14 @@ class SparseLinear(nn.Module):
 
         -0, which pruning by multiplying with a mask leaves behind, is taken for +0. What
         `torch.nn.utils.prune` would recompute before a forward is recomputed here, once and for
-        all. Forward hooks are not taken over.
+        all. Buffers and attributes of one's own are not taken over.
         Raises ValueError where the weights do not fit the format, or its `options`, and for
-        forward pre-hooks that do anything else, or another forward than torch.nn.Linear's.
+        forward hooks that do anything else, or another forward than torch.nn.Linear's.
         """
         if not isinstance(linear, nn.Linear):
             raise ValueError(f"linear is a {type(linear).__name__}; allowed: torch.nn.Linear")
-        _check_forward(linear)
-        _recompute(linear)
+        check_forward(linear)
+        recompute(linear)
         dense = linear.weight.detach()
         layer = cls(encode(dense.masked_fill(dense == 0, 0), format, **options), linear.bias)
         return layer.train(linear.training)
@@ -128,7 +125,8 @@ class SparseLinear(nn.Module):
             if (dtype := fn(mine.new_empty(0)).dtype) != mine.dtype:
                 raise ValueError(
                     f"dtype={dtype}: {name!r} of this layer is {mine.dtype} and stays so; "
-                    "convert the torch.nn.Linear before it is encoded, or to_linear()"
+                    "convert the torch.nn.Linear before it is encoded, or to_linear(). Layers "
+                    f"before it are converted by now: to({mine.dtype}) takes the model back"
                 )
         before = dict(self._buffers)
         super()._apply(fn, recurse)
@@ -192,103 +190,56 @@ def sparsify(
 ) -> dict[str, SparseLinear]:
     """Replace linear layers of `model`, in place, one at a time; returns the new ones by name.
 
-    `select(name, linear)` says which; by default those whose encoding is expected to be smaller and
-    whose weight no other module shares, as tied embeddings do. Warns where there are layers of
-    their own weights, and none would be smaller.
+    `select(name, linear)` says which; by default those whose encoding is smaller than their weights
+    in 16 bits and whose weight no other module shares, as tied embeddings do. Warns where none of
+    these would be smaller, and of pruned parameters that are no such layer's.
     Only layers of the very class `torch.nn.Linear` are asked for: others may do something else.
-    Raises ValueError, and replaces nothing, for an unknown format or option, and where a layer is
-    not fp16 or bf16. One whose weights do not fit the format is named; those before it are replaced
-    by then.
+    Raises ValueError, and replaces nothing, for an unknown format or option, where a layer is not
+    fp16 or bf16, and where it has forward hooks, which would be lost. One whose weights do not fit
+    the format is named; those before it are replaced by then.
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"model is a {type(model).__name__}; allowed: torch.nn.Module")
     check_options(by_name(format), options)
     if select is not None and not callable(select):
         raise ValueError(f"select={select!r}; allowed: None, or a function of name and linear")
-    linears = [m for m in model.modules() if type(m) is nn.Linear]
-    for linear in linears:
-        _recompute(linear)
-    select = select or _smaller(model, linears, format)
-    names = [n for n, m in model.named_modules() if type(m) is nn.Linear and select(n, m)]
+    for linear in model.modules():
+        if type(linear) is nn.Linear:
+            recompute(linear)
+    asked = select or smaller(model, format)
+    names = [n for n, m in model.named_modules() if type(m) is nn.Linear and asked(n, m)]
     for name in names:
         dtype = model.get_submodule(name).weight.dtype
         if not name or dtype not in DTYPES.values():
             found = f"layer {name!r} is {dtype}" if name else "model is itself a torch.nn.Linear"
             raise ValueError(f"{found}; allowed: fp16 and bf16 layers inside of a model")
-        _check_forward(model.get_submodule(name), f"layer {name!r}")
-    return {name: _replace(model, name, format, options) for name in names}
+        check_forward(model.get_submodule(name), f"layer {name!r}")
+    replaced = {name: _replace(model, name, format, options, select is None) for name in names}
+    found = {name: sparse for name, sparse in replaced.items() if sparse is not None}
+    if names and not found:
+        warnings.warn(f"{STAYS_DENSE}: with whole tiles none is smaller as {format}", stacklevel=2)
+    return found
 
 
-def _smaller(
-    model: nn.Module, linears: list[nn.Linear], format: str
-) -> Callable[[str, nn.Linear], bool]:
-    """Says which of `linears` share their weight with no other module and would be smaller.
+def _replace(
+    model: nn.Module, name: str, format: str, options: dict, smaller: bool
+) -> SparseLinear | None:
+    """Put a sparse layer wherever `model` has the linear one, which can be in several places.
 
-    Where none would, whoever pruned the model would go on with a dense one unawares.
+    Not if it should be `smaller`, and is not: tiles of a few rows or columns are mostly padding.
     """
-    uses = Counter(id(p) for m in model.modules() for p in m._parameters.values())
-    alone = [one for one in linears if uses[id(one.weight)] <= 1 and one.weight.numel()]
-    zeros = [_zeros(one.weight) for one in alone]
-    smaller = {one for one, share in zip(alone, zeros, strict=True) if _pays(one, format, share)}
-    if alone and not smaller:
-        shares = " to ".join(dict.fromkeys(f"{share:.1%}" for share in (min(zeros), max(zeros))))
-        warnings.warn(
-            f"no layer was replaced, the model stays dense: none is expected to be smaller as "
-            f"{format} (linear layers: {len(alone)}; zeros: {shares})",
-            stacklevel=3,
-        )
-    return lambda _, linear: linear in smaller
-
-
-def _replace(model: nn.Module, name: str, format: str, options: dict) -> SparseLinear:
-    """Put a sparse layer wherever `model` has the linear one, which can be in several places."""
     linear = model.get_submodule(name)
     try:
         sparse = SparseLinear.from_linear(linear, format, **options)
     except ValueError as error:
         raise ValueError(f"layer {name!r}: {error}") from error
+    if smaller and sparse.weight.nbytes >= linear.weight.nbytes:
+        return None
     for parent in model.modules():
         for own_name, child in parent._modules.items():
             if child is linear:
                 parent._modules[own_name] = sparse
     return sparse
-
-
-def _recompute(linear: nn.Linear) -> None:
-    """Bring weight and bias up to date: pruned ones are so only during a forward."""
-    for hook in linear._forward_pre_hooks.values():
-        if isinstance(hook, RECOMPUTING):
-            hook(linear, ())
-
-
-def _check_forward(linear: nn.Linear, name: str = "linear") -> None:
-    """Raise ValueError where `linear` computes something else than torch.nn.Linear does."""
-    of_torch = getattr(linear.forward, "__func__", None) is nn.Linear.forward
-    if not of_torch or linear.forward.__self__ is not linear:
-        raise ValueError(
-            f"{name} has a forward of its own, from its class or put there by a wrapper, which "
-            "encoded weights would lose; allowed: that of torch.nn.Linear"
-        )
-    for hook in linear._forward_pre_hooks.values():
-        if not isinstance(hook, RECOMPUTING):
-            raise ValueError(
-                f"{name} has the forward pre-hook {hook!r:.80}, which encoded weights would lose; "
-                "allowed: those of torch.nn.utils.prune and weight_norm"
-            )
-
-
-def _zeros(weight: Tensor) -> float:
-    if problem := memory_problem(weight):
-        raise ValueError(
-            f"a layer's weight {tuple(weight.shape)} on {weight.device} {problem}, so that nobody "
-            "can say whether it pays; allowed: values, or select= that leaves the layer out"
-        )
-    return 1 - int(torch.count_nonzero(weight)) / weight.numel()
-
-
-def _pays(linear: nn.Linear, format: str, sparsity: float) -> bool:
-    weight = linear.weight
-    return by_name(format).expected_nbytes(*weight.shape, sparsity) < weight.nbytes
 
 
 def _check_gradient(x: Tensor) -> None:

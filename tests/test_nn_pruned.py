@@ -23,10 +23,11 @@ def test_pruned_layers_are_encoded_as_they_would_multiply_now() -> None:
         assert torch.allclose(fresh(x), trained(x), atol=0.05)
 
 
-def test_other_pre_hooks_are_refused() -> None:
+@pytest.mark.parametrize("kind", ["pre_hook", "hook"])
+def test_other_hooks_are_refused(kind: str) -> None:
     linear = nn.Linear(96, 64).bfloat16()
-    linear.register_forward_pre_hook(lambda module, inputs: None)
-    with pytest.raises(ValueError, match="forward pre-hook .* encoded weights would lose"):
+    getattr(linear, f"register_forward_{kind}")(lambda *inputs: None)
+    with pytest.raises(ValueError, match="forward (pre-)?hook .* encoded weights would lose"):
         SparseLinear.from_linear(linear)
 
 
@@ -36,8 +37,54 @@ def test_tied_weights_are_left_alone() -> None:
     with torch.no_grad():
         model["embed"].weight.mul_(torch.rand(64, 96) > 0.8)
     model["head"].weight = model["embed"].weight
-    with warnings.catch_warnings(action="error"):
+    with pytest.warns(UserWarning, match="1 pruned parameters stay dense, .*: embed.weight"):
         assert sparsify(model) == {}
+
+
+def test_pruned_parameters_of_other_layers_are_told() -> None:
+    """Experts in one parameter, and classes of their own: nobody should take them for sparse."""
+
+    class Own(nn.Linear):
+        pass
+
+    model = nn.Sequential(pruned(0.8)[0], Own(100, 64).bfloat16(), nn.Bilinear(8, 8, 8).bfloat16())
+    with torch.no_grad():
+        model[1].weight.mul_(torch.rand(64, 100) > 0.8)
+        model[2].weight.mul_(torch.rand(8, 8, 8) > 0.8)
+    with pytest.warns(UserWarning, match=re.escape("2 pruned parameters stay dense")) as heard:
+        assert list(sparsify(model)) == ["0"]
+    assert str(heard[0].message).endswith(": 1.weight, 2.weight")
+
+
+def test_two_four_is_for_layers_that_may_be_so() -> None:
+    model = pruned(0.0, 0.6)
+    with torch.no_grad():
+        model[1] = nn.Linear(96, 64).bfloat16()
+        model[1].weight.view(64, -1, 4)[..., 2:] = 0
+    assert list(sparsify(model, "2:4")) == ["1"]
+
+
+def test_layers_that_nobody_pruned_are_left_alone() -> None:
+    """In fp32, with two bytes for each of its four; of zeros alone, as adapters begin."""
+    model = nn.Sequential(pruned(0.8)[0], nn.Linear(64, 32), nn.Linear(32, 96).bfloat16())
+    nn.init.zeros_(model[2].weight)
+    assert list(sparsify(model)) == ["0"]
+
+
+def test_layers_whose_tiles_are_mostly_padding_stay_dense() -> None:
+    model = nn.Sequential(nn.Linear(768, 1).bfloat16())
+    with torch.no_grad():
+        model[0].weight.mul_(torch.rand(1, 768) > 0.8)
+    with pytest.warns(UserWarning, match="stays dense: with whole tiles none is smaller as tca_b"):
+        assert sparsify(model) == {}
+    assert type(model[0]) is nn.Linear
+
+
+def test_layers_made_in_inference_mode_take_states_later() -> None:
+    model = pruned(0.8)
+    with torch.inference_mode():
+        sparsify(model)
+    model.load_state_dict({name: one.clone() for name, one in model.state_dict().items()})
 
 
 def pruned(*sparsities: float) -> nn.Sequential:

@@ -33,6 +33,7 @@ class SparseMatrix(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    LEAST_SPARSITY: ClassVar[float] = 0.0  # of matrices that fit
     ROW_BLOCK: ClassVar[int] = 1  # rows that are encoded together
     WRITES_ZEROS: ClassVar[bool] = False  # whether `_unpack` does, on a GPU
     ARRAYS: ClassVar[dict[str, torch.dtype | None]]

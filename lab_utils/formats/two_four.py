@@ -37,6 +37,7 @@ class TwoFour(SparseMatrix):
     """
 
     name = "2:4"
+    LEAST_SPARSITY = 0.5  # but of narrow matrices, whose last group may be full
     WRITES_ZEROS = True
     ARRAYS: ClassVar = {"values": WEIGHT, "indices": torch.uint8}
 
