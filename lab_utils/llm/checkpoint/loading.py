@@ -22,6 +22,7 @@ from lab_utils.llm.checkpoint.sources import Source, check_source
 from lab_utils.llm.model import MATRICES, OPT, Layer
 from lab_utils.llm.parallel import ALONE, Ranks, cut
 from lab_utils.llm.pruning.calibration import Calibration
+from lab_utils.llm.pruning.checks import check_finite
 from lab_utils.llm.pruning.models import encode_layer, prune_layer, prune_model
 from lab_utils.llm.pruning.recipe import Recipe, check_recipe
 
@@ -115,14 +116,19 @@ class _Reader:
         weight = self.source.read(f"{name}.weight")
         bias = self.source.read(f"{name}.bias") if self.source.config.bias else None
         if self.recipe.prunes(name) and not self.recipe.statistic:
-            weight = self.recipe.pruned(name, self._placed(weight))
+            weight = self.recipe.pruned(name, self._placed(f"{name}.weight", weight))
         weight, bias = cut(name.rpartition(".")[2], weight, bias, self.ranks)
-        return linear_of(self._placed(weight), None if bias is None else self._placed(bias))
+        bias = None if bias is None else self._placed(f"{name}.bias", bias)
+        return linear_of(self._placed(f"{name}.weight", weight), bias)
 
     def fill(self, module: nn.Module, name: str) -> None:
         """Read the parameters of `module`, which is whole on every rank."""
         for own, _ in list(module.named_parameters()):
-            set_parameter(module, own, self._placed(self.source.read(f"{name}.{own}")))
+            values = self.source.read(full := f"{name}.{own}")
+            set_parameter(module, own, self._placed(full, values))
 
-    def _placed(self, values: Tensor) -> Tensor:
-        return own_copy(values, self.device, self.dtype)
+    def _placed(self, name: str, values: Tensor) -> Tensor:
+        """Where and as the model has them: one that overflows would make all logits NaN."""
+        mine = own_copy(values, self.device, self.dtype)
+        check_finite(f"{name} in {str(self.dtype).removeprefix('torch.')}", mine)
+        return mine

@@ -15,7 +15,7 @@ def check_weight(weight: Tensor, name: str = "weight") -> None:
         found = f"{weight.dtype} {tuple(weight.shape)}" if isinstance(weight, Tensor) else weight
         allowed = ", ".join(map(str, DTYPES))
         raise ValueError(f"{name} is {found!s:.60}; allowed: [M, K] >= 1 of {allowed}")
-    _check_finite(name, weight)
+    check_finite(name, weight)
 
 
 def check_target(target: Target) -> None:
@@ -33,7 +33,7 @@ def check_statistic(name: str, statistic: Tensor | None, weight: Tensor, shape: 
         raise ValueError(f"{name} is {found}; allowed: torch.float32, torch.float64 {shape}")
     if statistic.device != weight.device:
         raise ValueError(f"{name} is on {statistic.device}; allowed: {weight.device}, as weight")
-    _check_finite(name, statistic)
+    check_finite(name, statistic)
 
 
 def _is_matrix(weight: Tensor) -> bool:
@@ -41,7 +41,8 @@ def _is_matrix(weight: Tensor) -> bool:
     return shaped and weight.dtype in DTYPES
 
 
-def _check_finite(name: str, values: Tensor) -> None:
+def check_finite(name: str, values: Tensor) -> None:
+    """Raise ValueError, calling them `name`, where `values` hold NaN or an infinity."""
     extremes = torch.stack(torch.aminmax(values))  # NaN, if there is one; no mask is needed
     if not torch.isfinite(extremes).all():
         wrong = int(torch.count_nonzero(~torch.isfinite(values)))

@@ -1,5 +1,6 @@
 """Which weights become zero: how many, compared with which others, and how ties are resolved."""
 
+import math
 import re
 from dataclasses import dataclass
 from numbers import Real
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 WITHIN = ("row", "layer")
+ROUNDED = 1e-3  # how far a sparsity may be from that of its N:M
 N_OF_M = re.compile(r"([0-9]+):([0-9]+)")
 
 
@@ -17,7 +19,8 @@ class Target:
 
     `within` is "row" (each output row has round(sparsity · K) zeros: Wanda section 3), "layer"
     (the matrix has round(sparsity · M · K)), or "N:M" (at most N of M neighbours in a row stay).
-    Raises ValueError for anything else, and where `sparsity` is not that of the N:M.
+    Raises ValueError for anything else, and where `sparsity`, which may be rounded to three
+    digits, is not that of the N:M.
     """
 
     sparsity: float
@@ -29,7 +32,7 @@ class Target:
         if self.within in WITHIN:
             return
         stay, of = _n_of_m(self.within)
-        if self.sparsity != 1 - stay / of:
+        if not math.isclose(self.sparsity, 1 - stay / of, abs_tol=ROUNDED):
             raise ValueError(
                 f"sparsity={self.sparsity!r}: within={self.within!r} has {1 - stay / of}"
             )
