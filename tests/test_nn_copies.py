@@ -10,8 +10,9 @@ import torch
 from layers import K, M, X, linear, state_of
 from torch import Tensor, nn
 
-from lab_utils import SparseLinear
+from lab_utils import SparseLinear, encode
 from lab_utils.formats.checks import DTYPES
+from lab_utils.patterns import random_sparse
 
 
 @pytest.fixture
@@ -149,3 +150,14 @@ def test_works_in_inference_mode() -> None:
         layer = copy.deepcopy(SparseLinear.from_linear(linear()))
         first = layer(X)
     assert torch.equal(layer(X), first)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((5, 4, 64), 0), ((4, 64, 5), 2), ((5, 64), 0)])
+def test_vmap_multiplies_a_batch_at_once(shape: tuple[int, ...], dim: int) -> None:
+    layer = SparseLinear(encode(random_sparse(96, 64, 0.8), "tca_bme"), torch.ones(96).half())
+    x = torch.randn(shape).half()
+    with torch.no_grad():
+        found = torch.vmap(layer, in_dims=dim)(x)
+        assert torch.equal(found, layer(x.movedim(dim, 0)))
+        twice = torch.vmap(torch.vmap(layer))(x.movedim(dim, 0)[None])
+        assert torch.equal(twice[0], found)

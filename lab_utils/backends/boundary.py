@@ -8,10 +8,13 @@ product, which therefore does without where nobody watches (watched.py).
 """
 
 import math
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from lab_utils import backends
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue
@@ -110,6 +113,11 @@ def _(arrays, constants, format, M, K, B, backend) -> Tensor:
     return _new_result(M, B)
 
 
+@_spmm.register_vmap
+def _(info, in_dims, arrays, constants, format, M, K, B, backend) -> tuple[Tensor, int]:
+    return _of_batch(_spmm, in_dims, arrays, constants, format, M, K, B, backend)
+
+
 @torch.library.custom_op("lscd::spmm_out", mutates_args=("out",))
 def _spmm_out(
     arrays: list[Tensor], constants: list[int], format: str, M: int, K: int,
@@ -137,3 +145,20 @@ def _spmm_bias(
 @_spmm_bias.register_fake
 def _(arrays, constants, format, M, K, B, backend, bias, relu) -> Tensor:
     return _new_result(M, B)
+
+
+@_spmm_bias.register_vmap
+def _(info, in_dims, arrays, constants, format, M, K, B, backend, bias, relu) -> tuple[Tensor, int]:
+    return _of_batch(_spmm_bias, in_dims, arrays, constants, format, M, K, B, backend, bias, relu)
+
+
+def _of_batch(op: Callable, in_dims: tuple, *arguments: Any) -> tuple[Tensor, int]:
+    """Under vmap: columns of the whole batch side by side, one product; it is dimension 0 of C."""
+    place = 5  # of B
+    others = tree_leaves(in_dims[:place] + in_dims[place + 1 :])
+    if any(dim is not None for dim in others):
+        raise ValueError("vmap over A or a bias; allowed: over B, or over x of a layer")
+    rows = arguments[place].movedim(in_dims[place], 0).mT  # [batch, N, K]
+    wide = rows.reshape(-1, rows.shape[-1]).T
+    C = op(*arguments[:place], wide, *arguments[place + 1 :])
+    return C.T.unflatten(0, rows.shape[:2]).mT, 0
