@@ -7,6 +7,7 @@ before: kernels ask for them until they are set, and take them for not set whate
 """
 
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ from lab_utils import accuracy, build, encode, ladder
 from lab_utils.analysis.zero_row_24 import Streams
 from lab_utils.backends import cuda, hopper, hopper_wgmma, strip_layouts
 from lab_utils.backends.kernels import ways_of
-from lab_utils.backends.launch import Epilogue, Launch
+from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.published import is_hopper
 from lab_utils.backends.ways import FUSED, TILES
 from lab_utils.baselines import BASELINES
@@ -219,12 +220,16 @@ def bytes_of(array: Tensor) -> Tensor:
     return array.contiguous().view(torch.uint8)
 
 
-def scratch_with_flags(launch: Launch, *new: Callable, own: Callable = Launch.scratch) -> dict:
+def scratch_with_flags(
+    ready: cuda.Ready, C: Tensor, own: Callable[[cuda.Ready, Tensor], Tensor] = cuda.scratch_of
+) -> Tensor:
     """Scratch memory of a launch, in which flags are written."""
-    arrays = own(launch, *new)
-    if launch.call[0] in hopper_wgmma.FORMATS.values():
-        arrays["partial"][..., -hopper_wgmma.FLAG_WORDS * launch.problem.warps :] = 0
-    return arrays
+    memory, launch = own(ready, C), ready.launch
+    if launch.call[0] in hopper_wgmma.FORMATS.values() and math.prod(launch.sums):
+        begin = ready.scratch["partial"]
+        sums = memory[begin : begin + 4 * math.prod(launch.sums)].view(torch.int32)
+        sums.view(launch.sums)[..., -hopper_wgmma.FLAG_WORDS * launch.problem.warps :] = 0
+    return memory
 
 
 def main(libraries: list[str]) -> None:
@@ -233,7 +238,7 @@ def main(libraries: list[str]) -> None:
         sys.exit(f"sanitize: library={unknown.pop()!r}: unknown; allowed: {', '.join(CHECKS)}")
     if not torch.cuda.is_available():
         sys.exit("sanitize: torch sees no CUDA device")
-    Launch.scratch = scratch_with_flags
+    cuda.scratch_of = scratch_with_flags
     for library in libraries or gpu_libraries():
         right: list[str] = []
         try:

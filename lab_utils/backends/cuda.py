@@ -170,6 +170,11 @@ def _ready(A: SparseMatrix, N: int, way: str, layout: Any) -> Ready | None:
     return Ready(launch, block_rows_of(A, way), *launch.scratch_in_one())
 
 
+def scratch_of(ready: Ready, C: Tensor) -> Tensor:
+    """Memory for its launch, in which nobody has written."""
+    return C.new_empty(ready.scratch_bytes, dtype=torch.uint8)
+
+
 def _multiply(
     ready: Ready,
     B: Tensor,
@@ -182,7 +187,7 @@ def _multiply(
     columns, pitch = aligned_columns(B, ready.block_rows)
     in_place = down == 1 and (N == 1 or right >= M)
     result = C if in_place else C.new_empty(N, M).T  # columns behind each other
-    one, memory = ready.launch.copy(), C.new_empty(ready.scratch_bytes, dtype=torch.uint8)
+    one, memory = ready.launch.copy(), scratch_of(ready, C)
     one.set_epilogue(epilogue)
     problem, scratch = one.problem, memory.data_ptr()
     for name, offset in ready.scratch.items():
