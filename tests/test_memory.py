@@ -1,6 +1,7 @@
 """The memory planner: terms counted by hand, the papers' peaks and what ran there, refusals."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -263,3 +264,9 @@ def test_no_answers_to_no_question() -> None:
 def test_impossible_workloads(changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         m.Workload(**({"model": OPT_30B} | changes))
+
+
+def test_a_model_without_outer_quarters_is_refused() -> None:
+    with pytest.raises(ValueError, match="layers=3, a quarter of which is none; allowed: 4 and"):
+        m.outer_fc1(SimpleNamespace(layers=3))
+    assert m.outer_fc1(SimpleNamespace(layers=4))("layers.3.fc1")

@@ -85,8 +85,10 @@ def outer_fc1(model: HasLayers) -> Callable[[str], bool]:
     """Says which matrices Flash-LLM's pruned models keep dense (sec. 6.3.1).
 
     They are the feed-forward inputs, fc1, of the first and of the last quarter of the layers.
+    Raises ValueError for a model so small that these are none.
     """
-    quarter = model.layers // 4
+    if (quarter := model.layers // 4) == 0:
+        raise ValueError(f"layers={model.layers}, a quarter of which is none; allowed: 4 and more")
     outer = {*range(quarter), *range(model.layers - quarter, model.layers)}
     names = {f"layers.{layer}.fc1" for layer in outer}
     return names.__contains__
