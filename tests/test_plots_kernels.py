@@ -261,6 +261,14 @@ def test_products_that_decode_first_are_no_kernels(rows: pd.DataFrame) -> None:
     assert not is_dense(found).any() and set(found.kernel) == set(of_gpu_kernels(rows).kernel)
 
 
+def test_the_legend_names_kernels_that_the_first_panel_lacks(rows: pd.DataFrame) -> None:
+    first = rows.N.eq(1) & rows.sparsity.eq(0.5)
+    fig = plots.throughputs(rows[~(first & rows.kernel.eq("sparta"))])
+    shown = [trace.name for trace in fig.data if trace.showlegend]
+    assert KERNELS["sparta"].label in shown and len(set(shown)) == len(shown)
+    assert set(shown) == {trace.name for trace in fig.data}
+
+
 def test_time_bars_have_the_colours_of_kernels(rows: pd.DataFrame) -> None:
     one = rows.query("M == 1024 and N == 8 and sparsity == 0.8")
     bars = plots.time_bars(one).data[0]

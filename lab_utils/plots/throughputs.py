@@ -37,9 +37,10 @@ def throughputs(rows: pd.DataFrame) -> go.Figure:
         vertical_spacing=gap / inside if len(Ns) > 1 else 0,
         column_titles=[f"{s:.0%} sparsity" for s in sparsities],
     )
+    named: set[str] = set()  # in the legend; the first panel may lack a kernel
     for i, j in np.ndindex(len(Ns), len(sparsities)):
         part = rows[rows.N.eq(Ns[i]) & rows.sparsity.eq(sparsities[j])]
-        _add_kernels(fig, part, row=i + 1, col=j + 1)
+        _add_kernels(fig, part, named, row=i + 1, col=j + 1)
     fig.update_yaxes(type="category", categoryorder="array", categoryarray=names[::-1], ticks="")
     for i, N in enumerate(Ns, 1):
         part = rows[rows.N == N]
@@ -91,8 +92,7 @@ def _title(library: str) -> str:
     return label if label == library else f"{label} ({library})"
 
 
-def _add_kernels(fig: go.Figure, rows: pd.DataFrame, row: int, col: int) -> None:
-    first = row == col == 1
+def _add_kernels(fig: go.Figure, rows: pd.DataFrame, named: set[str], row: int, col: int) -> None:
     dense = rows.assign(tflops=_dense_tflops(rows)).drop_duplicates(["M", "K"])
     looks = [(part, KERNELS[name].label, KERNELS[name].marker)
              for name, part in rows.groupby("kernel", sort=False)]  # fmt: skip
@@ -100,7 +100,10 @@ def _add_kernels(fig: go.Figure, rows: pd.DataFrame, row: int, col: int) -> None
         fig.add_scatter(x=part.tflops, y=shapes(part), mode="markers", marker=marker,
                         row=row, col=col)  # fmt: skip
         hover = f"%{{y}}, {name}: %{{x:.1f}} TFLOP/s<extra></extra>"
+        first = name not in named and not part.empty
         fig.data[-1].update(name=name, legendgroup=name, showlegend=first, hovertemplate=hover)
+        if first:
+            named.add(name)
 
 
 def _dense_tflops(rows: pd.DataFrame) -> pd.Series:
