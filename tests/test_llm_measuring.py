@@ -1,6 +1,7 @@
 """Measured generations: equation 3, checks before timing, refusals."""
 
 import gc
+import math
 import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from lab_utils.llm.checkpoint import Random, convert, load, opened
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring import Sweep, Transformers, fits, generations, measure, parts
 from lab_utils.llm.measuring.generations import format_of, sparsity_of
-from lab_utils.llm.measuring.products import check_products
+from lab_utils.llm.measuring.products import check_products, relative_error
 from lab_utils.llm.pruning import Recipe, Target
 
 NUMBERS = ["seconds", "tokens_per_gpu_second", *parts.NO_PARTS]
@@ -174,6 +175,15 @@ def test_wrong_products_are_never_timed(monkeypatch) -> None:
     monkeypatch.setattr(type(fc1), "forward", wrong)
     with pytest.raises(RuntimeError, match="layers.1.fc1: tca_bme is wrong by .* at 2 tokens"):
         measure(model, 2, 3, 4)
+
+
+def test_where_zero_is_right_only_zero_is() -> None:
+    """Without weights, products are zero, and an error relative to them is 0 or infinite."""
+    zero = torch.zeros(3, 4)
+    assert relative_error(zero, zero) == 0
+    assert relative_error(zero + 1, zero) == relative_error(zero * torch.nan, zero) == math.inf
+    assert relative_error(zero + 3, zero + 2) == 0.5
+    check_products(small("tca_bme", 1.0), 3)
 
 
 @pytest.mark.parametrize(

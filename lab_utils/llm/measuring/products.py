@@ -1,6 +1,9 @@
 """Sparse products, held against dense ones before they are timed."""
 
+import math
+
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from lab_utils import backends
@@ -19,6 +22,14 @@ def check_multiplied(format: str, device: torch.device | str) -> None:
         raise ValueError(f"format={format!r} is not multiplied on {device}; allowed: {allowed}")
 
 
+def relative_error(found: Tensor, right: Tensor) -> float:
+    """‖found − right‖ / ‖right‖; where `right` is zero, 0 for zeros and infinite for all else."""
+    off, norm = float((found - right).norm()), float(right.norm())
+    if norm:
+        return off / norm
+    return math.inf if off else 0.0  # NaN is something else, too
+
+
 @torch.inference_mode()
 def check_products(model: OPT, tokens: int) -> None:
     """Raise RuntimeError, naming the matrix, unless each sparse product is as exact as a dense one.
@@ -31,7 +42,7 @@ def check_products(model: OPT, tokens: int) -> None:
             continue
         x = torch.randn(tokens, module.in_features, device=model.device).to(model.dtype)
         y = F.linear(x, module.weight.decode(), module.bias).float()
-        error = float((module(x).float() - y).norm() / y.norm())
+        error = relative_error(module(x).float(), y)
         if not error <= limit:  # nor NaN
             raise RuntimeError(
                 f"layers.{name}: {module.weight.name} is wrong by {error:.1e} of the dense "

@@ -18,7 +18,7 @@ from lab_utils import catalog
 from lab_utils.analysis.variants import variant_of
 from lab_utils.llm.checks import check_count
 from lab_utils.llm.config import OPTConfig
-from lab_utils.llm.measuring.products import ROUNDINGS, check_multiplied
+from lab_utils.llm.measuring.products import ROUNDINGS, check_multiplied, relative_error
 from lab_utils.llm.optional import transformers
 from lab_utils.machine import stamp
 from lab_utils.nn import sparsify
@@ -177,7 +177,7 @@ def _check(steps: Sequence[Steps], dtype: torch.dtype) -> None:
         one.step()
         states = one.step().float().clone()  # the next call may have its memory
         right = states if right is None else right
-        one.error = float((states - right).norm() / right.norm())
+        one.error = relative_error(states, right)
         if not one.error <= (limit := ROUNDINGS * torch.finfo(dtype).eps):  # nor NaN
             raise RuntimeError(
                 f"{one.format}, {one.called}: hidden states are wrong by {one.error:.1e} of those "
