@@ -11,6 +11,7 @@ from torch import Tensor
 from lab_utils.formats.checks import DTYPES
 
 BLOCK = 32  # rows and columns of a cluster
+LARGEST_SEED = 2**63 - 1  # what torch, numpy and the commands take; torch would wrap others
 GROUP = 4  # columns of which "two_four" leaves at most two non-zero
 
 
@@ -38,8 +39,9 @@ def random_sparse(
     Raises ValueError for arguments out of range.
     """
     check_places(M, K, sparsity, pattern)
+    check_seed(seed)
     _check_values(dtype, mean)
-    generator = torch.Generator(device).manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(int(seed))
     values = torch.empty(M, K, dtype=dtype, device=device).normal_(mean, 1.0, generator=generator)
     values.masked_fill_(values == 0, torch.finfo(dtype).tiny)
     zeros = PATTERNS[pattern].zeros(M, K, sparsity, generator)  # a product would make -0
@@ -164,6 +166,13 @@ def check_places(M: int, K: int, sparsity: float, pattern: str) -> None:
         raise ValueError(f"pattern={pattern!r}: unknown; allowed: {', '.join(PATTERNS)}")
     if sparsity < (least := PATTERNS[pattern].least_sparsity):
         raise ValueError(f"sparsity={sparsity!r} must be at least {least} for pattern={pattern!r}")
+
+
+def check_seed(seed: int) -> None:
+    """Raise ValueError unless `seed` is one that torch and numpy alike can start from."""
+    whole = isinstance(seed, Integral) and not isinstance(seed, bool)
+    if not whole or not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"seed={seed!r:.60}; allowed: integers from 0 to {LARGEST_SEED}")
 
 
 def _check_values(dtype: torch.dtype, mean: float) -> None:

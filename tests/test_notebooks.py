@@ -32,6 +32,10 @@ REFUSED = {
 }
 # More of them, that fail late or unclearly unless a notebook's first cells refuse them.
 ALSO_REFUSED = [
+    ("10_compression_ratio", {"seed": -1}, "seed=-1; allowed: integers from 0 to"),
+    ("20_tiled_csl_and_bank_conflicts", {"seed": -1}, "seed=-1; allowed: integers from 0 to"),
+    ("21_bitmap_decoding", {"seed": 2**64}, f"seed={2**64}; allowed: integers from 0 to"),
+    ("24_hopper_kernel", {"seed": 2**63}, f"seed={2**63}; allowed: integers from 0 to"),
     ("22_pipeline", {"sparsity": 1.0}, "sparsity=1.0; allowed: 0 to 0.99"),
 ]
 

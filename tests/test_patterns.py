@@ -90,7 +90,8 @@ def test_the_same_seed_gives_the_same_matrix():
 
 
 def test_numpy_numbers_are_numbers():
-    assert random_sparse(np.int64(3), np.int32(4), np.float64(0.5)).shape == (3, 4)
+    seeded = random_sparse(np.int64(3), np.int32(4), np.float64(0.5), seed=np.int64(2**63 - 1))
+    assert torch.equal(seeded, random_sparse(3, 4, 0.5, seed=2**63 - 1))
 
 
 def test_patterns_are_described():
@@ -110,6 +111,11 @@ def test_patterns_are_described():
         ({"dtype": torch.float32}, "dtype=torch.float32; allowed: torch.float16"),
         ({"mean": 60000.0}, "mean=60000.0 must lie between"),
         ({"mean": float("nan")}, "mean=nan"),
+        ({"seed": None}, "seed=None; allowed: integers from 0 to 9223372036854775807"),
+        ({"seed": 1.5}, "seed=1.5; allowed"),
+        ({"seed": True}, "seed=True; allowed"),
+        ({"seed": -1}, "seed=-1; allowed"),
+        ({"seed": 2**63}, "seed=9223372036854775808; allowed"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):

@@ -46,7 +46,7 @@ class Weights:
         self.dense = random_sparse(case.M, case.K, case.sparsity, pattern=case.pattern, mean=0.25,
                                    dtype=DTYPES[case.dtype], seed=seed, device=device)  # fmt: skip
         self.device = self.dense.device
-        generator = torch.Generator(device).manual_seed(seed + 1)
+        generator = torch.Generator(device).manual_seed(int(seed) + 1)
         x = torch.randn(case.N, case.K, generator=generator, device=device)
         self._activations = x.add_(0.5).to(self.dense.dtype)  # [N, K]
         self._copies: dict[str, list] = {}
