@@ -36,6 +36,7 @@ ALSO_REFUSED = [
     ("20_tiled_csl_and_bank_conflicts", {"seed": -1}, "seed=-1; allowed: integers from 0 to"),
     ("21_bitmap_decoding", {"seed": 2**64}, f"seed={2**64}; allowed: integers from 0 to"),
     ("24_hopper_kernel", {"seed": 2**63}, f"seed={2**63}; allowed: integers from 0 to"),
+    ("30_kernel_benchmark", {"formats": ["dense"]}, "formats=['dense']: dense is measured anyway"),
     ("22_pipeline", {"sparsity": 1.0}, "sparsity=1.0; allowed: 0 to 0.99"),
 ]
 

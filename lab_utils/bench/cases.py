@@ -48,13 +48,13 @@ class Case:
 def grid(
     shapes: Iterable[tuple[int, int]], Ns: Sequence[int], sparsities: Sequence[float], **fixed
 ) -> Iterator[Case]:
-    """Every combination of shape, sparsity and N, as cases; N changes fastest.
+    """Every combination of shape, sparsity and N, as cases, each once; N changes fastest.
 
     Raises ValueError where one of the lists is empty.
     """
-    shapes = list(shapes)
+    shapes = [tuple(shape) for shape in shapes]
     check_any(shapes=shapes, Ns=Ns, sparsities=sparsities)
-    for (M, K), sparsity, N in itertools.product(shapes, sparsities, Ns):
+    for (M, K), sparsity, N in itertools.product(*map(dict.fromkeys, (shapes, sparsities, Ns))):
         yield Case(M, K, N, sparsity, **fixed)
 
 

@@ -214,3 +214,8 @@ def test_a_grid_without_cases_is_refused(name: str) -> None:
     assert len(list(grid(**lists))) == 1
     with pytest.raises(ValueError, match=rf"{name}=\[\]: empty; allowed: one item or more"):
         list(grid(**(lists | {"shapes": [(64, 64)]} | {name: []})))
+
+
+def test_a_case_that_is_named_again_is_measured_once() -> None:
+    lists = {"shapes": [(64, 64), [64, 64]], "Ns": [8, 1, 8], "sparsities": [0.5, 0.5]}
+    assert [(case.N, case.sparsity) for case in grid(**lists)] == [(8, 0.5), (1, 0.5)]
