@@ -1,5 +1,6 @@
 """Rows of measurements: tidy CSV files under data/measured/<device>/, appended by commands."""
 
+import codecs
 import csv
 import fcntl
 import io
@@ -82,8 +83,9 @@ def append(table: str, rows: Iterable[Mapping], folder: Path | None = None) -> l
     """Append rows to `folder`/<device>/<table>.csv, a file for each device that they name.
 
     `folder` is data/measured unless given. All rows of a device are written in one piece, or none.
-    Raises ValueError where a row does not have exactly the columns of the table, or a file is not
-    such a table; RuntimeError where a file cannot be written.
+    Raises ValueError where a row does not have exactly the columns of the table, or a device that
+    a folder can be called, or a file is not such a table; RuntimeError where a file cannot be
+    written.
     """
     columns = _columns(table)
     by_device: dict[str, list[Mapping]] = {}
@@ -108,6 +110,7 @@ def check_writable(
     where it is not such a table.
     """
     columns = _columns(table)
+    _check_device(device)
     path = (folder or MEASURED).absolute() / device / f"{table}.csv"
     there = next(place for place in (path, *path.parents) if os.path.lexists(place))
     needs = os.W_OK | (os.R_OK if there == path else os.X_OK)
@@ -183,6 +186,14 @@ def _check_row(table: str, row: Mapping) -> None:
         raise ValueError(f"a row lacks {', '.join(missing)}; {table}.csv needs {','.join(columns)}")
     if unknown := [name for name in row if name not in columns]:
         raise ValueError(f"a row has {', '.join(unknown)}; {table}.csv has {','.join(columns)}")
+    _check_device(row["device"])
+
+
+def _check_device(device: str) -> None:
+    """Rows must not end up in another folder than one of `measured`'s, nor beside it."""
+    named = isinstance(device, str) and device.strip() == device and device not in ("", ".", "..")
+    if not named or any(letter in "/\\" or not letter.isprintable() for letter in device):
+        raise ValueError(f"device={device!r:.60}; allowed: the plain name of a folder")
 
 
 def _check_file(path: Path, columns: tuple[str, ...]) -> None:
@@ -193,13 +204,22 @@ def _check_file(path: Path, columns: tuple[str, ...]) -> None:
         fcntl.flock(file, fcntl.LOCK_SH)  # or else a line that others are writing seems to be cut
         if not os.fstat(file.fileno()).st_size:
             return
-        header = tuple(next(csv.reader([file.readline().decode()]), ()))
+        header = _header(path, file.readline())
         file.seek(-1, os.SEEK_END)
         last = file.read(1)
     if header != columns:
         raise ValueError(f"{path}: columns are {','.join(header)}; needs {','.join(columns)}")
     if last != b"\n":
         raise ValueError(f"{path}: the last line is cut; restore the file first")
+
+
+def _header(path: Path, line: bytes) -> tuple[str, ...]:
+    if line.startswith(codecs.BOM_UTF8):  # which some spreadsheets write, and no editor shows
+        raise ValueError(f"{path} starts with a byte order mark; store it as UTF-8 without one")
+    try:
+        return tuple(next(csv.reader([line.decode()]), ()))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is no CSV table in UTF-8: {error}") from error
 
 
 def _append(path: Path, columns: tuple[str, ...], rows: list[Mapping]) -> None:

@@ -88,6 +88,36 @@ def test_one_bad_row_and_nothing_is_written(tmp_path: Path, bad: dict, message: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("device", ["", ".", "..", "a/b", "/tmp", "a\\b", "a\0", " a", None, 5])
+def test_a_device_is_the_plain_name_of_a_folder(tmp_path: Path, device: object) -> None:
+    message = re.escape(f"device={device!r}; allowed: the plain name of a folder")
+    with pytest.raises(ValueError, match=message):
+        results.append("spmm", [row(), row(device=device)], tmp_path)
+    with pytest.raises(ValueError, match=message):
+        results.check_writable("spmm", device, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (("\ufeff" + ",".join(COLUMNS) + "\n").encode(), "starts with a byte order mark"),
+        (",".join(COLUMNS).encode("utf-16"), "is no CSV table in UTF-8"),
+        (b"date,\xe4\n", "is no CSV table in UTF-8"),
+        (b"date," + b"a" * 200_000 + b"\n", "is no CSV table in UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    file = tmp_path / "cpu-a" / "spmm.csv"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    for use in (lambda: results.append("spmm", [row()], tmp_path),
+                lambda: results.measured("spmm", tmp_path)):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{re.escape(str(file))} {message}"):
+            use()
+    assert file.read_bytes() == content
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
