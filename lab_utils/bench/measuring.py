@@ -9,7 +9,7 @@ import torch
 from lab_utils import backends
 from lab_utils.bench import cpu, cuda
 from lab_utils.bench.cases import Case, check_repeats
-from lab_utils.bench.operands import Weights, weights_of
+from lab_utils.bench.operands import Weights, require_memory, weights_of
 from lab_utils.bench.rows import LeaveOut, raise_failures, rows
 from lab_utils.bench.tables import text_table, times
 
@@ -56,7 +56,8 @@ def measure(
     `weights` are made from `seed` unless given. `leave_out(case, kernel, why)` hears of what cannot
     run here, as a text, and of what fails, as an exception.
     Raises AssertionError where a contender is wrong in any element (unless `leave_out` takes it),
-    ValueError for a format that A does not fit, RuntimeError where there is no such device.
+    ValueError for a format that A does not fit, RuntimeError where there is no such device, or no
+    memory.
     """
     device = checked_device(device)
     check(formats, device, repeats, baselines, isas)
@@ -98,11 +99,13 @@ def sweep(
     `encoders`, `anatomy`, `shares`, `ladder`, `eager` and `energy`. `options` are its own.
     `keep` takes the rows of each case as soon as they are measured, so that an interrupted sweep
     loses one case. Cases that follow each other and differ in N alone share their weights.
+    Raises RuntimeError, before any is measured, where the host has no memory for one of them.
     """
     found: list[dict] = []
     device, cases = checked_device(device), list(cases)
     widest = {}
     for case in cases:
+        require_memory(case, device)
         widest[case.weights] = max(case, widest.get(case.weights, case), key=lambda one: one.N)
     for key, group in itertools.groupby(progress(cases), lambda case: case.weights):
         weights = None

@@ -14,6 +14,7 @@ from lab_utils.patterns import random_sparse
 
 PIECE_BYTES = {"cpu": 1 << 26, "cuda": 1 << 30}  # what one read of the bandwidth takes of memory
 PIECES = 2  # at least
+JUDGED_BYTES = 2 + 8 + 8  # for a weight of A where products are judged: it, in fp64, and its size
 
 
 class Operand(Protocol):
@@ -104,14 +105,28 @@ def weights_of(
 ) -> Weights:
     """The given weights, once they are known to fit the case, or new ones.
 
-    Raises ValueError where they do not fit, RuntimeError where a GPU has no memory for new ones.
+    Raises ValueError where they do not fit, RuntimeError where there is no memory for new ones.
     """
     weights = given or _made(case, seed, device)
     weights.check(case, device)
     return weights
 
 
+def require_memory(case: Case, device: torch.device) -> None:
+    """Raise RuntimeError where A is too large for the host, which would end the process.
+
+    A GPU says itself that it lacks memory.
+    """
+    needed, there = JUDGED_BYTES * case.M * case.K, machine.memory_bytes()
+    if device.type == "cpu" and needed > there:
+        raise RuntimeError(
+            f"shape={case.M}x{case.K}: to make and judge it takes at least {needed / 1e9:.1f} GB; "
+            f"allowed: what fits the {there / 1e9:.1f} GB of this machine's memory"
+        )
+
+
 def _made(case: Case, seed: int, device: torch.device) -> Weights:
+    require_memory(case, device)
     if device.type == "cuda" and torch.cuda.memory_reserved(device) > _memory_bytes(device) / 2:
         torch.cuda.empty_cache()  # what torch keeps of earlier weights, libraries cannot have
     try:

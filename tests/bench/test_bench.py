@@ -10,7 +10,7 @@ import torch
 from gpu_rows import gpu_rows
 from small import CASES, COLD_BYTES, FORMATS, PIECE_BYTES
 
-from lab_utils import accuracy, bench, ops, results
+from lab_utils import accuracy, bench, machine, ops, results
 from lab_utils.backends import cpu
 from lab_utils.bench import Case, Weights, encoders, grid, measure, operands, sweep
 from lab_utils.bench import cpu as contenders
@@ -214,6 +214,19 @@ def test_a_grid_without_cases_is_refused(name: str) -> None:
     assert len(list(grid(**lists))) == 1
     with pytest.raises(ValueError, match=rf"{name}=\[\]: empty; allowed: one item or more"):
         list(grid(**(lists | {"shapes": [(64, 64)]} | {name: []})))
+
+
+def test_matrices_larger_than_memory_are_refused_before_any_is_measured(monkeypatch) -> None:
+    cases, kept = list(grid([(64, 64), (128, 100)], [8], [0.5])), []
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 18 * 12_800 - 1)
+    message = r"shape=128x100: .* at least 0\.0 GB; allowed: what fits the 0\.0 GB of this machine"
+    with pytest.raises(RuntimeError, match=message):
+        sweep(cases, ["csr"], repeats=1, keep=kept.append)
+    with pytest.raises(RuntimeError, match=message):
+        measure(cases[1], ["csr"], repeats=1)
+    assert not kept
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 18 * 12_800)
+    assert len(sweep(cases, ["csr"], repeats=1))
 
 
 def test_a_case_that_is_named_again_is_measured_once() -> None:
