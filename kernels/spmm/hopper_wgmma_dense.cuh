@@ -65,7 +65,8 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     using Base = DenseCopies<FORMAT, BLOCK_N, WARPS>;
     using Base::Base, Base::p, Base::memory, Base::warp, Base::lane;
     static_assert(Base::Tile::OF_ROUND == 1);
-    static constexpr int APART = 1, STEPS = 1;  // the latter of a tile, that are told apart: the first one
+    static constexpr int LEAST_TILES = 2, MOST_TILES = lscd::MOST_TILES, APART = 1;
+    static constexpr int STEPS = 1;  // of a tile, that are told apart: the first one
 
     uint32_t at = 0, before = 0;  // places of the tile that is read next, and of the one before
     uint32_t parity = 0;          // of the former
@@ -105,8 +106,9 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
             if (lane == 0) wait(), refill(at, leave(at));
     }
 
-    // --- a round in steps, of the tile_of each: `ask` before the step's registers come, `catch_up` when they have, while products of the
-    // step before go on, `enter` when these are over, if they `follow` others, and `go_on` when the step's have begun
+    // --- a round in steps, of the tile_of each: `ask` before the step's registers come, `catch_up` when they have,
+    // while products of the step before go on, `enter` when these are over, if they `follow` others, and `go_on` when
+    // the step's have begun
 
     template <int STEP>
     __device__ Address tile_of() const { return tile(); }

@@ -26,8 +26,8 @@ cudaError_t launch_before(ColumnsProblem& p, cudaStream_t) {
 template <class FORMAT, class T, int BLOCK_N, int WARPS = wgmma_warps<FORMAT>(BLOCK_N)>
 cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = typename FORMAT::template Tile<BLOCK_N>;
-    bool tiles = Tile::OF_ROUND > 1 ? p.tile_slots >= LEAST_PLACES && p.tile_slots <= QUARTERS
-                                    : p.tile_slots >= 2 && p.tile_slots <= MOST_TILES;
+    using Dense = DenseTiles<FORMAT, BLOCK_N, WARPS>;
+    bool tiles = p.tile_slots >= Dense::LEAST_TILES && p.tile_slots <= Dense::MOST_TILES;
     bool fits = tiles && p.stages >= 1 && p.stages <= STRIP_STAGES && p.warps == WARPS;
     if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N, WARPS>;

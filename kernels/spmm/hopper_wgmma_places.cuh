@@ -6,18 +6,18 @@
 namespace lscd {
 namespace {
 
-constexpr int QUARTERS = 4, LEAST_PLACES = 3;
+constexpr int QUARTERS = 4;
 
 // `PLACE_BYTES` behind the place before, and the parity that a quarter has there.
 struct Place {
     uint32_t at, parity;
 };
 
-// APART: parts of a round that do not lie behind each other.
+// Both: LEAST places; APART, parts of a round that do not lie behind each other.
 
 // Four: of quarter QUARTER of a round, or so many before it.
 struct PlaceOfEach {
-    static constexpr int APART = 1;
+    static constexpr int LEAST = QUARTERS, APART = 1;
     uint32_t parity = 0;  // of the round
 
     __device__ explicit PlaceOfEach(const WgmmaProblem&) {}
@@ -33,7 +33,7 @@ struct PlaceOfEach {
 // As many as the launch says: of the quarter that is read next, whichever that is, or so many before it, fewer than
 // there are places.
 struct PlacesInTurn {
-    static constexpr int APART = QUARTERS;
+    static constexpr int LEAST = QUARTERS - 1, APART = QUARTERS;
     const WgmmaProblem& p;
     Place next = {0, 0};
 

@@ -11,13 +11,13 @@ template <class FORMAT, int BLOCK_N, int WARPS>
 struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     using Base = DenseCopies<FORMAT, BLOCK_N, WARPS>;
     using Base::warp, Base::lane;
-    static_assert(Base::Tile::OF_ROUND == QUARTERS && WARPS % QUARTERS == 0 && QUARTERS <= MOST_TILES);
+    static_assert(Base::Tile::OF_ROUND == QUARTERS && WARPS % QUARTERS == 0 && QUARTERS <= lscd::MOST_TILES);
     // Of a quarter. Where it is one, that before the last is what others have most likely left when a step's products
     // have begun; where there are two, of half as many columns of A, the last one, when a step's registers are there.
     static constexpr int STEPS = Base::Tile::STEPS, LEFT_BY_ALL = STEPS == 1 ? 2 : 1;
 
     using Places = std::conditional_t<STEPS == 1, PlaceOfEach, PlacesInTurn>;
-    static constexpr int APART = Places::APART;
+    static constexpr int LEAST_TILES = Places::LEAST, MOST_TILES = QUARTERS, APART = Places::APART;
 
     Places places{Base::p};
 
