@@ -11,10 +11,11 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from lab_utils.analysis.compression import VALUE_BYTES
 from lab_utils.formats import by_name
-from lab_utils.formats.checks import memory_problem
+from lab_utils.formats.checks import DTYPES, memory_problem
 
 RECOMPUTING = (BasePruningMethod, WeightNorm)  # forward pre-hooks that only set weight or bias
 STAYS_DENSE = "no layer was replaced, the model stays dense"
+COUNTED = (*DTYPES.values(), torch.float32)  # dtypes whose zeros torch counts
 MANY_ZEROS = 0.5  # of a parameter, which only pruning leaves
 
 
@@ -59,7 +60,7 @@ def smaller(model: nn.Module, format: str) -> Callable[[str, nn.Linear], bool]:
     if alone and not found:
         shares = " to ".join(dict.fromkeys(f"{share:.1%}" for share in (min(zeros), max(zeros))))
         warnings.warn(
-            f"{STAYS_DENSE}: none is expected to be smaller as {format} "
+            f"{STAYS_DENSE}: none is pruned and expected to be smaller as {format} "
             f"(linear layers: {len(alone)}; zeros: {shares})",
             stacklevel=3,
         )
@@ -75,10 +76,12 @@ def smaller(model: nn.Module, format: str) -> Callable[[str, nn.Linear], bool]:
 
 def _pruned_others(model: nn.Module, linears: list[nn.Linear]) -> Iterator[str]:
     """Parameters of other layers, matrices and more, of which many values are zeros, not all."""
-    known = {id(one.weight) for one in linears}
+    known = {id(one) for linear in linears for one in linear.parameters()}
     for name, parameter in model.named_parameters():
-        matrix = id(parameter) not in known and parameter.ndim > 1 and parameter.numel()
-        if matrix and not memory_problem(parameter) and MANY_ZEROS <= _zeros(parameter) < 1:
+        matrix = parameter.ndim > 1 and parameter.numel() and parameter.dtype in COUNTED
+        if not matrix or id(parameter) in known or memory_problem(parameter):
+            continue
+        if MANY_ZEROS <= _zeros(parameter) < 1:
             yield name
 
 

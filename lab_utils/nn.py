@@ -126,7 +126,7 @@ class SparseLinear(nn.Module):
                 raise ValueError(
                     f"dtype={dtype}: {name!r} of this layer is {mine.dtype} and stays so; "
                     "convert the torch.nn.Linear before it is encoded, or to_linear(). Layers "
-                    f"before it are converted by now: to({mine.dtype}) takes the model back"
+                    "before it are converted by now, and may have lost digits"
                 )
         before = dict(self._buffers)
         super()._apply(fn, recurse)
@@ -191,8 +191,9 @@ def sparsify(
     """Replace linear layers of `model`, in place, one at a time; returns the new ones by name.
 
     `select(name, linear)` says which; by default those whose encoding is smaller than their weights
-    in 16 bits and whose weight no other module shares, as tied embeddings do. Warns where none of
-    these would be smaller, and of pruned parameters that are no such layer's.
+    in 16 bits and whose weight no other module shares, as tied embeddings do; not those of zeros
+    alone, as adapters begin, nor, of 2:4, with fewer than half of them. Warns where none is left,
+    and of pruned parameters that are no such layer's.
     Only layers of the very class `torch.nn.Linear` are asked for: others may do something else.
     Raises ValueError, and replaces nothing, for an unknown format or option, where a layer is not
     fp16 or bf16, and where it has forward hooks, which would be lost. One whose weights do not fit

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from lab_utils import backends
-from lab_utils.backends.boundary import multiply, multiply_into
+from lab_utils.backends.boundary import check_batched, multiply, multiply_into
 from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue
 from lab_utils.backends.repeated import remember, repeated
@@ -183,6 +183,12 @@ def _(x: Tensor, key: str, bias: Tensor | None, backend: str | None) -> Tensor:
     if bias is not None:
         check_bias(bias, A)
     return x.new_empty((*x.shape[:-1], A.shape[0]))
+
+
+@_named.register_vmap
+def _(info, in_dims, x, key, bias, backend) -> tuple[Tensor, int]:
+    check_batched("x", in_dims, 0)
+    return _named(x.movedim(in_dims[0], 0), key, bias, backend), 0
 
 
 # --- checks -------------------------------------------------------------------------------------

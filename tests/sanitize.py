@@ -99,7 +99,14 @@ def products_of_large(format: str) -> Iterator[str]:
     """Blocks of the wgmma kernel that large matrices have: wide ones and, of streams, narrow ones
     that do not have few warps.
     """
-    widths = (*strip_layouts.WIDE_WIDTHS, 150, 200, 300, 380)  # of those beyond, some in two passes
+    widths = (
+        *strip_layouts.WIDE_WIDTHS,
+        150,
+        200,
+        300,
+        380,
+        570,
+    )  # of those beyond, some in two passes
     sparsity = 0.9 if format == strip_layouts.LANES else 0.7  # chunks leave room for two stages
     cases = [(230, 450, N, sparsity) for N in widths]
     if format == strip_layouts.STREAMS:

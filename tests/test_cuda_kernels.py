@@ -117,7 +117,7 @@ def test_strips_of_every_width(format: str, options: dict, dtype: torch.dtype) -
     for sparsity, M in ((0.1, 300), (0.6, 2000), (0.9, 36000), (0.97, 500)):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")
-        for N in (1, 16, *strip_layouts.WIDTHS, 65, 150, 190, 220, 250, 280, 310, 345, 380):
+        for N in (1, 16, *strip_layouts.WIDTHS, 65, 150, 190, 220, 250, 280, 310, 345, 380, 570):
             B = activations(1210, N, dtype, seed=N).cuda()
             C = torch.full((N, M), torch.nan, dtype=dtype, device="cuda").T
             with cuda.forced("fused"):
@@ -136,7 +136,7 @@ def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype)
     for sparsity, M, split_k in zip(sparsities, (300, 2000, 500), (1.5, 4, 1), strict=True):
         W = random_sparse(M, 1210, sparsity, dtype=dtype, mean=0.5)
         A = encode(W, format, **options).to("cuda")
-        for N in (*strip_layouts.WIDE_WIDTHS, 150, 256, 300, 350, 380):
+        for N in (*strip_layouts.WIDE_WIDTHS, 150, 256, 300, 350, 380, 570):
             layout = hopper_wgmma.layout_of(A, N, 1, split_k)
             assert layout.block_n in widths  # chunks of denser A leave no room
             B = activations(1210, N, dtype, seed=N).cuda()

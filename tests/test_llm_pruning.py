@@ -256,10 +256,7 @@ def test_patterns_that_leave_two_of_four(pattern):
 
 @pytest.mark.parametrize(("sparsity", "within"), [(0.2, "4:5"), (0.3, "7:10"), (0.6667, "1:3")])
 def test_sparsities_of_patterns_may_be_rounded(sparsity: float, within: str) -> None:
-    weight = torch.randn(4, 60)
-    assert torch.equal(
-        prune(weight, Target(sparsity, within)), prune(weight, Target.n_of_m(within))
-    )
+    assert Target(sparsity, within) == Target.n_of_m(within)
 
 
 @pytest.mark.parametrize("target", [*map(Target.n_of_m, ["3:4", "4:8", "1:3"]), Target(0.9)])

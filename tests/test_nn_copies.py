@@ -11,6 +11,7 @@ from layers import K, M, X, linear, state_of
 from torch import Tensor, nn
 
 from lab_utils import SparseLinear, encode
+from lab_utils.backends import boundary
 from lab_utils.formats.checks import DTYPES
 from lab_utils.patterns import random_sparse
 
@@ -161,3 +162,20 @@ def test_vmap_multiplies_a_batch_at_once(shape: tuple[int, ...], dim: int) -> No
         assert torch.equal(found, layer(x.movedim(dim, 0)))
         twice = torch.vmap(torch.vmap(layer))(x.movedim(dim, 0)[None])
         assert torch.equal(twice[0], found)
+
+
+def test_vmap_maps_ops_over_activations_alone() -> None:
+    A, B = encode(random_sparse(64, 64, 0.8), "bitmap_strips"), torch.randn(3, 64, 8).half()
+    bias = torch.randn(3, 64).half()
+
+    def product(B: Tensor, bias: Tensor) -> Tensor:
+        return torch.ops.lscd.spmm_bias(*boundary._apart(A), B, "emulator", bias, True)
+
+    found = torch.vmap(product, in_dims=(0, None))(B, bias[0])
+    assert torch.equal(found, torch.stack([product(one, bias[0]) for one in B]))
+    with pytest.raises(ValueError, match=r"vmap over in_dims=.*; allowed: over B alone"):
+        torch.vmap(product)(B, bias)
+    layer = SparseLinear(A)
+    x = B.mT.contiguous()
+    named = torch.vmap(lambda x: torch.ops.lscd.linear(x, layer._key, None, "reference"))
+    assert torch.allclose(named(x), torch.stack([layer.product(one) for one in x]), atol=1e-2)

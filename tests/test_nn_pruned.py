@@ -56,6 +56,16 @@ def test_pruned_parameters_of_other_layers_are_told() -> None:
     assert str(heard[0].message).endswith(": 1.weight, 2.weight")
 
 
+def test_a_look_for_pruned_parameters_knows_those_of_pruning_and_takes_any_dtype() -> None:
+    model = nn.Sequential(nn.Linear(100, 64).bfloat16())
+    with torch.no_grad():
+        model[0].weight.mul_(torch.rand(64, 100) > 0.8)
+    prune.custom_from_mask(model[0], "weight", model[0].weight != 0)
+    model.eights = nn.Parameter(torch.zeros(8, 8).to(torch.float8_e4m3fn), requires_grad=False)
+    with warnings.catch_warnings(action="error"):
+        assert list(sparsify(model)) == ["0"]
+
+
 def test_two_four_is_for_layers_that_may_be_so() -> None:
     model = pruned(0.0, 0.6)
     with torch.no_grad():

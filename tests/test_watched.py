@@ -66,8 +66,8 @@ def test_what_watches_sees_the_op(A: SparseMatrix) -> None:
     assert "lscd::spmm" in str(torch.jit.trace(lambda b: spmm(A, b), (B,)).graph)
     assert torch.equal(torch.func.functionalize(lambda b: spmm(A, b))(B), spmm(A, B))
     assert torch.equal(spmm(A, torch._neg_view(B)), -spmm(A, B))
-    with pytest.raises(RuntimeError, match="Batching rule not implemented for lscd::spmm"):
-        torch.vmap(lambda b: spmm(A, b))(torch.stack([B, B]))
+    both = torch.vmap(lambda b: spmm(A, b))(torch.stack([B, -B]))
+    assert torch.equal(both, torch.stack([spmm(A, B), spmm(A, -B)]))
     with pytest.raises(RuntimeError, match="no autograd formula was registered"):
         spmm(A, B.clone().requires_grad_()).sum().backward()
     with profile() as found:

@@ -88,7 +88,7 @@ def outer_fc1(model: HasLayers) -> Callable[[str], bool]:
     Raises ValueError for a model so small that these are none.
     """
     if (quarter := model.layers // 4) == 0:
-        raise ValueError(f"layers={model.layers}, a quarter of which is none; allowed: 4 and more")
+        raise ValueError(f"layers={model.layers}: no fc1 is outer, to be kept dense; allowed: 4 up")
     outer = {*range(quarter), *range(model.layers - quarter, model.layers)}
     names = {f"layers.{layer}.fc1" for layer in outer}
     return names.__contains__

@@ -152,12 +152,16 @@ def _(info, in_dims, arrays, constants, format, M, K, B, backend, bias, relu) ->
     return _of_batch(_spmm_bias, in_dims, arrays, constants, format, M, K, B, backend, bias, relu)
 
 
+def check_batched(name: str, in_dims: tuple, place: int) -> None:
+    """Raise ValueError unless vmap maps over that argument of an op, called `name`, alone."""
+    others = tree_leaves((in_dims[:place], in_dims[place + 1 :]))
+    if in_dims[place] is None or any(dim is not None for dim in others):
+        raise ValueError(f"vmap over in_dims={in_dims} of an op; allowed: over {name} alone")
+
+
 def _of_batch(op: Callable, in_dims: tuple, *arguments: Any) -> tuple[Tensor, int]:
     """Under vmap: columns of the whole batch side by side, one product; it is dimension 0 of C."""
-    place = 5  # of B
-    others = tree_leaves(in_dims[:place] + in_dims[place + 1 :])
-    if any(dim is not None for dim in others):
-        raise ValueError("vmap over A or a bias; allowed: over B, or over x of a layer")
+    check_batched("B", in_dims, place := 5)
     rows = arguments[place].movedim(in_dims[place], 0).mT  # [batch, N, K]
     wide = rows.reshape(-1, rows.shape[-1]).T
     C = op(*arguments[:place], wide, *arguments[place + 1 :])

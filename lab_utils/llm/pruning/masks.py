@@ -32,10 +32,10 @@ class Target:
         if self.within in WITHIN:
             return
         stay, of = _n_of_m(self.within)
-        if not math.isclose(self.sparsity, 1 - stay / of, abs_tol=ROUNDED):
-            raise ValueError(
-                f"sparsity={self.sparsity!r}: within={self.within!r} has {1 - stay / of}"
-            )
+        exact = 1 - stay / of
+        if not math.isclose(self.sparsity, exact, abs_tol=ROUNDED):
+            raise ValueError(f"sparsity={self.sparsity!r}: within={self.within!r} has {exact}")
+        object.__setattr__(self, "sparsity", exact)  # zeros are counted by it
 
     @classmethod
     def n_of_m(cls, pattern: str) -> "Target":
