@@ -19,7 +19,7 @@ SPMM = toolchains.SOURCES / "spmm"
 
 
 class Case(NamedTuple):
-    """Sources that are robbed, and a product that needs what they lose: its launcher, A, N.
+    """Sources that are robbed, and a product that needs what they lose: its launcher, A, columns.
 
     A has more rounds than tiles of B' have places.
     """

@@ -21,6 +21,7 @@ constexpr int wgmma_warps(int block_n) {
 // step(0) to step(COUNT - 1), of constants.
 template <int COUNT, class Step>
 __device__ __forceinline__ void for_steps(Step step) {
+    static_assert(COUNT > 0);
     if constexpr (COUNT > 1) for_steps<COUNT - 1>(step);
     step(std::integral_constant<int, COUNT - 1>());
 }

@@ -69,9 +69,9 @@ struct BitmapWarp : WgmmaWarp<BitmapStrips, T, BLOCK_N, WARPS> {
         dense.template go_on<STEP>(follows);
     }
     __device__ __forceinline__ void multiply(const uint32_t (&a)[4], uint64_t b) {
-        constexpr int COLS = Tile::PRODUCT_COLS;
+        constexpr int COLS = Tile::WGMMA_COLS;
 #pragma unroll
-        for (int i = 0; i < Tile::PRODUCTS; i++)
+        for (int i = 0; i < Tile::SIDE_BY_SIDE; i++)
             wgmma_m64k16<T, COLS>(reinterpret_cast<float(&)[COLS / 8][4]>(sum[i * COLS / 8]), a,
                                   b + (i * COLS * TENSOR_COLS * 2 >> 4));
     }

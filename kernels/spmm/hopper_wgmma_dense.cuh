@@ -106,9 +106,9 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
             if (lane == 0) wait(), refill(at, leave(at));
     }
 
-    // --- a round in steps, of the tile_of each: `ask` before the step's registers come, `catch_up` when they have,
-    // while products of the step before go on, `enter` when these are over, if they `follow` others, and `go_on` when
-    // the step's have begun
+    // --- a round in steps: `tile_of` says where a step's rows are, `ask` whether they are, before its registers come;
+    // `catch_up` when these have, while products of the step before go on, `enter` when those are over, if they
+    // `follow` others, and `go_on` when the step's have begun
 
     template <int STEP>
     __device__ Address tile_of() const { return tile(); }

@@ -87,7 +87,7 @@ struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
   private:
     template <int STEP>
     __device__ void refill_late(bool follows) const {
-        if (STEP % STEPS == STEPS - 1 && (STEP > 1 || follows))
+        if (STEP % STEPS == STEPS - 1 && (STEP / STEPS >= LEFT_BY_ALL || follows))
             refill(places.template of<STEP / STEPS>(LEFT_BY_ALL));
     }
 };

@@ -5,8 +5,9 @@
 namespace lscd {
 namespace {
 
-// Rounds at < last of a segment; none is left: at = last. STRIPS of a row block: the chunks of one of
-// them in each, numbered through A; the last row block may be without it. 0: tiles of B', so many OF_ROUND.
+// What is left of a segment, numbers at to last, if anything: at < last. STRIPS of a row block: the chunks of one of
+// them, of which each round has one, numbered through A; the last row block may be without it. 0: tiles of B', OF_ROUND
+// in each round.
 template <int STRIPS, int OF_ROUND = 1>
 struct Walk {
     int segment, at, last;

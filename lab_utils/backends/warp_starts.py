@@ -17,7 +17,7 @@ STRIP_STAGES = 2  # copies of a warp under way, at most (hopper_wgmma.cuh has it
 
 
 class Steps(NamedTuple):
-    """The i-th rounds that workers of thread blocks have: int64 [workers, blocks, i].
+    """The i-th rounds, or tiles, that workers of thread blocks have: int64 [workers, blocks, i].
 
     A worker is a warp, or the tiles of B' of its thread block. Where it has no more rounds,
     `segment` is the end of its thread block's, `round` and `last` are 0.
@@ -34,7 +34,7 @@ def starts_of(
 ) -> Tensor:
     """int32 [blocks, warps, 32] on A's device: of rings of `stages` chunks, and `tiles` of B'.
 
-    Of the latter `of_round` are a round's, and in their numbers.
+    `of_round` tiles make a round; tiles are numbered, not rounds.
     """
     key = ("starts", blocks, warps, stages, tiles, of_round)
     return remembered(A, key, lambda: _starts_of(A, blocks, warps, stages, tiles, of_round))
