@@ -34,17 +34,13 @@ def check_forward(linear: nn.Linear, name: str = "linear") -> None:
             f"{name} has a forward of its own, from its class or put there by a wrapper, which "
             "encoded weights would lose; allowed: that of torch.nn.Linear"
         )
-    before = [hook for hook in linear._forward_pre_hooks.values() if not _recomputes(hook)]
-    for kind, hooks in ("pre-hook", before), ("hook", linear._forward_hooks.values()):
-        for hook in hooks:
+    before = [h for h in linear._forward_pre_hooks.values() if not isinstance(h, RECOMPUTING)]
+    for kind, hooks in ("pre-hook", before), ("hook", [*linear._forward_hooks.values()]):
+        if hooks:
             raise ValueError(
-                f"{name} has the forward {kind} {hook!r:.80}, which encoded weights would lose; "
-                "allowed: pre-hooks of torch.nn.utils.prune and weight_norm"
+                f"{name} has the forward {kind} {hooks[0]!r:.80}, which encoded weights would "
+                "lose; allowed: pre-hooks of torch.nn.utils.prune and weight_norm"
             )
-
-
-def _recomputes(hook: Callable) -> bool:
-    return isinstance(hook, RECOMPUTING)
 
 
 def smaller(model: nn.Module, format: str) -> Callable[[str, nn.Linear], bool]:

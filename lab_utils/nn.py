@@ -223,18 +223,18 @@ def sparsify(
 
 
 def _replace(
-    model: nn.Module, name: str, format: str, options: dict, smaller: bool
+    model: nn.Module, name: str, format: str, options: dict, only_smaller: bool
 ) -> SparseLinear | None:
     """Put a sparse layer wherever `model` has the linear one, which can be in several places.
 
-    Not if it should be `smaller`, and is not: tiles of a few rows or columns are mostly padding.
+    `only_smaller`: not where it would be larger; tiles of a few rows or columns are mostly padding.
     """
     linear = model.get_submodule(name)
     try:
         sparse = SparseLinear.from_linear(linear, format, **options)
     except ValueError as error:
         raise ValueError(f"layer {name!r}: {error}") from error
-    if smaller and sparse.weight.nbytes >= linear.weight.nbytes:
+    if only_smaller and sparse.weight.nbytes >= linear.weight.nbytes:
         return None
     for parent in model.modules():
         for own_name, child in parent._modules.items():

@@ -116,7 +116,7 @@ class _Reader:
         weight = self.source.read(f"{name}.weight")
         bias = self.source.read(f"{name}.bias") if self.source.config.bias else None
         if self.recipe.prunes(name) and not self.recipe.statistic:
-            weight = self.recipe.pruned(name, self._placed(f"{name}.weight", weight))
+            weight = self.recipe.pruned(name, own_copy(weight, self.device, self.dtype))
         weight, bias = cut(name.rpartition(".")[2], weight, bias, self.ranks)
         bias = None if bias is None else self._placed(f"{name}.bias", bias)
         return linear_of(self._placed(f"{name}.weight", weight), bias)
