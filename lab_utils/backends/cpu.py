@@ -59,6 +59,7 @@ ARRAYS = {
     "zero_row_24_strips": ("chunk_start", "geometry", "data"),
     "lane_24_strips": ("chunk_start", "data"),
     "bitmap_strips": ("chunk_start", "data"),
+    "coded_strips": ("chunk_start", "data"),
 }
 BLOCKS = {  # of A that are decoded at a time, if not 64 x 64
     "dense": "16 x 64",
@@ -67,6 +68,7 @@ BLOCKS = {  # of A that are decoded at a time, if not 64 x 64
     "zero_row_24_strips": "64 x K",
     "lane_24_strips": "64 x K",
     "bitmap_strips": "64 x K",
+    "coded_strips": "64 x K",
 }
 FORMAT_NUMBER = {format: number for number, format in enumerate(ARRAYS)}
 formats = tuple(ARRAYS)

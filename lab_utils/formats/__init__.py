@@ -12,6 +12,7 @@ from lab_utils.formats import storage
 from lab_utils.formats.base import SparseMatrix
 from lab_utils.formats.bitmap_strips import BitmapStrips
 from lab_utils.formats.checks import require_dense, warn_of_negative_zeros
+from lab_utils.formats.coded_strips import CodedStrips
 from lab_utils.formats.csr import Csr
 from lab_utils.formats.dense import Dense
 from lab_utils.formats.lane_24_strips import Lane24Strips
@@ -35,12 +36,14 @@ FORMATS: dict[str, type[SparseMatrix]] = {
         ZeroRow24Strips,
         Lane24Strips,
         BitmapStrips,
+        CodedStrips,
     )
 }
 
 __all__ = [
     "FORMATS",
     "BitmapStrips",
+    "CodedStrips",
     "Csr",
     "Dense",
     "Lane24Strips",

@@ -1,11 +1,9 @@
 """A bitmap and a stream of values for each lane, in strips of 16 rows, for dense wgmma."""
 
-from typing import ClassVar, NamedTuple
-
-from lab_utils.formats.chunks_16x256 import Chunks16x256
+from lab_utils.formats.banks import BankStrips
 
 
-class BitmapStrips(Chunks16x256):
+class BitmapStrips(BankStrips):
     """Each lane of a warp has a bitmap of its places in the A registers, and its values in a row.
 
     ::
@@ -40,25 +38,3 @@ class BitmapStrips(Chunks16x256):
 
     name = "bitmap_strips"
     version = 1
-    PROBLEMS: ClassVar = {
-        1: "has a size that no chunk has",
-        2: "has banks that are not each one lane's",
-        3: "has other lines than its values need",
-        4: "has a value outside of the matrix",
-        5: "stores a +0",
-        6: "has a non-zero that is no value",
-    }
-
-    class Geometry(NamedTuple):
-        """The `constants`."""
-
-        largest_chunk: int
-
-    @property
-    def largest_chunk(self) -> int:
-        """Bytes of the largest chunk, which kernels copy whole."""
-        return self.geometry.largest_chunk
-
-    def _check(self) -> None:
-        self._check_strips()
-        self._check_largest(self._read_geometry().largest_chunk)

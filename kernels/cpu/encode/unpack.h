@@ -12,5 +12,6 @@ UnpackRows unpack_zero_row_24;         // chunk_start, first_chunk, geometry, da
 UnpackRows unpack_zero_row_24_strips;  // chunk_start, geometry, data
 UnpackRows unpack_lane_24_strips;      // chunk_start, data
 UnpackRows unpack_bitmap_strips;       // chunk_start, data
+UnpackRows unpack_coded_strips;        // chunk_start, data
 
 }  // namespace lscd

@@ -47,6 +47,7 @@ void with_decoder(const Problem& p, Run run) {
         case Format::zero_row_24_strips: return from_chunks(unpack_zero_row_24_strips);
         case Format::lane_24_strips: return from_chunks(unpack_lane_24_strips);
         case Format::bitmap_strips: return from_chunks(unpack_bitmap_strips);
+        case Format::coded_strips: return from_chunks(unpack_coded_strips);
     }
 }
 

@@ -34,7 +34,7 @@ inline i64 strip_index(i64 row, i64 k) { return k / 2 * 32 + row_of_lane(row) * 
 enum class Dtype : i32 { fp16, bf16 };
 enum class Format : i32 {
     dense, csr, tiled_csl, tca_bme, two_four, sparta, zero_row_24, zero_row_24_strips, lane_24_strips,
-    bitmap_strips
+    bitmap_strips, coded_strips
 };
 
 // One product C[M, N] = A[M, K] * B[K, N]. Strides are in elements; B and C are 16-bit floats.
