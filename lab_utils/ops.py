@@ -27,7 +27,7 @@ def spmm(
 
     A: encoded weights, fp16 or bf16. B: [K, N], same dtype and device, any strides; a GPU kernel
     reads it in place where its columns are contiguous, as those of xᵀ are, else a copy; that of
-    bitmap_strips a copy, too, where K is no multiple of 64 (`explain`).
+    bitmap_strips and coded_strips a copy, too, where K is no multiple of 64 (`explain`).
     `backend`: one of `backends.BACKENDS`; None takes `cuda` for GPU and `cpu` for host tensors.
     `out`: [M, N], written and returned; without it, C takes the memory order of B.
     Raises ValueError for operands that do not fit, and RuntimeError where the backend cannot run,

@@ -17,6 +17,7 @@ SPARSE = {
     "zero_row_24_strips_wgmma": ("cuda", "zero_row_24_strips", 0.75, 0.9),
     "lane_24_strips_wgmma": ("cuda", "lane_24_strips", 0.75, 0.6),
     "bitmap_strips_wgmma": ("cuda", "bitmap_strips", 0.72, 0.8),
+    "coded_strips_wgmma": ("cuda", "coded_strips", 0.7, 0.7),
     "sparta": ("cuda", "sparta", 0.55, 1.8),
     "two_four": ("torch", "2:4", 0.8, 0.6),
     "csr_simt": ("cuda", "csr", 0.35, 9.0),

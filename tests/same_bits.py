@@ -27,7 +27,8 @@ from lab_utils.formats import SparseMatrix
 SHAPES = ((7168, 7168), (9216, 5120), (14336, 4096))
 SPARSITIES = (0.5, 0.8, 0.9)
 FORMATS = (
-    "tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips"
+    "tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips",
+    "coded_strips"
 )  # fmt: skip
 COLUMNS = (1, 8, 16, 24, 32, 64, 80, 112, 128, 160, 512)
 TILED_COLUMNS = 512

@@ -26,7 +26,8 @@ from lab_utils.cli import main
 from lab_utils.patterns import random_sparse
 
 KERNELS = {"mma": ("tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_packed"),
-           "wgmma": ("zero_row_24_strips", "lane_24_strips", "bitmap_strips")}  # fmt: skip
+           "wgmma": ("zero_row_24_strips", "lane_24_strips", "bitmap_strips",
+                     "coded_strips")}  # fmt: skip
 FORMAT_OF = {f"{name}_{end}": name for end, names in KERNELS.items() for name in names}
 CHANGED = 0.1  # of an encoding's bytes, since a row: it says nothing of today's
 # A case on a GPU where bitmap_strips are expected to be faster than dense, which takes .83 of them.

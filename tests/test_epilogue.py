@@ -17,7 +17,7 @@ from lab_utils.ops import has_epilogue, sparse_relu
 from lab_utils.patterns import random_sparse
 
 DTYPES = [torch.float16, torch.bfloat16]
-FORMATS = ["zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips"]
+FORMATS = ["zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips"]
 
 
 def check(y: Tensor, x: Tensor, layer: SparseLinear, judge=judge_of_maximum) -> None:

@@ -59,7 +59,8 @@ def test_no_launch_by_tiles_has_more(format: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "format", ["zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips"]
+    "format",
+    ["zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips"],
 )
 def test_large_launches_have_about_as_much(format: str) -> None:
     M, K = 3072, 7168

@@ -11,14 +11,22 @@
 //             the second column alone    as if the first one had the value before
 #pragma once
 #include "../common/bitmap_strips.cuh"
-#include "hopper_wgmma.cuh"
+#include "hopper_stream.cuh"
 
 namespace lscd {
 namespace {
 
-struct BitmapStream : BitmapChunk {
-    static constexpr int WORDS = 4, REGISTERS = 16;  // of bitmaps, in a lane; of a word: four products of 16 columns
-    static constexpr int WORDS_OF_HALF = 2;          // of columns, each of which has a bank of its own
+struct BitmapStream : BitmapChunk, StreamOfLane {
+    // What a lane has in front of the lines; `second`: the bank of the second half of columns.
+    struct Header {
+        uint4 bits;
+        uint32_t second;
+
+        __device__ __forceinline__ Header(Address chunk, uint32_t lane)
+            : bits(ld_shared_v4(chunk + lane * 16)), second(ld_shared_u8(chunk + BANKS + lane)) {}
+        __device__ uint32_t any() const { return bits.x; }
+    };
+
     static constexpr uint32_t VALUE = LINE_BYTES / 2 + 2, IN_LINE = LINE_BYTES - 1;
     // What stays of a count now and then, so that the lowest six bits never overflow: they begin as 0 or 2, and have
     // room for 30 values more.
@@ -29,16 +37,15 @@ struct BitmapStream : BitmapChunk {
     uint32_t bank, count;        // the lane's, in bytes; the next value's, less one
     uint32_t own, at, word;      // of the register that comes next: its halves, as ones; its count and word
 
-    // Of a chunk, whose first word of bits is `bits`.
-    __device__ __forceinline__ BitmapStream(Address chunk, uint32_t lane, uint32_t bits)
+    __device__ __forceinline__ BitmapStream(Address chunk, uint32_t lane, const Header& header)
         : lines(__reduce_min_sync(~0u, chunk + LINES)), bank(lane * 4), count(uint32_t(2 - LINE_BYTES / 2)) {
-        look(bits, 0);
+        look(header.bits.x, 0);
     }
 
-    // The registers of word WORD of bits, FROM to TO: put(i, value) for each. The next one is looked at with them;
-    // `second` is the bank of the second half of columns.
+    // The registers of word WORD of bits, FROM to TO: put(i, value) for each. The next one is looked at with them.
     template <int WORD, int FROM = 0, int TO = REGISTERS, class Put>
-    __device__ __forceinline__ void take(const uint4& bits, uint32_t second, Put put) {
+    __device__ __forceinline__ void take(const Header& header, Put put) {
+        const uint4& bits = header.bits;
         constexpr int IN_BANK = WORD % WORDS_OF_HALF, FIRST = IN_BANK * REGISTERS;
         constexpr bool LAST = IN_BANK == WORDS_OF_HALF - 1;
         uint32_t now = of(bits, WORD), then = of(bits, (WORD + 1) % WORDS);
@@ -50,7 +57,7 @@ struct BitmapStream : BitmapChunk {
             else next = load(count);
             put(i, bytes_from(first, next, begin) & mine);
         }
-        if (LAST && TO == REGISTERS && WORD + 1 < WORDS) go_on_in(second, then);
+        if (LAST && TO == REGISTERS && WORD + 1 < WORDS) go_on_in(header.second, then);
     }
 
   private:

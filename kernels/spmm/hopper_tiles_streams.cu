@@ -5,7 +5,7 @@
 namespace lscd {
 
 cudaError_t launch_tiles_streams(const WgmmaProblem& p, cudaStream_t stream) {
-    return launch_by_tiles<Streams>(p, stream);
+    return launch_by_tiles<Streams<BitmapStream>>(p, stream);
 }
 
 }  // namespace lscd

@@ -1,6 +1,6 @@
 // SpMM on strips with wgmma, for sm_90: one product, and what its kernels share. How the bytes of A lie say
-// kernels/cpu/encode/zero_row_24_strips.h, lane_24_strips.h and bitmap_strips.h; what differs between these is in
-// ZeroRowStrips, LaneStrips and BitmapStrips, which templates below take as FORMAT.
+// kernels/cpu/encode/zero_row_24_strips.h, lane_24_strips.h, bitmap_strips.h and coded_strips.h; what differs between
+// these is in ZeroRowStrips, LaneStrips, BitmapStrips and CodedStrips, which templates below take as FORMAT.
 #pragma once
 #include "../common/wgmma.cuh"
 #include "hopper.cuh"
@@ -104,7 +104,9 @@ struct DenseTile {
 cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);        // A: zero-row 2:4
 cudaError_t launch_wgmma_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane
 cudaError_t launch_wgmma_bitmap(const WgmmaProblem& p, cudaStream_t stream);  // a bitmap and a stream a lane
-cudaError_t launch_tiles_streams(const WgmmaProblem& p, cudaStream_t stream);  // the same: hopper_tiles.cuh
+cudaError_t launch_wgmma_coded(const WgmmaProblem& p, cudaStream_t stream);  // codes of pairs and words a lane
+cudaError_t launch_tiles_streams(const WgmmaProblem& p, cudaStream_t stream);  // bitmaps: hopper_tiles.cuh
+cudaError_t launch_tiles_coded(const WgmmaProblem& p, cudaStream_t stream);  // codes of pairs, the same
 cudaError_t launch_tiles_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane, the same
 cudaError_t launch_tiles_bitmap(const WgmmaProblem& p, cudaStream_t stream);  // A: TCA-BME, the same
 

@@ -1,6 +1,6 @@
 // Launches the product of hopper_wgmma_product.cuh, of a bitmap and a stream of values for each lane.
-#include "hopper_wgmma_bitmap.cuh"
 #include "hopper_wgmma_launch.cuh"
+#include "hopper_wgmma_streams.cuh"
 
 namespace lscd {
 

@@ -19,7 +19,8 @@
 //              metadata selects rows of B'   +-- mma.sync ---+   weights that found no slot
 //
 // FORMAT says how a chunk becomes A registers: ZeroRowStrips (hopper_wgmma_zero_row.cuh), LaneStrips
-// (hopper_wgmma_lanes.cuh) or BitmapStrips (hopper_wgmma_bitmap.cuh), whose products are dense, without metadata.
+// (hopper_wgmma_lanes.cuh) or BitmapStrips and CodedStrips (hopper_wgmma_streams.cuh), whose products are dense, without
+// metadata.
 #pragma once
 #include "hopper_wgmma_slots.cuh"
 #include "hopper_wgmma_warp.cuh"

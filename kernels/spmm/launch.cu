@@ -22,7 +22,9 @@
 //   ..._walk, _copies          what a thread block copies next; rings of chunks and tiles
 //   ..._places, _quarters      tiles of B in quarters of a round: where they are; who leaves and who fetches them
 //   ..._zero_row, _lanes       a chunk of either format becomes registers of wgmma.sp
-//   ..._bitmap, hopper_bitmap  a chunk of bitmap_strips, registers of dense products; how it becomes these
+//   ..._streams                a chunk of bitmap_strips or coded_strips, registers of dense products
+//   hopper_stream, _bitmap,    how it becomes these
+//     _coded
 //   ..._entries, _slots        weights without a slot; sums on their way to C
 //   hopper_wgmma_select        the self-test
 //
@@ -30,7 +32,7 @@
 //                              waits for whom
 //   hopper_tiles_product.cuh   its kernels: the product, add_parts
 //   ..._strip, _chunks         a warp's strip of each tile; its ring of chunks
-//   ..._lanes, _streams        chunks of lane_24_strips and of bitmap_strips become dense
+//   ..._lanes, _streams        chunks of lane_24_strips, bitmap_strips and coded_strips become dense
 //   ..._bitmap, _groups        so does TCA-BME; its way into shared memory
 //   ..._sums                   sums on their way to C
 //
@@ -83,6 +85,14 @@ LSCD_EXPORT int lscd_cuda_wgmma_lanes(const WgmmaProblem* p, cudaStream_t stream
 
 LSCD_EXPORT int lscd_cuda_wgmma_bitmap(const WgmmaProblem* p, cudaStream_t stream) {
     return told(launch_wgmma_bitmap(*p, stream));
+}
+
+LSCD_EXPORT int lscd_cuda_wgmma_coded(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_wgmma_coded(*p, stream));
+}
+
+LSCD_EXPORT int lscd_cuda_tiles_coded(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_tiles_coded(*p, stream));
 }
 
 LSCD_EXPORT int lscd_cuda_tiles_streams(const WgmmaProblem* p, cudaStream_t stream) {

@@ -21,6 +21,7 @@ STAGES = {
     "zero_row_24_strips": ("extract", "smem2tc", "decode"),
     "lane_24_strips": ("extract", "smem2tc", "decode"),
     "bitmap_strips": ("extract", "smem2tc", "decode"),
+    "coded_strips": ("extract", "smem2tc", "decode"),
 }
 NOTHING = "nothing"  # the column `left_out` of a whole kernel
 

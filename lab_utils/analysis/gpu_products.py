@@ -8,7 +8,9 @@ from lab_utils.catalog import Device
 
 DENSE, SM_90 = "dense", "sm_90"
 PUBLISHED = ("tiled_csl", "tca_bme")  # whose kernels run on every GPU of data/devices.yaml
-OF_SM_90 = ("zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips")
+OF_SM_90 = (
+    "zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips"
+)  # fmt: skip
 
 
 def obstacle(format: str, device: Device) -> str:

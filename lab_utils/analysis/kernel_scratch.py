@@ -18,12 +18,17 @@ WORKERS = {
 TILE_K = 64  # columns of A that a worker of theirs has at least
 WIDTHS, MOST_WARPS = (8, 16, 32, 64), 16  # of a block of hopper_mma.cu
 STRIP_WIDTHS, ROW_BLOCK = (24, 32, 40, 48, 56, 64, 128), 256  # of one of hopper_wgmma.cu, at most
-# Those of bitmap_strips; and the most sums of a block of more columns, rows times columns, by N.
-BITMAP_WIDTHS, WIDE_SUMS, WIDEST_SUMS = (8, 16, *STRIP_WIDTHS), {128: 0, 256: 192 * 192}, 128 * 384
+# Those of dense products, bitmap_strips and coded_strips; and the most sums of a block of more
+# columns, rows times columns, by N.
+DENSE_WIDTHS, WIDE_SUMS, WIDEST_SUMS = (8, 16, *STRIP_WIDTHS), {128: 0, 256: 192 * 192}, 128 * 384
 # Of B as wgmma reads it, zeros included, at most; and how many more columns than N several passes
 # have: they are of 56, whose tiles have 64, where chunks leave no room for wider ones.
 TILE_WIDTHS, TILE_ROWS, WIDENED, MORE_COLUMNS = (32, 48, 64, 96, 128, 192), 256, 64 / 56, 40
-TILED_STRIPS = ("lane_24_strips", "bitmap_strips")  # formats of strips with a kernel by tiles
+TILED_STRIPS = (
+    "lane_24_strips",
+    "bitmap_strips",
+    "coded_strips",
+)  # formats of strips with a kernel by tiles
 PAIR_ROWS = 128  # of either block of a pair of hopper_tiles_product.cuh
 # Its columns, at most, by N: more than half of N where chunks leave no room for that.
 PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 288, 512: 352}, 384
@@ -43,7 +48,8 @@ def scratch_bytes(format: str, M: int, K: int, N: int) -> int:
     strips = {
         "zero_row_24_strips": _of_strips(zero_row_24_strips.rounds(K, 1), N),
         "lane_24_strips": _of_strips(lane_24_strips.rounds(K), N),
-        "bitmap_strips": _of_bitmap_strips(N),
+        "bitmap_strips": _of_dense_wgmma(N),
+        "coded_strips": _of_dense_wgmma(N),
     }.get(format, 0)
     tiled = format in TILED_STRIPS and STRIP_WIDTHS[-1] < N
     return 4 * max(strips, _of_pairs(N) if tiled else 0)
@@ -74,9 +80,9 @@ def _of_strips(rounds: int, N: int) -> int:
     return 2 * MULTIPROCESSORS * each + rounds * TILE_ROWS * columns // 2
 
 
-def _of_bitmap_strips(N: int) -> int:
+def _of_dense_wgmma(N: int) -> int:
     """Sums alone: products read B as it lies."""
-    each = ROW_BLOCK * min(_whole(N, BITMAP_WIDTHS), STRIP_WIDTHS[-1])
+    each = ROW_BLOCK * min(_whole(N, DENSE_WIDTHS), STRIP_WIDTHS[-1])
     wide = next((sums for most, sums in WIDE_SUMS.items() if most >= N), WIDEST_SUMS)
     return 2 * MULTIPROCESSORS * max(each, wide)
 

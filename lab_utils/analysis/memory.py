@@ -28,7 +28,9 @@ MOST = 2**31 - 1  # sequences: more than any memory holds, few enough for bytes 
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = 0.012  # of the bytes of packed streams of zero-row 2:4, to avoid bank conflicts
 # Formats whose products add fc1's bias, and take the maximum.
-ADDS_BIAS = ("zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips")
+ADDS_BIAS = (
+    "zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips"
+)  # fmt: skip
 
 
 def no_matrix(name: str) -> bool:

@@ -18,7 +18,8 @@ from lab_utils.catalog import Device
 MOST_COLUMNS = 128  # beyond, ways compete, and few products beat dense
 # Columns of a pass of each kernel, and how many a product has that it is for: in 163 rows of more
 # than 16 columns strips were faster than zero-row 2:4, in 1 of 144 of fewer, 1.05 times; but for
-# bitmap_strips, which are up to 1.1 times as fast with 16 columns and fewer, up to .6.
+# bitmap_strips and coded_strips, which are up to 1.1 times as fast with 16 columns and fewer, up
+# to .6 or .7.
 PUBLISHED_WIDTHS = (8, 16, 32, 64, 128)
 ZERO_ROW, ZERO_ROW_WIDTHS = (hopper.FORMAT, PACKED), (8, 16)
 STRIPS = tuple(hopper_wgmma.FORMATS)
@@ -26,7 +27,8 @@ STRIPS = tuple(hopper_wgmma.FORMATS)
 WIDE_FROM = {
     strip_layouts.FORMAT: {80: 0.16, 96: 0.20, 112: 0.24, 128: 0.35, 160: 0.30},
     strip_layouts.LANES: {80: 0.0, 96: 0.0, 112: 0.62, 128: 0.69, 160: 0.69},
-    strip_layouts.STREAMS: {80: 0.0, 96: 0.0, 112: 0.0, 128: 0.12, 160: 0.0},
+    strip_layouts.BITMAPS: {80: 0.0, 96: 0.0, 112: 0.0, 128: 0.12, 160: 0.0},
+    strip_layouts.CODES: {80: 0.0, 96: 0.0, 112: 0.1, 128: 0.3, 160: 0.1},
 }
 
 
@@ -66,7 +68,7 @@ def widths_of(N: int, sparsity: float, gpu: Device, streams: Streams) -> dict[st
         return published
     if ZERO_ROW_WIDTHS[-1] >= N:
         told = ZERO_ROW[:1] if streams == Streams.PACKED else ZERO_ROW
-        narrowest = {strip_layouts.STREAMS: strip_layouts.NARROWEST_WIDTHS}
+        narrowest = dict.fromkeys(strip_layouts.DENSE, strip_layouts.NARROWEST_WIDTHS)
         return published | dict.fromkeys(told, ZERO_ROW_WIDTHS) | narrowest
     narrow = strip_layouts.NARROW_WIDTHS
     wide = {

@@ -1,4 +1,4 @@
-"""Launches of kernels/spmm/hopper_tiles*.cu: three formats by many columns, on sm_90.
+"""Launches of kernels/spmm/hopper_tiles*.cu: four formats by many columns, on sm_90.
 
 Pairs of thread blocks (clusters) decode a row block of A, once for all their columns, into dense
 tiles of shared memory. `tile_shares` says which pair has which.
@@ -20,14 +20,16 @@ from lab_utils.backends.problem import product
 from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import Shares, row_blocks_of
 from lab_utils.backends.tile_shares import shares_of
-from lab_utils.formats import BitmapStrips, Lane24Strips, TcaBme
+from lab_utils.formats import BitmapStrips, CodedStrips, Lane24Strips, TcaBme
 
 LANES, BITMAPS, STREAMS = Lane24Strips.name, TcaBme.name, BitmapStrips.name
+CODES = CodedStrips.name
 # And who multiplies them.
 FORMATS = {
     LANES: "lscd_cuda_tiles_lanes",
     BITMAPS: "lscd_cuda_tiles_bitmap",
     STREAMS: "lscd_cuda_tiles_streams",
+    CODES: "lscd_cuda_tiles_coded",
 }
 INSTRUCTION = "tiles"
 
@@ -40,24 +42,28 @@ DECODING_WARPS = {  # in turns, where there are two sets
     LANES: OWN_STRIPS,
     BITMAPS: 2 * OWN_STRIPS,
     STREAMS: OWN_STRIPS,
+    CODES: OWN_STRIPS,
 }
 
 # Bytes of a GroupTile in shared memory beside its values: bitmaps, and where strips begin; and what
 # loads of whole words reach behind.
 GROUP_HEAD, BEHIND = 512 + 16, 16
 
-Tiled = Lane24Strips | TcaBme | BitmapStrips
+Tiled = Lane24Strips | TcaBme | BitmapStrips | CodedStrips
 CHUNKS_UNDER_WAY = "chunks under way in each decoding warp"
 ON_THEIR_WAY = {
     LANES: CHUNKS_UNDER_WAY,
     BITMAPS: "GroupTiles under way",
     STREAMS: CHUNKS_UNDER_WAY,
+    CODES: CHUNKS_UNDER_WAY,
 }
-WHO_DECODES = {LANES: "four warps", BITMAPS: "two sets of four warps", STREAMS: "four warps"}
+WHO_DECODES = dict.fromkeys((LANES, STREAMS, CODES), "four warps")
+WHO_DECODES[BITMAPS] = "two sets of four warps"
 READ = {
     LANES: hopper_wgmma.READ,
     BITMAPS: ("bitmap", "values", "gt_offset", "strip_offset"),
     STREAMS: hopper_wgmma.READ,
+    CODES: hopper_wgmma.READ,
 }
 
 
@@ -103,6 +109,7 @@ WIDTHS = {
         384: Width(3, 3, 138),
     },
 }
+WIDTHS[CODES] = WIDTHS[STREAMS]
 
 
 class Rings(NamedTuple):

@@ -1,4 +1,4 @@
-"""Launches of kernels/spmm/hopper_wgmma*.cu, which multiply three formats of strips on sm_90.
+"""Launches of kernels/spmm/hopper_wgmma*.cu, which multiply four formats of strips on sm_90.
 
 A thread block has a strip of 16 rows for each of its warps; `strip_layouts` says how many, and for
 how many columns of C.
@@ -15,11 +15,12 @@ from lab_utils.backends.problem import Problem, product
 from lab_utils.backends.row_blocks import SharePlan, Strips, row_blocks_of, share_out
 from lab_utils.backends.strip_layouts import (
     ALL_WIDTHS,
+    BITMAPS,
+    CODES,
     DENSE_ROWS,
     FORMAT,
     LANES,
     NARROW_WIDTHS,
-    STREAMS,
     Layout,
     meets_b,
 )
@@ -29,7 +30,12 @@ from lab_utils.formats import ZeroRow24Strips
 FORMATS = {  # and who multiplies them
     FORMAT: "lscd_cuda_wgmma",
     LANES: "lscd_cuda_wgmma_lanes",
-    STREAMS: "lscd_cuda_wgmma_bitmap",
+    BITMAPS: "lscd_cuda_wgmma_bitmap",
+    CODES: "lscd_cuda_wgmma_coded",
+}
+STREAMS = {
+    BITMAPS: "a bitmap, and a stream of values",
+    CODES: "a code for each pair of weights, and a stream of words",
 }
 INSTRUCTION = "wgmma"
 READ = ("data", "chunk_start")  # A[0] and A[1] of a problem
@@ -176,8 +182,8 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
 
 def _values(A: Strips) -> str:
     """What `explain` says of where the weights of a launch stand."""
-    if A.name == STREAMS:
-        return "a bitmap, and a stream of values for each lane, in a bank of its own"
+    if A.name in STREAMS:
+        return f"{STREAMS[A.name]} for each lane, in a bank of its own"
     levels = "chunks of their own, every fourth" if levels_of(A) else "entries of their chunks"
     groups = "of three weights" if A.name == FORMAT else "of four columns"
     return f"groups {groups} have two slots; what is left over: {levels}{far_text(A)}"

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from lab_utils.backends.remembered import remembered
-from lab_utils.formats import BitmapStrips, Lane24Strips, ZeroRow24Strips
+from lab_utils.formats import BitmapStrips, CodedStrips, Lane24Strips, ZeroRow24Strips
 from lab_utils.formats.chunks import START_BYTES
 
-Strips = ZeroRow24Strips | Lane24Strips | BitmapStrips
+Strips = ZeroRow24Strips | Lane24Strips | BitmapStrips | CodedStrips
 
 # Bytes that a chunk's products and instructions are worth, beside its own: fitted on an H200, where
 # rounds of level 1 have half the bytes of others, and take nearly as long.

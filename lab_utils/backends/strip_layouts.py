@@ -1,8 +1,8 @@
 """What a thread block of hopper_wgmma has: columns, warps, and its parts of shared memory.
 
 In shared memory are a ring of chunks of A for each warp, and one of tiles of B for all. Products of
-bitmap_strips meet B as it lies; others B', whose tiles are multiples of 16 columns wide and have,
-for zero_row_24_strips, rows of zeros.
+bitmap_strips and coded_strips meet B as it lies; others B', whose tiles are multiples of 16 columns
+wide and have, for zero_row_24_strips, rows of zeros.
 """
 
 from dataclasses import dataclass, replace
@@ -12,10 +12,11 @@ from lab_utils.analysis.zero_row_24 import TILE_ROWS as STRIP_ROWS
 from lab_utils.backends import hopper
 from lab_utils.backends.row_blocks import Strips, row_blocks_of
 from lab_utils.backends.warp_starts import STRIP_STAGES
-from lab_utils.formats import BitmapStrips, Lane24Strips, ZeroRow24Strips
+from lab_utils.formats import BitmapStrips, CodedStrips, Lane24Strips, ZeroRow24Strips
 from lab_utils.formats.chunks import START_BYTES
 
-FORMAT, LANES, STREAMS = ZeroRow24Strips.name, Lane24Strips.name, BitmapStrips.name
+FORMAT, LANES = ZeroRow24Strips.name, Lane24Strips.name
+BITMAPS, CODES = DENSE = BitmapStrips.name, CodedStrips.name  # whose products are dense wgmma
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (80, 96, 112, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
@@ -29,13 +30,18 @@ FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
 ALL_WIDTHS = {
     FORMAT: WIDTHS + WIDEST_WIDTHS,
     LANES: WIDTHS + WIDEST_WIDTHS,
-    STREAMS: NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS + DOUBLED_WIDTHS,
+    **dict.fromkeys(DENSE, NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS + DOUBLED_WIDTHS),
 }
-COLUMNS_OF_FEW = {FORMAT: 128, LANES: 128, STREAMS: 192}  # that 12 warps have registers for
+COLUMNS_OF_FEW = {
+    FORMAT: 128,
+    LANES: 128,
+    BITMAPS: 192,
+    CODES: 192,
+}  # that 12 warps have registers for
 # Copies under way in a ring for which wide blocks are as narrow as they must be. To decode a bitmap
 # for fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one
 # pass took a quarter less time than two of half the width.
-ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, STREAMS: 1}
+ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, BITMAPS: 1, CODES: 1}
 # What a pass costs beside its columns, in columns: lanes at .8 take 85, 100, 109, 120, 129 and
 # 161 µs for 64, 80, 96, 112, 128 and 160 of them (36864 x 9216). Bitmaps at .5 as well: 201, 226,
 # 250 and 275 for 160, 192, 224 and 256.
@@ -119,7 +125,7 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     layouts = (_layout(A, *passes) for passes in passes_by_cost(N, ALL_WIDTHS[A.name]))
     layout = next(one for one in layouts if one.narrow or one.stages >= ENOUGH_STAGES[A.name])
     each = multiprocessors // layout.passes
-    if A.name == STREAMS and layout.narrow:
+    if meets_b(A) and layout.narrow:
         few = _layout(A, *columns_of_a_pass(N, FEW_WIDTHS), FEW_WARPS)
         if why := _why_few(A, layout, few, each):
             layout = replace(few, why_few=why)
@@ -143,7 +149,7 @@ def _why_few(A: Strips, many: Layout, few: Layout, multiprocessors: int) -> str:
 
 def meets_b(A: Strips) -> bool:
     """Whether products of A read B as it lies, not B' that is made of it."""
-    return A.name == STREAMS
+    return A.name in DENSE
 
 
 def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:

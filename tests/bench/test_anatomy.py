@@ -184,6 +184,7 @@ def test_stages_are_those_of_the_kernels(root: Path) -> None:
         hopper = {
             "zero_row_24": "hopper_mma", "zero_row_24_strips": "hopper_wgmma",
             "lane_24_strips": "hopper_wgmma_lanes", "bitmap_strips": "hopper_wgmma_bitmap",
+            "coded_strips": "hopper_wgmma_coded",
         }  # fmt: skip
         name = hopper.get(format, format)
         folder = root / "kernels" / "spmm"

@@ -1,4 +1,4 @@
-"""A bitmap and a stream of values for each lane, in the wgmma kernel and by tiles, on the host."""
+"""Bitmaps or codes, and a stream for each lane, in the wgmma kernel and by tiles, on the host."""
 
 import itertools
 
@@ -6,48 +6,64 @@ import pytest
 import torch
 from emulated import DTYPES, activations, product
 
-from lab_utils import accuracy, encode, spmm
+from lab_utils import accuracy, spmm
 from lab_utils.backends import emulator, hopper_wgmma
 from lab_utils.backends.row_blocks import share_out
 from lab_utils.backends.strip_layouts import Layout
 from lab_utils.backends.ways import FUSED, TILES, forced
-from lab_utils.formats import BitmapStrips
+from lab_utils.formats import BitmapStrips, CodedStrips
 from lab_utils.patterns import random_sparse
 
 WIDTHS = (1, 9, 17, 25, 33, 41, 49, 64, 70, 100, 130, 170, 200, 256, 300)
+formats = pytest.mark.parametrize("cls", [BitmapStrips, CodedStrips])
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_every_width_and_tail(dtype) -> None:
+@formats
+def test_every_width_and_tail(cls, dtype) -> None:
     """All blocks, and passes, of few and many rounds; M and K that no chunk divides."""
     for N, (M, K) in itertools.product(WIDTHS, ((65, 257), (40, 2100))):
         W = random_sparse(M, K, 0.7, dtype=dtype, seed=N, mean=0.5)
-        product(BitmapStrips.encode(W), W, N)
+        product(cls.encode(W), W, N)
 
 
 @pytest.mark.parametrize("way", [FUSED, TILES])
 @pytest.mark.parametrize("sparsity", [0.0, 0.02, 0.3, 0.6, 0.95, 1.0])
-def test_every_sparsity(sparsity, way) -> None:
+@formats
+def test_every_sparsity(cls, sparsity, way) -> None:
     """Of the densest, counts of values run as far as they can in each word of bits."""
     for dtype in DTYPES:
         W = random_sparse(100, 500, sparsity, dtype=dtype, mean=0.5)
         with forced(way):
-            product(BitmapStrips.encode(W), W, 32 if way == FUSED else 300)
+            product(cls.encode(W), W, 32 if way == FUSED else 300)
 
 
 @pytest.mark.parametrize("way", [FUSED, TILES])
-def test_lanes_with_all_their_weights_and_with_none(way) -> None:
+@formats
+def test_lanes_with_all_their_weights_and_with_none(cls, way) -> None:
     """Each value of a lane in the other half of its word, too: an odd number before it."""
     W = random_sparse(64, 512, 0.0, mean=0.5)
     W[1::2] = 0
     W[::16, 0], W[32:, 128:] = 0, 0
     with forced(way):
-        product(BitmapStrips.encode(W), W, 32 if way == FUSED else 300)
+        product(cls.encode(W), W, 32 if way == FUSED else 300)
 
 
-def test_a_trace_counts_what_the_layout_promises() -> None:
-    """A load for each register, and one at the end of either half: none meets a bank twice."""
-    A = BitmapStrips.encode(random_sparse(512, 1280, 0.6))
+@pytest.mark.parametrize("way", [FUSED, TILES])
+def test_all_codes_of_a_pair_behind_all_others(way) -> None:
+    """Lone weights of either column, that begin a word and that end one; pairs with both."""
+    M, K, N = 32, 512, 32 if way == FUSED else 300
+    pair = torch.randint(4, (M, K // 2), generator=torch.Generator().manual_seed(3))
+    has = torch.stack([pair & 1, pair >> 1], 2).reshape(M, K).bool()
+    W = torch.where(has, random_sparse(M, K, 0.0, mean=0.5), 0)
+    with forced(way):
+        product(CodedStrips.encode(W), W, N)
+
+
+@pytest.mark.parametrize(("cls", "more"), [(BitmapStrips, 2), (CodedStrips, 0)])
+def test_a_trace_counts_what_the_layout_promises(cls, more) -> None:
+    """A load for each register, of bitmaps one at either half's end: none meets a bank twice."""
+    A = cls.encode(random_sparse(512, 1280, 0.6))
     with emulator.recording(split_k=3) as traces:
         spmm(A, activations(1280, 64), backend="emulator")
     trace, chunks = traces[0], A.strips * A.rounds
@@ -56,27 +72,29 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     places = [p for p in trace.lines if (p.function, p.operation) == ("load", "shared_load")]
     words = [trace.lines[place] for place in places]
     requests = sum(w.requests for w in words)
-    assert sum(w.wavefronts for w in words) == requests == 66 * chunks
+    assert sum(w.wavefronts for w in words) == requests == (64 + more) * chunks
     assert sum(w.lanes for w in words) == 32 * requests
 
 
 @pytest.mark.parametrize("way", [FUSED, TILES])
-def test_weights_that_are_not_finite_are_multiplied(way) -> None:
+@formats
+def test_weights_that_are_not_finite_are_multiplied(cls, way) -> None:
     """As a dense product has it: in their rows alone."""
     W, B = random_sparse(64, 300, 0.6, mean=0.5), activations(300, 24)
     W[3, 5], W[17, 299] = torch.inf, torch.nan
     with forced(way):
-        C = spmm(encode(W, "bitmap_strips"), B, backend="emulator")
+        C = spmm(cls.encode(W), B, backend="emulator")
     finite = torch.ones(64, dtype=torch.bool)
     finite[[3, 17]] = False
     accuracy.check(C[finite], W[finite], B)
     assert not C[~finite].isfinite().any()
 
 
-def test_quarters_of_a_round_come_around() -> None:
+@formats
+def test_quarters_of_a_round_come_around(cls) -> None:
     """B of blocks with more than 128 columns: many rounds, a row block's last strips missing."""
     W = random_sparse(330, 2500, 0.5, mean=0.5)
-    A = BitmapStrips.encode(W)
+    A = cls.encode(W)
     cases = ((150, 12, 1.5), (180, 12, 4), (220, 8, 1), (250, 8, 2.5), (400, 8, 1.5))
     for N, warps, split_k in cases:
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)

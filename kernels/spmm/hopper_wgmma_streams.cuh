@@ -1,33 +1,39 @@
-// bitmap_strips for the wgmma kernel: a chunk becomes A registers of dense products, zeros included. These meet B as
-// it lies: there are no rows of zeros, no level 1, and no weights without a slot that would ask for rows of their own.
+// bitmap_strips and coded_strips for the wgmma kernel: a chunk becomes A registers of dense products, zeros included.
+// These meet B as it lies: there are no rows of zeros, no level 1, and no weights without a slot that would ask for
+// rows of their own.
 #pragma once
 #include "hopper_bitmap.cuh"
+#include "hopper_coded.cuh"
 #include "hopper_wgmma_columns.cuh"
 #include "hopper_wgmma_warp.cuh"
 
 namespace lscd {
 namespace {
 
-template <class T, int BLOCK_N, int WARPS>
-struct BitmapWarp;
+template <class STREAM, class T, int BLOCK_N, int WARPS>
+struct StreamWarp;
 
-struct BitmapStrips {
+template <class STREAM>
+struct StreamStrips {
     using Problem = ColumnsProblem;
     template <int BLOCK_N>
     using Tile = ColumnsTile<BLOCK_N>;
     static constexpr bool WHOLE_LINES = true, FAR = false, MORE_BLOCKS = true;
     static constexpr int COLUMNS_OF_FEW = 192;
     template <class T, int BLOCK_N, int WARPS>
-    using Warp = BitmapWarp<T, BLOCK_N, WARPS>;
+    using Warp = StreamWarp<STREAM, T, BLOCK_N, WARPS>;
 };
+using BitmapStrips = StreamStrips<BitmapStream>;
+using CodedStrips = StreamStrips<CodedStream>;
 
-template <class T, int BLOCK_N, int WARPS>
-struct BitmapWarp : WgmmaWarp<BitmapStrips, T, BLOCK_N, WARPS> {
-    using Base = WgmmaWarp<BitmapStrips, T, BLOCK_N, WARPS>;
+template <class STREAM, class T, int BLOCK_N, int WARPS>
+struct StreamWarp : WgmmaWarp<StreamStrips<STREAM>, T, BLOCK_N, WARPS> {
+    using Base = WgmmaWarp<StreamStrips<STREAM>, T, BLOCK_N, WARPS>;
     using Base::Base, Base::lane, Base::dense, Base::sum;
     using Tile = typename Base::Tile;
-    using Stream = BitmapStream;
-    // Steps of a word of bits: where sums leave fewer registers, two.
+    using Stream = STREAM;
+    using Header = typename Stream::Header;
+    // Steps of a word of registers: where sums leave fewer registers, two.
     static constexpr int STEPS = Tile::STEPS, PRODUCTS = Stream::REGISTERS / STEPS / 4, PRODUCT_COLS = 16;
 
     uint32_t a[2][PRODUCTS][4] = {};  // of one step, and of the next
@@ -36,26 +42,24 @@ struct BitmapWarp : WgmmaWarp<BitmapStrips, T, BLOCK_N, WARPS> {
     // `follows` another, products of that one may still read its tile of B.
     template <class Turn>
     __device__ __forceinline__ void chunk(Address at, Turn, bool follows) {
-        uint4 bits = ld_shared_v4(at + lane * 16);
-        uint32_t second = ld_shared_u8(at + Stream::BANKS + lane);
-        Stream stream(at, lane, bits.x);
+        Header header(at, lane);
+        Stream stream(at, lane, header);
         Address rows;
-        for_steps<Stream::WORDS * STEPS>([&](auto nth) { step<nth>(stream, bits, second, rows, follows); });
+        for_steps<Stream::WORDS * STEPS>([&](auto nth) { step<nth>(stream, header, rows, follows); });
     }
     __device__ void ended() const { used(1); }
 
   private:
     template <int STEP>
-    __device__ __forceinline__ void step(Stream& stream, const uint4& bits, uint32_t second, Address& rows,
-                                         bool follows) {
+    __device__ __forceinline__ void step(Stream& stream, const Header& header, Address& rows, bool follows) {
         constexpr int TOGETHER = Stream::WORDS * STEPS / Base::Dense::APART;  // steps
         constexpr int FROM = STEP % STEPS * PRODUCTS * 4, K = STEP % TOGETHER * PRODUCTS * PRODUCT_COLS;
         auto& mine = a[STEP % 2];
         // Uniform: descriptors cost no vector registers.
         if (STEP % TOGETHER == 0) rows = __shfl_sync(~0u, dense.template tile_of<STEP>(), 0);
         bool tile_is_there = dense.template ask<STEP>();
-        stream.take<STEP / STEPS, FROM, FROM + PRODUCTS * 4>(bits, second, [&](int i, uint32_t value) {
-            mine[i / 4 % PRODUCTS][i % 4] = left_out(Stage::extract) ? bits.x & 0x3bff3bff : wgmma_operand(value);
+        stream.template take<STEP / STEPS, FROM, FROM + PRODUCTS * 4>(header, [&](int i, uint32_t value) {
+            mine[i / 4 % PRODUCTS][i % 4] = left_out(Stage::extract) ? header.any() & 0x3bff3bff : wgmma_operand(value);
         });
         dense.template catch_up<STEP>(follows);
         wgmma_wait<0>();
