@@ -5,6 +5,7 @@ import csv
 import fcntl
 import io
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -138,11 +139,13 @@ def measured(table: str, folder: Path | None = None) -> pd.DataFrame:
 
 
 def files_of(table: str, folder: Path | None = None) -> list[Path]:
-    """The files of a table that have something, one for each device.
+    """The files of a table that have something: of each device <table>.csv, to which `append` adds,
+    behind <table>-1.csv and so on, which it was called when it had grown too large.
 
     Raises ValueError where one has other columns.
     """
-    columns, found = _columns(table), sorted((folder or MEASURED).glob(f"*/{table}.csv"))
+    columns, places = _columns(table), (folder or MEASURED).glob(f"*/{table}*.csv")
+    found = sorted(file for file in places if re.fullmatch(rf"{table}(-\d+)?\.csv", file.name))
     for file in found:
         _check_file(file, columns)
     return [file for file in found if file.stat().st_size]

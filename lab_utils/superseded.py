@@ -42,9 +42,12 @@ def find(
     files = results.files_of(table, folder)
     found = {file: _rows(file) for file in files}
     _check_kernels(table, kernels, found.values())
-    counts = {file: _counts(rows, _gone(rows, kernels)) for file, rows in found.items()}
+    others = {file: [rows for one, rows in found.items() if one != file] for file in files}
+    counts = {
+        file: _counts(rows, _gone(rows, kernels, others[file])) for file, rows in found.items()
+    }
     if drop:
-        counts = {file: _drop(file, kernels) for file in files}
+        counts = {file: _drop(file, kernels, others[file]) for file in files}
     by_name = {str(file): one for file, one in counts.items()}
     return pd.concat(by_name, names=["file", "kernel"]) if by_name else pd.Series(dtype=int)
 
@@ -73,19 +76,21 @@ def _read(file: Path) -> tuple[pd.DataFrame, list[bytes]]:
     return rows, lines
 
 
-def _gone(rows: pd.DataFrame, kernels: Sequence[str]) -> pd.Series:
-    return superseded(rows) & (rows["kernel"].isin(kernels) | (not kernels))
+def _gone(rows: pd.DataFrame, kernels: Sequence[str], others: list[pd.DataFrame]) -> pd.Series:
+    """`others`: of other files, whose runs may be later ones of the same device."""
+    gone = superseded(pd.concat([rows, *others], ignore_index=True))[: len(rows)]
+    return gone & (rows["kernel"].isin(kernels) | (not kernels))
 
 
 def _counts(rows: pd.DataFrame, gone: pd.Series) -> pd.Series:
     return rows["kernel"][gone].value_counts().sort_index()
 
 
-def _drop(file: Path, kernels: Sequence[str]) -> pd.Series:
+def _drop(file: Path, kernels: Sequence[str], others: list[pd.DataFrame]) -> pd.Series:
     """The counts of one file, which loses these rows."""
     with writing(file), locked(file, os.O_RDWR):
         rows, (header, *lines) = _read(file)
-        gone = _gone(rows, kernels)
+        gone = _gone(rows, kernels, others)
         if gone.any():
             kept = [line for line, goes in zip(lines, gone, strict=True) if not goes]
             content = b"".join([header, *kept])

@@ -78,7 +78,7 @@ def width_of_pass(row, format: str) -> int:
     """
     if format == hopper.FORMAT and streams_of(row.M, row.K, row.sparsity) == Streams.NESTED:
         return min(width_of_nested(row), max(8, row.N))
-    if format == strip_layouts.STREAMS:  # whose rings always have room beside the widest
+    if format in strip_layouts.DENSE:  # whose rings always have room beside the widest
         return width_of_streams(row)
     warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
@@ -100,11 +100,11 @@ def width_of_pass(row, format: str) -> int:
 
 def width_of_streams(row) -> int:
     """Of blocks that had one on each multiprocessor: older rows know none of DOUBLED_WIDTHS."""
-    every = strip_layouts.ALL_WIDTHS[strip_layouts.STREAMS]
+    every = strip_layouts.ALL_WIDTHS[strip_layouts.BITMAPS]
     older = tuple(width for width in every if width not in strip_layouts.DOUBLED_WIDTHS)
 
     def off(width: int, passes: int) -> float:
-        warps = 8 if width > strip_layouts.COLUMNS_OF_FEW[strip_layouts.STREAMS] else 12
+        warps = 8 if width > strip_layouts.COLUMNS_OF_FEW[strip_layouts.BITMAPS] else 12
         row_blocks = -(-row.M // (warps * strip_layouts.STRIP_ROWS))
         return round(abs(row.split_k * row_blocks - MULTIPROCESSORS // passes))
 
@@ -136,7 +136,8 @@ def in_pieces(product: Product) -> Product:
 
 
 OF_BOTH = [("h200", format) for format in cuda.formats]
-OF_BOTH += [("h100-80gb-hbm3", format) for format in ("zero_row_24", PACKED, *STRIPS)]
+OLDER = ("zero_row_24", PACKED, *(one for one in STRIPS if one != strip_layouts.CODES))
+OF_BOTH += [("h100-80gb-hbm3", format) for format in OLDER]
 
 
 @pytest.mark.parametrize(("gpu", "format"), OF_BOTH)
@@ -155,7 +156,7 @@ def test_the_costs_of_kernels_follow_from_measured_rows(gpu: str, format: str) -
 
 @gpus
 def test_the_costs_of_dense_products_follow_from_measured_rows(gpu: str) -> None:
-    rows = pd.read_csv(DATA / "measured" / gpu / "spmm.csv").query("kernel == 'cublaslt'")
+    rows = results.measured("spmm").query("kernel == 'cublaslt' and device == @gpu")
     told = [crossover.dense_us(product, MEASURED[gpu]) for product in products(rows, "dense")]
     ratio = pd.Series(told, rows.index) / rows.time_us
     assert ratio.groupby(rows.N).median().between(0.9, 1.1).all()
@@ -164,7 +165,7 @@ def test_the_costs_of_dense_products_follow_from_measured_rows(gpu: str) -> None
 
 @pytest.mark.parametrize("format", ["tca_bme", "zero_row_24", *STRIPS])
 def test_the_costs_of_decoding_follow_from_measured_rows(format: str) -> None:
-    rows = pd.read_csv(DATA / "measured" / "h200" / "spmm.csv")
+    rows = results.measured("spmm").query("device == 'h200'")
     rows = rows[rows.kernel.eq(f"{format}_decoded")]
     found, slow = map(in_pieces, products(rows, format)), rows.N.isin(SLOW)
     told = [crossover.decoding_us(one, H200) + crossover.dense_us(one, H200) for one in found]
@@ -178,7 +179,7 @@ STAGE_BYTES = {"lane_24_strips": 4096, "tca_bme": 5024}
 
 def tiled(product: Product) -> Product:
     """The same, with as many passes as a launch by tiles would have."""
-    if product.format not in (*STAGE_BYTES, hopper_tiles.STREAMS):
+    if product.format not in (*STAGE_BYTES, hopper_tiles.STREAMS, hopper_tiles.CODES):
         return product
     count = 1 if product.format == hopper_tiles.BITMAPS else hopper_tiles.OWN_STRIPS
     # The largest of bitmap_strips' chunks is an eighth longer than their mean.

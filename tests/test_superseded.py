@@ -50,6 +50,20 @@ def test_of_some_kernels_alone(file: Path, tmp_path: Path) -> None:
     assert superseded.find("spmm", folder=tmp_path).to_dict() == {(str(file), "csr_avx2"): 1}
 
 
+def test_a_full_file_is_read_beside_the_one_that_is_appended_to(file: Path, tmp_path: Path) -> None:
+    everything = results.measured("spmm", tmp_path)
+    full = file.rename(file.with_name("spmm-1.csv"))
+    (file.parent / "spmm-old.csv").write_text("no rows")  # of no table
+    assert results.measured("spmm", tmp_path).equals(everything)
+    assert results.append("spmm", [at(5, time_us=7.5)], tmp_path) == [file]
+    assert len(results.measured("spmm", tmp_path)) == len(everything) + 1
+    counts = {(str(full), "csr_avx2"): 2}
+    assert superseded.find("spmm", folder=tmp_path).to_dict() == counts
+    assert superseded.find("spmm", folder=tmp_path, drop=True).to_dict() == counts
+    assert superseded.find("spmm", folder=tmp_path).empty
+    assert len(results.of_file(full)) == 3 and len(results.of_file(file)) == 1
+
+
 @pytest.mark.parametrize("table", superseded.TABLES)
 def test_the_stored_tables_lose_nothing_that_is_read(table: str) -> None:
     rows = results.measured(table)
