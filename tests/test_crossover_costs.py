@@ -18,7 +18,6 @@ from lab_utils.backends.crossover import Product
 from lab_utils.backends.gpus import Gpu, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.backends.kernels import name_of
-from lab_utils.catalog import DATA
 
 H200, MULTIPROCESSORS = gpu_of(torch.device("cpu")), 132
 MEASURED = {folder: Gpu.of(catalog.device(name)) for folder, name in GPUS.items()}
