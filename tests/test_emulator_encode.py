@@ -12,7 +12,7 @@ from lab_utils.formats import SparseMatrix, encode
 from lab_utils.patterns import random_sparse
 
 ROWS, STRIPS, LANES = "zero_row_24", "zero_row_24_strips", "lane_24_strips"
-BITMAPS = "bitmap_strips"
+BITMAPS, CODES = "bitmap_strips", "coded_strips"
 CASES = {
     "default": (ROWS, {}),
     "packed": (ROWS, {"streams": "packed", "slice_cols": 144, "reach": 16}),
@@ -25,6 +25,7 @@ CASES = {
     "strips, level 1": (STRIPS, {"levels": 1, "reach": -1}),
     "lanes": (LANES, {}),
     "bitmaps": (BITMAPS, {}),
+    "codes": (CODES, {}),
     "csr": ("csr", {}),
     "tiled_csl": ("tiled_csl", {}),
     "tiled_csl, in order": ("tiled_csl", {"reorder": False}),
@@ -39,6 +40,7 @@ FUNCTIONS = {
     STRIPS: 6,
     LANES: 5,
     BITMAPS: 5,
+    CODES: 5,
     "csr": 4,
     "tiled_csl": 4,
     "tca_bme": 5,
@@ -46,7 +48,7 @@ FUNCTIONS = {
     "sparta": 9,
 }
 
-formats = pytest.mark.parametrize("format", [ROWS, STRIPS, LANES, BITMAPS])
+formats = pytest.mark.parametrize("format", [ROWS, STRIPS, LANES, BITMAPS, CODES])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -99,7 +101,7 @@ def small_without_level(dense: Tensor, streams: str) -> SparseMatrix:
 def small(format: str, seed: int) -> SparseMatrix:
     """A matrix of a few ragged chunks; streams, or levels, by turns."""
     dense = random_sparse(70, 120, (0.2, 0.6, 0.9)[seed % 3], seed=seed)
-    if format in (LANES, BITMAPS):
+    if format in (LANES, BITMAPS, CODES):
         return encode(dense, format)
     even = seed % 2 == 0
     if format == ROWS and seed % 6 in (1, 5):
@@ -139,8 +141,8 @@ def test_noise_in_the_data_is_found_as_on_the_cpu(on_gpu, format):
     for seed in range(9):
         A = small(format, seed)
         data = A.arrays["data"].clone()
-        # Metadata, or bitmaps; starts, or halves, or banks; values, or banks and steps.
-        start = (0, 512, {LANES: 776, BITMAPS: 640}.get(format, 576))[seed % 3]
+        # Metadata, bitmaps or codes; starts, halves, banks or codes; values, or banks and more.
+        start = (0, 512, {LANES: 776, BITMAPS: 640, CODES: 768}.get(format, 576))[seed % 3]
         noise = torch.randint(256, (64,), generator=generator, dtype=torch.uint8)
         data[start : start + 64] = noise
         same_outcome(on_gpu, A, "data", data)

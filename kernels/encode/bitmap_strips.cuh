@@ -1,34 +1,13 @@
-// Bitmaps in strips on the GPU: where chunks and their parts lie, which weights a lane has, and a chunk's
-// weights in shared memory. The bytes are drawn in kernels/cpu/encode/bitmap_strips.h.
-//
-//   a warp: one chunk    a lane: 64 registers of two weights, in rows g = lane / 4 and g + 8
+// Bitmaps in strips on the GPU: what tells them from other chunks whose lanes have banks (banks.cuh). The bytes are
+// drawn in kernels/cpu/encode/bitmap_strips.h.
 #pragma once
 #include "../common/bitmap_strips.cuh"
-#include "chunk_16x256.cuh"
+#include "banks.cuh"
 
 namespace lscd::bitmap {
-namespace {  // other formats have a Tile of their own
+namespace {  // other formats have a Layout of their own
 
-using namespace chunk_16x256;
-
-constexpr int WORDS = 4, REGISTERS = 16;  // of a lane's bitmap; of a word
-constexpr int HALF = WORDS / 2;           // whose words' values stand in one bank
-constexpr int BANKS = BitmapChunk::BANKS, LINES = BitmapChunk::LINES, LINE = BitmapChunk::LINE_BYTES;
-constexpr int PADDING = BANKS + LANES;  // up to lines
-constexpr int MOST_LINES = BitmapChunk::MOST_LINES, MOST_BYTES = LINES + LINE * MOST_LINES;
-
-// The lane's register i of word w: its row, and its first column.
-__device__ inline int row_of(int i) { return lane_id() / 4 + 8 * (i % 2); }
-__device__ inline int column_of(int w, int i) { return 64 * w + 8 * (i / 2) + 2 * (lane_id() % 4); }
-
-// Where its half h has a bit.
-__device__ constexpr int bit_of(int i, int h) { return first_half_bit(i) + 8 * h; }
-
-// Lines that values take. `first`, `second`: how many the lane has in each half; `bank`: of the second one.
-__device__ inline int lines_needed(int first, int second, int bank) {
-    int in_bank = __shfl_sync(ALL_LANES, first, bank) + second;
-    return (-__reduce_min_sync(ALL_LANES, -in_bank) + 1) / 2;
-}
+using namespace banks;
 
 // Where values of a bank stand, one after the other, in halves behind the first line's begin: two in a line.
 class Positions {
@@ -46,22 +25,67 @@ class Positions {
     }
 };
 
-// The weights of a chunk in shared memory. Rows are 16 bytes longer: so the registers of a warp, four in
-// each of eight rows, are in different banks.
-class Tile : public WeightTile<8, 8> {
-    static __device__ int at(int w, int i) { return (row_of(i) * ROW + column_of(w, i)) / 2; }
+struct Layout : BitmapChunk {
+    static __device__ int begin(int) { return 0; }
 
-  public:
-    using WeightTile::WeightTile;
+    class Places {
+        uint32_t bits_[WORDS] = {};
 
-    __device__ uint32_t pair(int w, int i) const { return weights_.as<uint32_t>().load(at(w, i)); }
-    __device__ void put_pair(int w, int i, uint32_t pair) const {
-        weights_.as<uint32_t>().store(at(w, i), pair);
-    }
+        // Where half h of a register has a bit.
+        static __device__ constexpr int bit_of(int i, int h) { return first_half_bit(i) + 8 * h; }
+
+      public:
+        Places() = default;
+        template <template <class> class Memory>
+        __device__ explicit Places(Memory<uint4> chunk) {
+            uint4 four = chunk.load(lane_id());
+            bits_[0] = four.x, bits_[1] = four.y, bits_[2] = four.z, bits_[3] = four.w;
+        }
+        __device__ void put(int w, int i, uint32_t has) {
+            bits_[w] |= (has & 1) << bit_of(i, 0) | (has >> 1) << bit_of(i, 1);
+        }
+        __device__ bool has(int w, int i, int h) const { return bits_[w] >> bit_of(i, h) & 1; }
+        __device__ int values(int half) const {
+            return __popc(bits_[HALF * half]) + __popc(bits_[HALF * half + 1]);
+        }
+        __device__ int positions(int half) const { return values(half); }
+        __device__ bool are_sound() const { return true; }  // any bits are a bitmap
+        __device__ void store(Shared<uint4> chunk) const {
+            chunk.store(lane_id(), uint4{bits_[0], bits_[1], bits_[2], bits_[3]});
+        }
+    };
+
+    class Writer {
+        Shared<uint16_t> values_;
+        Positions positions_;
+
+      public:
+        __device__ Writer(Shared<uint4> chunk, int bank, int position)
+            : values_(chunk.as<uint16_t>() + LINES / 2), positions_(bank, position) {}
+        __device__ void put(uint32_t pair) {
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                if (uint32_t weight = half_of(pair, h)) values_.store(positions_.next(), uint16_t(weight));
+        }
+    };
+
+    template <template <class> class Memory>
+    class Reader {
+        Memory<uint16_t> values_;
+        Positions positions_;
+
+      public:
+        __device__ Reader(Memory<uint4> chunk, int bank, int position)
+            : values_(chunk.template as<uint16_t>() + LINES / 2), positions_(bank, position) {}
+        __device__ uint32_t pair(const Places& places, int w, int i) {
+            uint32_t halves[2] = {};
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                if (places.has(w, i, h)) halves[h] = values_.load(positions_.next());
+            return prmt(halves[0], halves[1], 0x5410);
+        }
+    };
 };
-
-// What a warp needs: a tile and a chunk take turns, while their weights are in registers.
-constexpr int WARP_BYTES = Tile::BYTES > MOST_BYTES ? Tile::BYTES : MOST_BYTES;
 
 }  // namespace
 }  // namespace lscd::bitmap
