@@ -3,11 +3,13 @@
 import pytest
 import torch
 
-from lab_utils.formats import BitmapStrips, Lane24Strips, ZeroRow24, ZeroRow24Strips
+from lab_utils.formats import BitmapStrips, CodedStrips, Lane24Strips, ZeroRow24, ZeroRow24Strips
 from lab_utils.formats.chunks import START_BYTES, Chunks
 from lab_utils.patterns import random_sparse
 
-formats = pytest.mark.parametrize("cls", [ZeroRow24, ZeroRow24Strips, Lane24Strips, BitmapStrips])
+formats = pytest.mark.parametrize(
+    "cls", [ZeroRow24, ZeroRow24Strips, Lane24Strips, BitmapStrips, CodedStrips]
+)
 
 
 def test_a_format_of_chunks_says_how_large_they_are() -> None:

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from matrices import VARIANTS, encodings, fitting, matrices, same_bits
 
-from lab_utils.analysis import variants
-from lab_utils.analysis.compression import OURS, stored_extra_bytes
+from lab_utils.analysis import our_formats, variants
+from lab_utils.analysis.compression import stored_extra_bytes
 from lab_utils.formats import (
     FORMATS,
     Csr,
@@ -56,7 +56,7 @@ def test_decodes_a_part_of_the_rows(format, options):
 
 def test_the_registry_is_in_order():
     papers = ["dense", "csr", "tiled_csl", "tca_bme", "2:4", "sparta"]
-    strips = ["zero_row_24_strips", "lane_24_strips", "bitmap_strips"]
+    strips = ["zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips"]
     assert list(FORMATS) == [*papers, "zero_row_24", *strips]
     assert all(cls.name == name and cls.__doc__ for name, cls in FORMATS.items())
 
@@ -101,7 +101,7 @@ def test_an_encoding_does_not_follow_later_changes_of_the_weights():
 
 
 # The bytes of the others are an expectation.
-PAPERS = [name for name in FORMATS if name not in OURS]
+PAPERS = [name for name in FORMATS if name not in our_formats.FORMULAS]
 
 
 @pytest.mark.parametrize("format", PAPERS)

@@ -1,7 +1,7 @@
 """Bytes of every format as a function of (M, K, sparsity), and what follows from them.
 
-The formulas are the papers' own (those of zero-row and lane 2:4 and of bitmap strips are ours), for
-2-byte values (fp16, bf16) and zeros placed at random.
+The formulas are the papers' own (and ours of `our_formats`), for 2-byte values (fp16, bf16) and
+zeros placed at random.
 They are the single source: ``expected_nbytes`` of the formats and every figure read them here.
 `stored_extra_bytes` says what the layouts hold beyond the published formulas.
 """
@@ -11,14 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lab_utils.analysis import (
-    bitmap_strips,
-    lane_24_strips,
-    zero_row_24_expected,
-    zero_row_24_strips,
-)
+from lab_utils.analysis import our_formats
 from lab_utils.analysis.checked import checked, plain
-from lab_utils.analysis.zero_row_24 import check_kind
 
 VALUE_BYTES = 2  # fp16 and bf16
 OFFSET_BYTES = 4  # row pointers, column indices, tile offsets: int32
@@ -103,60 +97,6 @@ def sparta_overflow(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     return plain(M * K / 4 * (4 * d**3 * s + 2 * d**4))
 
 
-def zero_row_24_bytes(
-    M: int,
-    K: int,
-    sparsity: ArrayLike,
-    *,
-    streams: str | None = None,
-    slice_cols: int | None = None,
-    levels: int | None = None,
-) -> float | np.ndarray:
-    """Bytes of zero-row 2:4: 2·NNZ + 452·NC + 512·NE, chunks and extra chunks, and their rounding.
-
-    Pairs have chunks of 580 bytes, and zeros beside lone values on top; nested ones 836 and 768;
-    sixes 836, but 452 one of 48 columns. All three are options of the format, None what `encode`
-    chooses; `lab_utils.analysis.zero_row_24_expected` derives NC and NE. Bytes that packed
-    streams skip to avoid bank conflicts are not in it: 1 to 2 %.
-    """
-    s = checked(M, K, sparsity)
-    kind = check_kind(streams, levels)
-    return plain(sum(zero_row_24_expected.parts(M, K, 1 - s, kind, slice_cols, levels).values()))
-
-
-def zero_row_24_strips_bytes(
-    M: int, K: int, sparsity: ArrayLike, *, levels: int | None = None
-) -> float | np.ndarray:
-    """Bytes of zero-row 2:4 in strips: 2·NNZ + 590·NC + 32·NS, chunks and steps of entries.
-
-    Beside them zeros of paired streams. `levels` is an option of the format, by default as there;
-    `lab_utils.analysis.zero_row_24_strips` derives NC and NS. Bytes that streams skip to avoid bank
-    conflicts come on top: 4 % on average, 10 % at most.
-    """
-    s = checked(M, K, sparsity)
-    return plain(sum(zero_row_24_strips.parts(M, K, 1 - s, levels).values()))
-
-
-def lane_24_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
-    """Bytes of 2:4 in strips, words for each lane: 812·NC + 128·NL + 40·NS, and paddings.
-
-    NC chunks with their offsets, NL lines and NS steps of entries: the last two are the mean of a
-    simulation (`lab_utils.analysis.lane_24_strips`), some milliseconds for each sparsity.
-    """
-    s = checked(M, K, sparsity)
-    return plain(sum(lane_24_strips.parts(M, K, 1 - s).values()))
-
-
-def bitmap_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
-    """Bytes of bitmaps and streams of values in strips: 644·NC + 128·NL, and 8.
-
-    NC chunks with their offsets, NL lines: the mean of a simulation
-    (`lab_utils.analysis.bitmap_strips`), some milliseconds for each sparsity.
-    """
-    s = checked(M, K, sparsity)
-    return plain(sum(bitmap_strips.parts(M, K, 1 - s).values()))
-
-
 FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
     "dense": dense_bytes,
     "csr": csr_bytes,
@@ -164,18 +104,7 @@ FORMULAS: dict[str, Callable[..., float | np.ndarray]] = {
     "tca_bme": tca_bme_bytes,
     "2:4": two_four_bytes,
     "sparta": sparta_bytes,
-    "zero_row_24": zero_row_24_bytes,
-    "zero_row_24_strips": zero_row_24_strips_bytes,
-    "lane_24_strips": lane_24_strips_bytes,
-    "bitmap_strips": bitmap_strips_bytes,
-}
-# By purpose, of those that are not a paper's.
-OURS: dict[str, Callable[..., dict[str, np.ndarray]]] = {
-    "zero_row_24": zero_row_24_expected.parts,
-    "zero_row_24_strips": zero_row_24_strips.parts,
-    "lane_24_strips": lane_24_strips.parts,
-    "bitmap_strips": bitmap_strips.parts,
-}
+} | our_formats.FORMULAS
 
 
 def format_bytes(format: str, M: int, K: int, sparsity: ArrayLike, **options) -> float | np.ndarray:
@@ -222,11 +151,11 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
     """What `format` spends on one weight of the dense matrix, in bytes, by purpose.
 
     "values" are non-zeros (for SparTA and 2:4 also the slots that hold zeros, for zero-row 2:4 the
-    zeros that end chunks, for lane 2:4 and bitmap strips those of their lines), "indices" say where
-    they are, "offsets" where rows or tiles begin. The three sum to `format_bytes` / (M·K).
+    zeros that end chunks, for lane 2:4, bitmap and coded strips those of their lines), "indices"
+    say where they are, "offsets" where rows or tiles begin. Their sum is `format_bytes` / (M·K).
     """
-    if format in OURS:
-        parts = OURS[format](M, K, np.float64(1 - checked(M, K, sparsity)))
+    if format in our_formats.PARTS:
+        parts = our_formats.PARTS[format](M, K, np.float64(1 - checked(M, K, sparsity)))
         return {part: float(nbytes) / (M * K) for part, nbytes in parts.items()}
     total = format_bytes(format, M, K, sparsity)
     kept = M * K * (1 - sparsity)

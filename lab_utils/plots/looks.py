@@ -31,6 +31,7 @@ FORMATS = {
     "zero_row_24_strips": Look("zero-row strips", "#7d1d5e", "triangle-down"),
     "lane_24_strips": Look("lane 2:4 strips", "#5c7a0a", "pentagon"),
     "bitmap_strips": Look("bitmap strips", "#3629cc", "hexagon"),
+    "coded_strips": Look("coded strips", "#22a81e", "bowtie"),
     "optimal": Look("no indices", "#111827", "star"),
 }
 TRANSFORMERS = "transformers"
