@@ -47,11 +47,12 @@ def measured(gpu: str) -> pd.DataFrame:
     changed = rows[(rows.encoded_bytes / today - 1).abs() > CHANGED]
     rows = rows.set_index(case).drop(changed.set_index(case).index).reset_index()
     table = rows.pivot(index=case, columns="format", values="speedup")
-    return table.dropna(subset=["zero_row_24", *STRIPS], how="all").assign(dense=1.0)
+    hopper = table.columns.intersection(["zero_row_24", *STRIPS])
+    return table.dropna(subset=hopper, how="all").assign(dense=1.0)
 
 
 # Cases at least; what the chosen format may take in 98 of 100, in the time of the fastest one.
-HELD_TO = {"h200": (650, 1.04), "h100-80gb-hbm3": (600, 1.03)}
+HELD_TO = {"h200": (1100, 1.055), "h100-80gb-hbm3": (600, 1.03)}
 
 
 @pytest.mark.parametrize("gpu", HELD_TO)
@@ -65,7 +66,7 @@ def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str) -> None:
         lost.append(max(found.values()) / found[chosen])
     assert len(lost) >= cases
     most = {case: one for case, one in zip(table.index, lost, strict=True) if one >= 1.15}
-    assert np.mean(lost) < 1.003 and np.quantile(lost, 0.98) < nearly
+    assert np.mean(lost) < 1.004 and np.quantile(lost, 0.98) < nearly
     assert set(most) <= {MISJUDGED.get(gpu)} and max(most.values(), default=1) < 1.21
 
 

@@ -15,6 +15,7 @@ from lab_utils.backends.crossover import COSTS, Product
 from lab_utils.backends.gpus import Gpu, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.backends.kernels import KERNELS, name_of, ways_of
+from lab_utils.backends.strip_layouts import CODES, DENSE
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
@@ -51,8 +52,8 @@ def test_many_columns_decode_first_and_few_do_not(format: str) -> None:
         product = Product(format, 400_000_000, 36864, 9216, N, min(widest, max(8, N)))
         chosen[N], why = crossover.fastest(product, H200)
         assert "400.0 MB read and 679.5 written" in why and "NVIDIA H200" in why
-    late = ("zero_row_24_strips", "bitmap_strips")
-    least = 1024 if format in late else 512  # lanes have 400 MB at 75 %
+    late = {"zero_row_24_strips": 1024, "bitmap_strips": 1024, "coded_strips": 4096}
+    least = late.get(format, 512)  # lanes have 400 MB at 75 %
     assert [N for N, way in chosen.items() if way == "decoded"] == [N for N in chosen if least <= N]
 
 
@@ -75,15 +76,14 @@ def test_packed_streams_have_costs_of_their_own() -> None:
     packed, pairs, nested = (
         encode(dense, "zero_row_24", streams=name) for name in ("packed", "pairs", "nested")
     )
-    others = [encode(dense, format) for format in ("tca_bme", "lane_24_strips", "bitmap_strips")]
+    names = ("tca_bme", "lane_24_strips", "bitmap_strips", "coded_strips")
+    others = [encode(dense, format) for format in names]
     found = [crossover.costs_of(A) for A in (packed, pairs, nested, *others)]
     assert found == [
         PACKED,
         "zero_row_24",
         crossover.NESTED,
-        "tca_bme",
-        "lane_24_strips",
-        "bitmap_strips",
+        *names,
     ]
     assert set(COSTS) == {*cuda.formats, PACKED, crossover.NESTED}
 
@@ -110,10 +110,13 @@ def test_work_goes_by_clocks_and_no_time_is_impossible() -> None:
 @formats
 def test_explain_says_which_way_and_why(h200, format: str) -> None:
     A = encode(random_sparse(2048, 2048, 0.7), format)
-    most = 8192 if format in ("tca_bme", "bitmap_strips") else 2048  # fewer are faster by tiles
+    most = 8192 if format in ("tca_bme", *DENSE) else 2048  # fewer are faster by tiles
     few, many = (cuda.plan(A, torch.empty(2048, N).half()) for N in (8, most))
     assert few.kernel in (f"{format}_mma", f"{format}_wgmma") and "blocks" in few.choices
     assert few.choices["decoded"].startswith("in the kernel: ") and "1 pass of" in str(few)
+    if format == CODES:  # with any number of columns
+        assert many.kernel == f"{format}_tiles"
+        return
     assert many.kernel == f"{format}_decoded" and many.split_k == 1
     assert "copies" in few.choices and "copies" not in many.choices  # B is in rows
     assert many.choices["pieces"].startswith("1 of at most 2048 rows, decoded into 8.4 MB")

@@ -30,6 +30,7 @@ SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 MOST = {
     ("h200", "tca_bme"): 1.06,
     ("h200", "bitmap_strips"): 1.08,
+    ("h200", "coded_strips"): 1.09,
     ("h200", "lane_24_strips"): 1.09,
 }
 MOST |= {("h100-80gb-hbm3", "lane_24_strips"): 1.16, ("h100-80gb-hbm3", "bitmap_strips"): 1.07}
@@ -181,9 +182,10 @@ def tiled(product: Product) -> Product:
     if product.format not in (*STAGE_BYTES, hopper_tiles.STREAMS, hopper_tiles.CODES):
         return product
     count = 1 if product.format == hopper_tiles.BITMAPS else hopper_tiles.OWN_STRIPS
-    # The largest of bitmap_strips' chunks is an eighth longer than their mean.
+    # The largest of bitmap_strips' chunks is an eighth longer than their mean; of codes, a fifth.
     mean = product.encoded_bytes / (product.M * product.K) * 16 * 256
-    stage = STAGE_BYTES.get(product.format, -(-int(1.13 * mean) // 128) * 128)
+    longest = mean * (1.19 if product.format == hopper_tiles.CODES else 1.13)
+    stage = STAGE_BYTES.get(product.format, -(-int(longest) // 128) * 128)
     rings = hopper_tiles.Rings(product.format, count, stage)
     layout = hopper_tiles._layout(rings, product.N)
     return product.by_tiles(layout.passes, layout.cost, layout.columns)
@@ -195,6 +197,7 @@ def tiled(product: Product) -> Product:
         ("lane_24_strips", 0.85, 1.15, 400),
         ("tca_bme", 0.83, 1.15, 480),
         ("bitmap_strips", 0.85, 1.15, 330),
+        ("coded_strips", 0.85, 1.15, 330),
     ],
 )
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
@@ -208,12 +211,12 @@ def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_o
     assert medians.between(0.93, 1.09).all()  # the most: 352 columns, in tiles of 2 x 192
     usual = ratio[[(format, r.M, r.N) not in SLOW_TILES for r in rows.itertuples()]]
     assert usual.between(least, most).all() and len(ratio) >= all_of
-    assert ratio.between(0.79, most).all()
+    assert ratio.between(0.78, most).all()
     assert ratio.between(0.85, 1.15).mean() > 0.98
 
 
 WITH_WAYS = [("h200", format) for format in ("tca_bme", "zero_row_24", *STRIPS)]
-WITH_WAYS += [("h100-80gb-hbm3", format) for format in STRIPS]
+WITH_WAYS += [("h100-80gb-hbm3", format) for format in STRIPS if format in OLDER]
 
 
 @pytest.mark.parametrize(("gpu", "format"), WITH_WAYS)

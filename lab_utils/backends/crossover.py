@@ -84,8 +84,8 @@ COSTS = {
         sums_us=3.0, wide=0.92,
     ),
     "coded_strips": Cost(
-        0.123, 0.37, 0.113, 5.4, side_by_side=True, entries=0.173, decoding=1.15, beyond=0.012,
-        sums_us=3.0, wide=0.92,
+        0.083, 0.393, 0.102, 5.2, side_by_side=True, entries=0.2, decoding=1.16, beyond=0.019,
+        sums_us=2.6, wide=0.94,
     ),
 }  # fmt: skip
 
@@ -102,7 +102,7 @@ TILES_COSTS = {
     "tca_bme": TilesCost(0.665),
     "lane_24_strips": TilesCost(0.75, far=11.5, near=0.42),
     "bitmap_strips": TilesCost(0.71, far=0.6, near=0.35),  # no entries, but longer chunks
-    "coded_strips": TilesCost(0.71, far=0.6, near=0.35),
+    "coded_strips": TilesCost(0.73, far=0.6, near=0.35),
 }
 
 

@@ -31,8 +31,9 @@ def published_kernels() -> go.Figure:
 
 def hopper_kernels() -> go.Figure:
     """Our kernels for Hopper on the same matrices, in the same way."""
-    strips = ["zero_row_24_strips_wgmma", "lane_24_strips_wgmma", "bitmap_strips_wgmma"]
-    return _means_on_h200(["zero_row_24_mma", *strips], [1, 8, 16, 32, 64])
+    strips = ("zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips")
+    kernels = ["zero_row_24_mma", *(f"{name}_wgmma" for name in strips)]
+    return _means_on_h200(kernels, [1, 8, 16, 32, 64])
 
 
 def _means_on_h200(kernels: list[str], Ns: list[int]) -> go.Figure:

@@ -44,6 +44,7 @@ KERNELS = {
     "zero_row_24_strips_wgmma": FORMATS["zero_row_24_strips"],
     "lane_24_strips_wgmma": FORMATS["lane_24_strips"],
     "bitmap_strips_wgmma": FORMATS["bitmap_strips"],
+    "coded_strips_wgmma": FORMATS["coded_strips"],
     "sparta": FORMATS["sparta"],
     "two_four": FORMATS["2:4"],
     "csr_simt": replace(FORMATS["csr"], label="CSR, SIMT", simt=True),

@@ -6,9 +6,11 @@ from lab_utils import catalog, results
 from lab_utils.plots.rows import geometric_means, of_shapes, with_all
 
 HOPPER = ("zero_row_24_mma", "zero_row_24_packed_mma", "zero_row_24_strips_wgmma",
-          "lane_24_strips_wgmma", "bitmap_strips_wgmma")  # fmt: skip
+          "lane_24_strips_wgmma", "bitmap_strips_wgmma", "coded_strips_wgmma")  # fmt: skip
 MANY = (96, 128, 160, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 2048, 4096)  # columns
-WITH_WAYS = ("zero_row_24_strips", "lane_24_strips", "bitmap_strips", "tca_bme")  # of many columns
+WITH_WAYS = (  # of many columns
+    "zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips", "tca_bme"
+)  # fmt: skip
 LARGE = (36864, 9216)
 CELL = ["sparsity", "N"]
 

@@ -39,7 +39,7 @@ are some percent too high. Machines of one kind differ by up to 5 %.
 *Mean*: geometric, over the eight matrices of OPT-30B, 66B and 175B that `catalog.opt_matrices` \
 names. *Least*: of the matrices, by the format of the best mean. *Byte limit*: what memory takes \
 to read the encoded weights. Formats are those of `encode`: `zero_row_24`, `zero_row_24_packed`, \
-`zero_row_24_strips`, `lane_24_strips` and `bitmap_strips`.
+`zero_row_24_strips`, `lane_24_strips`, `bitmap_strips` and `coded_strips`.
 
 A cell has the formats that were measured there with all of its matrices, and is empty where \
 there are none. The fastest format, and **bold**, are of those: a format that is faster at a \
