@@ -30,7 +30,7 @@ class Case(NamedTuple):
     columns: tuple[int, ...]
 
 
-OF_BITMAPS = [SPMM / "hopper_wgmma_bitmap.cuh", SPMM / "hopper_wgmma_columns.cuh"]
+OF_BITMAPS = [SPMM / "hopper_wgmma_streams.cuh", SPMM / "hopper_wgmma_columns.cuh"]
 QUARTERS = SPMM / "hopper_wgmma_quarters.cuh"
 # What all formats have, is robbed with the first one.
 SHARED = sorted(set(SPMM.glob("hopper_wgmma*.cu*")) - {*OF_BITMAPS, QUARTERS})
