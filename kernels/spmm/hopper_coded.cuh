@@ -56,7 +56,7 @@ struct CodedStream : CodedChunk, StreamOfLane {
             uint32_t low = prmt(0, LOW, codes), high = prmt(high_of_3, HIGH, codes), begin = prmt(0, BEGIN, codes);
 #pragma unroll
             for (int j = 0; j < TOGETHER; j++) {
-                uint32_t word = ld_shared(lines + __dp4a(begin, 0x01010101u >> 8 * (TOGETHER - 1 - j), at));
+                uint32_t word = load(__dp4a(begin, 0x01010101u >> 8 * (TOGETHER - 1 - j), at));
                 put(i + j, prmt(0, word, prmt(low, high, (TOGETHER + j) << 4 | j)));
             }
             at = __dp4a(begin, 0x01010101u, at);
@@ -64,6 +64,7 @@ struct CodedStream : CodedChunk, StreamOfLane {
     }
 
   private:
+    __device__ __forceinline__ uint32_t load(uint32_t at) const { return ld_shared(lines + at); }
     // Eight codes of a word of registers, the nth, as nibbles.
     template <int IN_HALF, int HALF>
     __device__ static uint32_t eight(const Header& header, int nth) {
