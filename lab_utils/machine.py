@@ -185,9 +185,19 @@ def measured_cpu() -> MeasuredCpu:
     )
 
 
-def _matmul_tflops(dtype: torch.dtype, n: int = 2048) -> float:
-    a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
-    return 2 * n**3 / min(_seconds(lambda: a @ b, 4)) / 1e12
+def _matmul_tflops(dtype: torch.dtype, largest: int = 2048, patience_s: float = 0.1) -> float:
+    """Rate of products of n³, n doubled until one is `largest` or takes more than `patience_s`.
+
+    A CPU without instructions for bf16 would else take minutes: with AVX2 alone, torch needs
+    some 17 s for one product of 2048³ in bf16, and 0.3 s in fp32.
+    """
+    n = 128
+    while True:
+        a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
+        seconds = min(_seconds(lambda a=a, b=b: a @ b, 4))
+        if n >= largest or seconds > patience_s:
+            return 2 * n**3 / seconds / 1e12
+        n *= 2
 
 
 def _seconds(function: Callable[[], object], repeats: int) -> list[float]:
