@@ -141,6 +141,15 @@ def test_all_clock_ticks_are_counted() -> None:
     assert 0 < idle < everything
 
 
+@pytest.mark.parametrize(("seconds", "sizes"), [(1.0, [128]), (0.01, [128, 256, 512, 1024, 2048])])
+def test_products_grow_until_one_is_slow(seconds, sizes, monkeypatch) -> None:
+    """A CPU without instructions for bf16 needs 17 s for one of 2048³."""
+    seen = []
+    monkeypatch.setattr(machine, "_seconds", lambda f, n: seen.append(len(f())) or [seconds] * n)
+    assert machine._matmul_tflops(torch.float32) == 2 * sizes[-1] ** 3 / seconds / 1e12
+    assert seen == sizes
+
+
 @pytest.fixture
 def quick(monkeypatch) -> None:
     """No measuring: a machine that reads 20 GB/s and multiplies 1 TFLOP/s."""
