@@ -175,7 +175,7 @@ def read_bandwidth(repeats: int = 5) -> float:
 
 
 def measured_cpu() -> MeasuredCpu:
-    """Measure this CPU's two ceilings; takes about two seconds."""
+    """Measure this CPU's two ceilings; takes a few seconds."""
     return MeasuredCpu(
         name=device_name(),
         title=f"{cpu_name()} ({microarchitecture()}, {torch.get_num_threads()} threads)",

@@ -55,10 +55,11 @@ def test_several_buckets_and_a_decoder_that_is_used_again() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("sparsity", [0.0, 0.6])
-def test_sparse_tokens_are_the_dense_ones(dtype: torch.dtype, sparsity: float) -> None:
+def test_sparse_tokens_are_the_dense_ones(dtype, sparsity, monkeypatch) -> None:
     """They must be where no two tokens are closer than rounding can bring them."""
     model = pruned(random_model(dtype), sparsity)
-    tokens = prompts(batch=48, tokens=5)
+    tokens = prompts(batch=96, tokens=5)
+    monkeypatch.setitem(DENSE_ABOVE, "cpu", 96 * 10)  # no prompt is decoded first
     expected = generate(model, tokens, 6)
     whole = torch.cat([tokens, expected], 1)[:, :-1]
     logits = step_logits(model, whole)
@@ -66,7 +67,7 @@ def test_sparse_tokens_are_the_dense_ones(dtype: torch.dtype, sparsity: float) -
     sparse(model)
     rounding = (step_logits(model, whole) - logits).abs().amax((1, 2))
     clear = (first - second).amin(1) > 2 * rounding
-    assert clear.sum() >= 5  # of 48; which ones, the CPU's instructions decide
+    assert clear.sum() >= 10
     assert torch.equal(generate(model, tokens, 6)[clear], expected[clear])
 
 
