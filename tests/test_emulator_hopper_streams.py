@@ -12,6 +12,7 @@ from lab_utils.backends.row_blocks import share_out
 from lab_utils.backends.strip_layouts import Layout
 from lab_utils.backends.ways import FUSED, TILES, forced
 from lab_utils.formats import BitmapStrips, CodedStrips
+from lab_utils.formats.chunks import START_BYTES
 from lab_utils.patterns import random_sparse
 
 WIDTHS = (1, 9, 17, 25, 33, 41, 49, 64, 70, 100, 130, 170, 200, 256, 300)
@@ -104,17 +105,38 @@ def test_quarters_of_a_round_come_around(cls) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sparsity", "N", "width", "slots", "stages"),
-    [(0.5, 300, 320, 3, 2), (0.8, 340, 352, 4, 2), (0.4, 380, 384, 3, 1), (0.8, 570, 288, 4, 2)],
+    ("sparsity", "N", "width", "slots"),
+    [(0.5, 300, 320, 3), (0.8, 340, 352, 4), (0.4, 380, 384, 3), (0.8, 570, 288, 4)],
 )
-def test_quarters_in_a_ring_of_three_or_four(sparsity, N, width, slots, stages) -> None:
+def test_quarters_in_a_ring_of_three_or_four(sparsity, N, width, slots) -> None:
     """Of blocks with more than 256 columns, two products side by side, whose rings need room."""
     W = random_sparse(330, 1500, sparsity, mean=0.5)
     A = BitmapStrips.encode(W)
     for split_k in (1, 1.5):
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
         assert (layout.block_n, layout.warps, layout.tiles_of_round) == (width, 8, 4)
-        assert (layout.tile_slots, layout.stages) == (slots, stages)
+        assert (layout.tile_slots, layout.chunks) == (slots, 2)
+        with forced(FUSED):
+            product(A, W, N, split_k)
+
+
+# Weights of each round of 256 columns that are not zero.
+DENSITIES = (0.95, 0.1, 0.5, 0.5, 0.2, 0.9, 0.9, 0.3, 0.6, 0.6)
+
+
+@pytest.mark.parametrize(("N", "width"), [(64, 64), (90, 96), (110, 112), (190, 192), (380, 384)])
+@formats
+def test_two_chunks_share_a_ring_if_they_fit(cls, N, width) -> None:
+    """Some of those that follow each other do, and others are copied one after another."""
+    W = random_sparse(200, 256 * len(DENSITIES), 0.0, mean=0.5)
+    for part, density in zip(W.split(256, dim=1), DENSITIES, strict=True):
+        part[torch.rand(part.shape, generator=torch.Generator().manual_seed(N)) > density] = 0
+    A = cls.encode(W)
+    for split_k in (1, 1.5, 2.5):
+        layout = hopper_wgmma.layout_of(A, N, 1, split_k)
+        bytes = START_BYTES * A.arrays["chunk_start"].diff()[: A.rounds]  # of the first strip
+        fit = bytes[1:] + bytes[:-1] <= layout.ring_bytes
+        assert layout.block_n == width and fit.any() and not fit.all()
         with forced(FUSED):
             product(A, W, N, split_k)
 
@@ -128,7 +150,7 @@ def test_owners_take_away_flags_of_more_parts_than_there_are_warps() -> None:
     product(A, W, 8, 2)
 
 
-ROOM = "; 12 warps: rings of 16 have room for 1 of its chunks, not 2"
+ROOM = "; 12 warps: rings of 16 have room for {} of its chunks, not 2"
 
 
 def blocks_of(A: BitmapStrips, N: int, layout: Layout) -> str:
@@ -137,20 +159,18 @@ def blocks_of(A: BitmapStrips, N: int, layout: Layout) -> str:
 
 
 def test_few_warps_where_only_their_rings_have_room_for_two_copies() -> None:
-    W = random_sparse(330, 2500, 0.5, mean=0.5)
+    W = random_sparse(330, 2500, 0.25, mean=0.5)
     A = BitmapStrips.encode(W)
     for N, split_k in ((60, 1.5), (64, 4)):
         layout = hopper_wgmma.layout_of(A, N, 1, split_k)
-        assert (layout.block_n, layout.warps, layout.stages) == (64, 12, 2)
-        assert blocks_of(A, N, layout).endswith(ROOM)
+        assert (layout.block_n, layout.warps, layout.chunks) == (64, 12, 2)
+        assert blocks_of(A, N, layout).endswith(ROOM.format("1.73"))
         with forced(FUSED):
             product(A, W, N, split_k)
-    W = random_sparse(330, 2500, 0.25, mean=0.5)
-    A = BitmapStrips.encode(W)
     for N, width in ((12, 16), (24, 32), (40, 48)):
         layout = hopper_wgmma.layout_of(A, N, 1, 2)
         assert (layout.block_n, layout.warps) == (width, 12)
-        assert blocks_of(A, N, layout).endswith(ROOM)
+        assert blocks_of(A, N, layout).endswith(ROOM.format(1))
         with forced(FUSED):
             product(A, W, N, 2)
 

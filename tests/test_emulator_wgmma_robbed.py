@@ -30,10 +30,10 @@ class Case(NamedTuple):
     columns: tuple[int, ...]
 
 
-OF_BITMAPS = [SPMM / "hopper_wgmma_streams.cuh", SPMM / "hopper_wgmma_columns.cuh"]
-QUARTERS = SPMM / "hopper_wgmma_quarters.cuh"
+OF_STREAMS = [SPMM / "hopper_wgmma_streams.cuh", SPMM / "hopper_wgmma_columns.cuh"]
+OF_WIDE = [SPMM / "hopper_wgmma_quarters.cuh", SPMM / "hopper_wgmma_ends.cuh"]
 # What all formats have, is robbed with the first one.
-SHARED = sorted(set(SPMM.glob("hopper_wgmma*.cu*")) - {*OF_BITMAPS, QUARTERS})
+SHARED = sorted(set(SPMM.glob("hopper_wgmma*.cu*")) - {*OF_STREAMS, *OF_WIDE})
 CASES = {
     "zero row": Case(
         "wgmma",
@@ -41,8 +41,8 @@ CASES = {
         lambda: ZeroRow24Strips.encode(random_sparse(400, 1400, 0.5, seed=1), levels=1),
         (40,),
     ),
-    "bitmaps": Case("wgmma_bitmap", OF_BITMAPS, lambda: bitmaps(2900), (40,)),
-    "quarters": Case("wgmma_bitmap", [QUARTERS], lambda: bitmaps(1400), (150, 300)),
+    "bitmaps": Case("wgmma_bitmap", OF_STREAMS, lambda: bitmaps(2900), (40,)),
+    "wide": Case("wgmma_bitmap", OF_WIDE, lambda: bitmaps(1400), (150, 300)),
 }
 
 

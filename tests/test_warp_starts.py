@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lab_utils.backends import row_blocks, warp_starts
+from lab_utils.backends.warp_starts import ANY_BYTES
 from lab_utils.formats import ZeroRow24Strips
 from lab_utils.patterns import random_sparse
 
@@ -24,16 +25,28 @@ def rounds_of(segments: list, first: int, end: int, strip_of, A: ZeroRow24Strips
 
 
 @pytest.mark.parametrize(
-    "warps, stages, tiles, of_round",
-    [(16, 1, 2, 1), (16, 2, 6, 1), (16, 2, 4, 1), (12, 2, 2, 1), (12, 1, 4, 4), (8, 2, 3, 4)],
+    "warps, shared, tiles, of_round",
+    [
+        (16, 0, 2, 1),
+        (16, ANY_BYTES, 6, 1),
+        (16, ANY_BYTES, 4, 1),
+        (12, ANY_BYTES, 2, 1),
+        (12, 0, 4, 4),
+        (8, ANY_BYTES, 3, 4),
+        (16, 3900, 4, 1),
+    ],
 )
 @pytest.mark.parametrize("blocks", [1, 7, 22, 60])
-def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles, of_round) -> None:
-    """Also of the last row block, of which A has some strips, and with more blocks than rounds."""
+def test_a_record_is_what_a_walk_meets(blocks, warps, shared, tiles, of_round) -> None:
+    """Also of the last row block, of which A has some strips, and with more blocks than rounds.
+
+    3900 bytes are enough for some two chunks, and not for others.
+    """
     A = ZeroRow24Strips.encode(random_sparse(850, 900, 0.8))
     shares = row_blocks.share_out(A, blocks, warps).shares
-    records = warp_starts.starts_of(A, blocks, warps, stages, tiles, of_round)
+    records = warp_starts.starts_of(A, blocks, warps, shared, tiles, of_round)
     data, segments = A.arrays["chunk_start"].tolist(), shares.segments.tolist()
+    seen = set()
     assert records.shape == (blocks, warps, 32) and records.dtype == torch.int32
     for block, warp in itertools.product(range(blocks), range(warps)):
         first, end = shares.first_segment[block : block + 2].tolist()
@@ -42,6 +55,8 @@ def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles, of_round) -
         tile = rounds_of(quartered, first, end, lambda _: None, A)
         copies = [(data[at], data[at + 1]) if last else (0, 0) for _, at, last in chunks]
         found = records[block, warp].tolist()
+        stages = 1 + (16 * sum(stop - start for start, stop in copies[:2]) <= shared)
+        seen.add(stages)
         assert found[:stages] == [start for start, _ in copies[:stages]]
         assert found[2 : 2 + stages] == [stop for _, stop in copies[:stages]]
         assert not any(found[stages:2] + found[2 + stages : 4])
@@ -54,10 +69,11 @@ def test_a_record_is_what_a_walk_meets(blocks, warps, stages, tiles, of_round) -
         if first < end:
             row, begin, last, slot = segments[first]
             assert found[17:20] == [row, last - begin, slot]
+    assert shared != 3900 or blocks > 7 or seen == {1, 2}
 
 
 def test_records_are_found_once() -> None:
     A = ZeroRow24Strips.encode(random_sparse(100, 100, 0.5))
-    found = warp_starts.starts_of(A, 1, 16, 2, 4)
-    assert warp_starts.starts_of(A, 1, 16, 2, 4) is found
-    assert not torch.equal(warp_starts.starts_of(A, 1, 16, 1, 4), found)
+    found = warp_starts.starts_of(A, 1, 16, ANY_BYTES, 4)
+    assert warp_starts.starts_of(A, 1, 16, ANY_BYTES, 4) is found
+    assert not torch.equal(warp_starts.starts_of(A, 1, 16, 0, 4), found)

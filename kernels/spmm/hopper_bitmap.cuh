@@ -33,12 +33,12 @@ struct BitmapStream : BitmapChunk, StreamOfLane {
     static constexpr uint32_t SETTLED = ~0x3du;
     static constexpr int UNSETTLED = 15;
 
-    Address lines;               // in all lanes the same, which loads add as a uniform register
+    Address chunk;               // in all lanes the same, which loads add as a uniform register
     uint32_t bank, count;        // the lane's, in bytes; the next value's, less one
     uint32_t own, at, word;      // of the register that comes next: its halves, as ones; its count and word
 
     __device__ __forceinline__ BitmapStream(Address chunk, uint32_t lane, const Header& header)
-        : lines(__reduce_min_sync(~0u, chunk + LINES)), bank(lane * 4), count(uint32_t(2 - LINE_BYTES / 2)) {
+        : chunk(__reduce_min_sync(~0u, chunk)), bank(lane * 4), count(uint32_t(2 - LINE_BYTES / 2)) {
         look(header.bits.x, 0);
     }
 
@@ -65,7 +65,7 @@ struct BitmapStream : BitmapChunk, StreamOfLane {
         return word == 0 ? bits.x : word == 1 ? bits.y : word == 2 ? bits.z : bits.w;
     }
     __device__ __forceinline__ uint32_t load(uint32_t count) const {
-        return ld_shared(lines + select_bits(IN_LINE, bank, count));
+        return ld_shared(chunk + select_bits(IN_LINE, bank, count) + LINES);
     }
     // The nth register of a bank. A window of two halves ends with its last value, or, where it has none or the first
     // column's alone, one behind it.

@@ -37,13 +37,13 @@ struct CodedStream : CodedChunk, StreamOfLane {
     static constexpr uint32_t LOW = by_code(FIRST, 0, FIRST, SECOND), HIGH = by_code(0, FIRST, SECOND, 0);
     static constexpr uint32_t BEGIN = by_code(BEGINS, BEGINS, BEGINS, 0);
 
-    Address lines;       // in all lanes the same, which loads add as a uniform register
+    Address chunk;       // in all lanes the same, which loads add as a uniform register
     uint32_t at;         // of the word that has begun last
     uint32_t high_of_3;  // codes 0 to 3: a constant, beside which 1 and 2 have what the compiler does not know, so
                          // that it is kept in a register
 
     __device__ __forceinline__ CodedStream(Address chunk, uint32_t lane, const Header& header)
-        : lines(__reduce_min_sync(~0u, chunk + LINES)), at(lane * 4 - (lane < BEGIN_BELOW ? 0 : LINE_BYTES)),
+        : chunk(__reduce_min_sync(~0u, chunk)), at(lane * 4 - (lane < BEGIN_BELOW ? 0 : LINE_BYTES)),
           high_of_3(SECOND << 24 | header.second << 8) {}
 
     template <int WORD, int FROM = 0, int TO = REGISTERS, class Put>
@@ -64,7 +64,7 @@ struct CodedStream : CodedChunk, StreamOfLane {
     }
 
   private:
-    __device__ __forceinline__ uint32_t load(uint32_t at) const { return ld_shared(lines + at); }
+    __device__ __forceinline__ uint32_t load(uint32_t at) const { return ld_shared(chunk + at + LINES); }
     // Eight codes of a word of registers, the nth, as nibbles.
     template <int IN_HALF, int HALF>
     __device__ static uint32_t eight(const Header& header, int nth) {

@@ -65,7 +65,8 @@ struct WgmmaProblem : Problem {
     int32_t block_n, blocks;         // thread blocks of a pass
     int32_t warps;                   // of each; by tiles, 0
     int32_t slots, added_rows;       // row blocks that add_slots adds; 0 where these have owners
-    int32_t stages, stage_bytes;     // of each warp's ring of chunks; of TCA-BME, of the block's ring
+    int32_t ring_bytes;              // of each warp's ring of chunks; by tiles, 0
+    int32_t stages, stage_bytes;     // of a ring, if it is in stages; the latter has room for any chunk
     int32_t tile_slots;              // tiles of B' or B in shared memory; by tiles, of A
     const Segment* segments;
     const int32_t* first_segment;    // [blocks + 1]: of each thread block
@@ -95,10 +96,9 @@ struct DenseTile {
         auto* from = static_cast<const uint8_t*>(p.tiles) + (int64_t(pass) * p.rounds + nth) * BYTES;
         bulk_copy(to, from, BYTES, barrier, evict_last());
     }
-    // From row k on, a multiple of 8; the sum has no carry.
-    __device__ static uint64_t descriptor(Address at, int k) {
-        return n_major(at, EIGHT_BYTES) + (k * ROW_BYTES >> 4);
-    }
+    __device__ static uint64_t descriptor(Address at) { return n_major(at, EIGHT_BYTES); }
+    // How many 16 bytes row k is further on, a multiple of 8.
+    __device__ static constexpr uint32_t further(int k) { return k * ROW_BYTES / 16; }
 };
 
 cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);        // A: zero-row 2:4

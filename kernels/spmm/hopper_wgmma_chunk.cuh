@@ -21,11 +21,11 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
     __device__ SlotsWarp(const WgmmaProblem& p, Address memory) : Base(p, memory), values(lane), places(lane) {}
 
     // smem2tc: a step of all tiles.
-    __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], Address rows, int step) {
+    __device__ __forceinline__ void smem2tc(const uint32_t (&metadata)[TILES], uint32_t rows, int step) {
         wgmma_fence();
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
-            uint64_t b = Tile::descriptor(rows, (tile * 2 + step) * 32);
+            uint64_t b = dense.descriptor(rows, (tile * 2 + step) * 32);
             if (left_out(Stage::smem2tc)) continue;
             if (step == 0) wgmma_sp_m64k32<T, BLOCK_N, 0>(sum, values.a(0, tile), b, metadata[tile], 1);
             else wgmma_sp_m64k32<T, BLOCK_N, 1>(sum, values.a(1, tile), b, metadata[tile], 1);
@@ -40,7 +40,7 @@ struct SlotsWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
     template <class Turn>
     __device__ __forceinline__ void chunk(Address at, Turn, bool follows) {
         uint32_t(&x)[4] = this->x[Turn::value], (&before)[4] = this->x[1 - Turn::value];
-        Address rows = __shfl_sync(~0u, dense.tile(), 0);  // uniform: descriptors cost no vector registers
+        uint32_t rows = dense.rows();
         uint4 metadata = ld_shared_v4(at + lane * 16);  // which all chunks begin with
         x[0] = metadata.x, x[1] = metadata.y, x[2] = metadata.z, x[3] = metadata.w;
         bool tile_is_there = dense.is_there();

@@ -37,10 +37,10 @@ struct ColumnsTile {
             tensor_copy_blocks(to + i * (BYTES / SIDE_BY_SIDE), &p.columns, pass * BLOCK_N + i * WGMMA_COLS,
                                nth * BLOCKS, barrier, evict_last());
     }
-    // From row k of a round on, a multiple of 16; the sum has no carry.
-    __device__ static uint64_t descriptor(Address at, int k) {
-        uint32_t on = k / TENSOR_COLS * BLOCK_BYTES + k % TENSOR_COLS * 2;
-        return k_major(at) + (on >> 4);
+    __device__ static uint64_t descriptor(Address at) { return k_major(at); }
+    // How many 16 bytes row k of a round is further on, a multiple of 16.
+    __device__ static constexpr uint32_t further(int k) {
+        return (k / TENSOR_COLS * BLOCK_BYTES + k % TENSOR_COLS * 2) / 16;
     }
 };
 

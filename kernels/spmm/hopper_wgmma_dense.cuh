@@ -26,6 +26,17 @@ struct DenseCopies {
         return memory + DENSE_TILES + place * (Tile::BYTES / PLACE_BYTES);
     }
     __device__ Address is_there_at(uint32_t place) const { return memory + place; }
+    // A tile as wgmma is told of it, by descriptors: the lower half of its own one, uniform, so that these cost no
+    // vector registers; and from row k on, a sum without a carry. Counted from the first tile's: an instruction.
+    __device__ uint32_t rows(uint32_t place) const {
+        static_assert(Tile::BYTES % (16 * PLACE_BYTES) == 0);
+        uint32_t first = Tile::descriptor(memory + DENSE_TILES);
+        return __shfl_sync(~0u, first + place * (Tile::BYTES / PLACE_BYTES / 16), 0);
+    }
+    __device__ static uint64_t descriptor(uint32_t rows, int k) {
+        uint64_t upper = Tile::descriptor(0) >> 32 << 32;
+        return (upper | rows) + Tile::further(k);
+    }
 
     // ld_dense: a copy of the nth tile.
     __device__ void ld_dense(uint32_t place, int nth) const {
@@ -73,6 +84,7 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     uint32_t left_before = 0;     // the latter, by how many warps
 
     __device__ Address tile() const { return Base::tile(at); }
+    __device__ uint32_t rows() const { return Base::rows(at); }
 
     __device__ void make_barriers() const {
         if (!this->begins()) return;
@@ -106,12 +118,12 @@ struct DenseRing : DenseCopies<FORMAT, BLOCK_N, WARPS> {
             if (lane == 0) wait(), refill(at, leave(at));
     }
 
-    // --- a round in steps: `tile_of` says where a step's rows are, `ask` whether they are, before its registers come;
+    // --- a round in steps: `rows_of` says where a step's rows are, `ask` whether they are, before its registers come;
     // `catch_up` when these have, while products of the step before go on, `enter` when those are over, if they
     // `follow` others, and `go_on` when the step's have begun
 
     template <int STEP>
-    __device__ Address tile_of() const { return tile(); }
+    __device__ uint32_t rows_of() const { return rows(); }
     template <int STEP>
     __device__ bool ask() const { return STEP || is_there(); }
     template <int STEP>

@@ -17,6 +17,8 @@ namespace {
 
 struct LaneStrips : LaneChunk, MeetsExpanded {
     static constexpr bool WHOLE_LINES = true, FAR = true, MORE_BLOCKS = false;
+    template <int, int WARPS>
+    using Ring = StagedRing<LaneStrips, WARPS>;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = SlotsWarp<LaneStrips, T, BLOCK_N, WARPS>;
 

@@ -28,12 +28,12 @@ cudaError_t launch(const WgmmaProblem& p, cudaStream_t stream) {
     using Tile = typename FORMAT::template Tile<BLOCK_N>;
     using Dense = DenseTiles<FORMAT, BLOCK_N, WARPS>;
     bool tiles = p.tile_slots >= Dense::LEAST_TILES && p.tile_slots <= Dense::MOST_TILES;
-    bool fits = tiles && p.stages >= 1 && p.stages <= STRIP_STAGES && p.warps == WARPS;
+    using Ring = typename FORMAT::template Ring<BLOCK_N, WARPS>;
+    bool fits = tiles && Ring::fits(p) && p.warps == WARPS;
     if (!fits) return cudaErrorInvalidValue;
     auto kernel = hopper_wgmma<FORMAT, T, BLOCK_N, WARPS>;
     auto add = add_slots<T, BLOCK_N, WARPS>;
-    int rings = WARPS * p.stages * p.stage_bytes;
-    int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + rings;
+    int bytes = DENSE_TILES + p.tile_slots * Tile::BYTES + WARPS * p.ring_bytes;
     auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
     if (auto error = cudaFuncSetAttribute((const void*)kernel, limit, MOST_SHARED_BYTES)) return error;
     if (auto error = divide_as_product(add)) return error;

@@ -122,7 +122,7 @@ struct WgmmaKernel : FORMAT::template Warp<T, BLOCK_N, WARPS> {
         sparse.fill(0, 1);
         wait_for_previous_grid();  // weights can be read before; B, B' and C are others' until now
         dense.fill(record, 0, 1);
-        sparse.fill(1, p.stages);
+        sparse.fill(1, STRIP_STAGES);
         int end = record[WarpStart::END_SEGMENT];
         if (threadIdx.x == 0) st_shared(dense.memory + END_OF_SEGMENTS, end);
         __syncthreads();

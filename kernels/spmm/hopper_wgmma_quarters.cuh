@@ -61,7 +61,7 @@ struct DenseQuarters : DenseCopies<FORMAT, BLOCK_N, WARPS> {
     // --- a round in steps, as DenseRing's ---
 
     template <int STEP>
-    __device__ Address tile_of() const { return Base::tile(places.template of<STEP / STEPS>(0).at); }
+    __device__ uint32_t rows_of() const { return Base::rows(places.template of<STEP / STEPS>(0).at); }
     template <int STEP>
     __device__ bool ask() const {
         if (STEP % STEPS) return true;

@@ -45,7 +45,7 @@ struct Probe {
         float d[COLS / 8][4];
         for (int j = 0; j < COLS / 8; j++)
             for (int r = 0; r < 4; r++) d[j][r] = 7;
-        uint64_t b = Tile::descriptor(memory, FIRST_ROW);
+        uint64_t b = Tile::descriptor(memory) + Tile::further(FIRST_ROW);
         wgmma_fence();
         wgmma_sp_m64k32<T, COLS, STEP>(d, a, b, metadata, adds);
         wgmma_sp_m64k32<T, COLS, STEP>(d, a, b, metadata, 1);

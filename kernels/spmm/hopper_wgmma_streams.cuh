@@ -20,6 +20,10 @@ struct StreamStrips {
     using Tile = ColumnsTile<BLOCK_N>;
     static constexpr bool WHOLE_LINES = true, FAR = false, MORE_BLOCKS = true;
     static constexpr int COLUMNS_OF_FEW = 192;
+    // Below, thread blocks have room for two of the largest chunks in each ring, of 16 or of 12 warps.
+    static constexpr int TWO_ENDED_FROM = 64;
+    template <int BLOCK_N, int WARPS>
+    using Ring = std::conditional_t<(BLOCK_N >= TWO_ENDED_FROM), TwoEndedRing<WARPS>, StagedRing<StreamStrips, WARPS>>;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = StreamWarp<STREAM, T, BLOCK_N, WARPS>;
 };
@@ -44,19 +48,18 @@ struct StreamWarp : WgmmaWarp<StreamStrips<STREAM>, T, BLOCK_N, WARPS> {
     __device__ __forceinline__ void chunk(Address at, Turn, bool follows) {
         Header header(at, lane);
         Stream stream(at, lane, header);
-        Address rows;
+        uint32_t rows;
         for_steps<Stream::WORDS * STEPS>([&](auto nth) { step<nth>(stream, header, rows, follows); });
     }
     __device__ void ended() const { used(1); }
 
   private:
     template <int STEP>
-    __device__ __forceinline__ void step(Stream& stream, const Header& header, Address& rows, bool follows) {
+    __device__ __forceinline__ void step(Stream& stream, const Header& header, uint32_t& rows, bool follows) {
         constexpr int TOGETHER = Stream::WORDS * STEPS / Base::Dense::APART;  // steps
         constexpr int FROM = STEP % STEPS * PRODUCTS * 4, K = STEP % TOGETHER * PRODUCTS * PRODUCT_COLS;
         auto& mine = a[STEP % 2];
-        // Uniform: descriptors cost no vector registers.
-        if (STEP % TOGETHER == 0) rows = __shfl_sync(~0u, dense.template tile_of<STEP>(), 0);
+        if (STEP % TOGETHER == 0) rows = dense.template rows_of<STEP>();
         bool tile_is_there = dense.template ask<STEP>();
         stream.template take<STEP / STEPS, FROM, FROM + PRODUCTS * 4>(header, [&](int i, uint32_t value) {
             mine[i / 4 % PRODUCTS][i % 4] = left_out(Stage::extract) ? header.any() & 0x3bff3bff : wgmma_operand(value);
@@ -68,7 +71,7 @@ struct StreamWarp : WgmmaWarp<StreamStrips<STREAM>, T, BLOCK_N, WARPS> {
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < PRODUCTS; i++)
-            if (!left_out(Stage::smem2tc)) multiply(mine[i], Tile::descriptor(rows, K + i * PRODUCT_COLS));
+            if (!left_out(Stage::smem2tc)) multiply(mine[i], dense.descriptor(rows, K + i * PRODUCT_COLS));
         wgmma_commit();
         dense.template go_on<STEP>(follows);
     }

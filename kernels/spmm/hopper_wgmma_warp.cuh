@@ -4,7 +4,9 @@
 // ended(), behind the last one: its registers are read no more.
 #pragma once
 #include "../common/stages.cuh"
+#include "hopper_wgmma_ends.cuh"
 #include "hopper_wgmma_quarters.cuh"
+#include "hopper_wgmma_stages.cuh"
 
 namespace lscd {
 namespace {
@@ -20,7 +22,7 @@ struct WgmmaWarp {
     int strip = threadIdx.x / 32, lane = keep(threadIdx.x % 32);
     using Dense = DenseTiles<FORMAT, BLOCK_N, WARPS>;
     Dense dense;
-    SparseRing<FORMAT, WARPS> sparse;
+    typename FORMAT::template Ring<BLOCK_N, WARPS> sparse;
     Sums sum;
 
     __device__ WgmmaWarp(const Problem& p, Address memory)

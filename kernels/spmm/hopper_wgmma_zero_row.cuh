@@ -13,6 +13,8 @@ struct ZeroRowStrips : MeetsExpanded {
     static constexpr int ENTRIES = 576, STEP_BYTES = 32;     // of a chunk before its entries; of eight entries
     // Whether chunks are whole lines; have fours of steps and far ones; have thread blocks of other sizes, too.
     static constexpr bool WHOLE_LINES = false, FAR = false, MORE_BLOCKS = false;
+    template <int, int WARPS>
+    using Ring = StagedRing<ZeroRowStrips, WARPS>;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = SlotsWarp<ZeroRowStrips, T, BLOCK_N, WARPS>;
 

@@ -58,7 +58,7 @@ class WgmmaProblem(Problem):
             (name, ctypes.c_int32)
             for name in (
                 "rounds", "strips", "levels", "block_n", "blocks", "warps", "slots",
-                "added_rows", "stages", "stage_bytes", "tile_slots",
+                "added_rows", "ring_bytes", "stages", "stage_bytes", "tile_slots",
             )
         ),
         *(
@@ -100,6 +100,13 @@ def _sums(A: Strips, layout: Layout) -> str:
     return f"partial ones in {plan.slots} slots; {who} adds them"
 
 
+def _ring(layout: Layout) -> str:
+    """What `explain` says of chunks under way."""
+    if not layout.chunk_bytes:
+        return f"{layout.stages} chunks under way in each warp"
+    return f"up to 2 chunks under way in each warp, of {layout.chunks:.3g} that have room"
+
+
 def block_rows(A: Strips) -> int:
     """Rows of B that are copied together: one instruction brings all blocks of a tile."""
     return BLOCK_ROWS if meets_b(A) else 1
@@ -130,6 +137,7 @@ def _problem_of(
         warps=layout.warps,
         slots=plan.slots,
         added_rows=0 if plan.owners else arrays["shared"].shape[0],
+        ring_bytes=layout.ring_bytes,
         stages=layout.stages,
         stage_bytes=layout.stage_bytes,
         tile_slots=layout.tile_slots,
@@ -144,7 +152,7 @@ def launch_of(A: Strips, N: int, layout: Layout, place: Place = unmoved) -> Laun
     """A launch, but for B, C and scratch memory; it reads what `place` makes of its arrays."""
     plan = share_out(A, layout.blocks, layout.warps)
     of_tiles = layout.tile_slots, layout.tiles_of_round
-    starts = starts_of(A, layout.blocks, layout.warps, layout.stages, *of_tiles)
+    starts = starts_of(A, layout.blocks, layout.warps, layout.shared_by_two, *of_tiles)
     read = {name: A.arrays[name] for name in READ} | plan.shares._asdict() | {"starts": starts}
     arrays = {name: place(array) for name, array in read.items()}
     problem = _problem_of(A, N, layout, arrays, plan)
@@ -175,7 +183,7 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
         "shares": f"{rows} row blocks of {layout.row_block}, {A.rounds} rounds each: "
         f"{rows * A.rounds / layout.blocks:.1f} rounds a block, in equal costs",
         "sums": _sums(A, layout),
-        "ring": f"{layout.stages} chunks under way in each warp",
+        "ring": _ring(layout),
         "values": _values(A),
     }
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from lab_utils.analysis.zero_row_24 import TILE_ROWS as STRIP_ROWS
 from lab_utils.backends import hopper
 from lab_utils.backends.row_blocks import Strips, row_blocks_of
-from lab_utils.backends.warp_starts import STRIP_STAGES
+from lab_utils.backends.warp_starts import ANY_BYTES, STRIP_STAGES
 from lab_utils.formats import BitmapStrips, CodedStrips, Lane24Strips, ZeroRow24Strips
 from lab_utils.formats.chunks import START_BYTES
 
@@ -38,10 +38,13 @@ COLUMNS_OF_FEW = {
     BITMAPS: 192,
     CODES: 192,
 }  # that 12 warps have registers for
-# Copies under way in a ring for which wide blocks are as narrow as they must be. To decode a bitmap
+# Columns of a block from which rings have two ends: a chunk at its beginning, the next one at its
+# end. Of dense products alone: with 64 columns 2:4 has no registers for that.
+TWO_ENDED_FROM = 64
+# Chunks under way in a ring for which wide blocks are as narrow as they must be. To decode a bitmap
 # for fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one
 # pass took a quarter less time than two of half the width.
-ENOUGH_STAGES = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, BITMAPS: 1, CODES: 1}
+ENOUGH_CHUNKS = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, BITMAPS: 1, CODES: 1}
 # What a pass costs beside its columns, in columns: lanes at .8 take 85, 100, 109, 120, 129 and
 # 161 µs for 64, 80, 96, 112, 128 and 160 of them (36864 x 9216). Bitmaps at .5 as well: 201, 226,
 # 250 and 275 for 160, 192, 224 and 256.
@@ -66,9 +69,10 @@ class Layout:
     warps: int  # of a thread block
     passes: int  # over A, of block_n columns each
     blocks: int  # of a pass
-    stage_bytes: int  # of one chunk of a ring
+    stage_bytes: int  # with room for any chunk
     tile_columns: int  # of a tile of B
     tiles_of_round: int = 1  # of B
+    chunk_bytes: float = 0  # in the mean, where rings have two ends; 0: they are in stages
     why_few: str = ""  # warps; empty where there are as many as have registers
 
     @property
@@ -98,19 +102,41 @@ class Layout:
 
     @cached_property  # plans are made once, but every launch asks them
     def stages(self) -> int:
-        """Copies under way in a ring: STRIP_STAGES, one, or 0 where not even one fits."""
+        """STRIP_STAGES of a ring, one, or 0 where not even one fits."""
         return min(STRIP_STAGES, self.room_beside(self.least_tiles) // self.stage_bytes)
+
+    @property
+    def ring_bytes(self) -> int:
+        """Bytes of each warp's ring: stages, or, of two ends, lines that two chunks may share."""
+        if not self.chunk_bytes:
+            return self.stages * self.stage_bytes
+        room = self.room_beside(self.least_tiles) // hopper.LINE * hopper.LINE
+        return (self.stages > 0) * min(STRIP_STAGES * self.stage_bytes, room)
+
+    @property
+    def chunks(self) -> float:
+        """Under way in a ring: its stages, or how many it has room for in the mean."""
+        if not self.chunk_bytes:
+            return self.stages
+        return min(STRIP_STAGES, self.ring_bytes / self.chunk_bytes)
+
+    @property
+    def shared_by_two(self) -> int:
+        """Bytes that a ring's first two chunks may have; of two stages ANY_BYTES, of one 0."""
+        if self.chunk_bytes:
+            return self.ring_bytes
+        return ANY_BYTES * (self.stages == STRIP_STAGES)
 
     @cached_property
     def tile_slots(self) -> int:
         """Tiles of B in shared memory."""
-        room = SHARED_BYTES - HEAD_BYTES - self.warps * self.stages * self.stage_bytes
+        room = SHARED_BYTES - HEAD_BYTES - self.warps * self.ring_bytes
         most = MOST_TILES if self.tiles_of_round == 1 else self.tiles_of_round
         return min(most, room // self.tile_bytes)
 
     @property
     def shared_bytes(self) -> int:
-        rings = self.warps * self.stages * self.stage_bytes
+        rings = self.warps * self.ring_bytes
         return HEAD_BYTES + self.tile_slots * self.tile_bytes + rings
 
 
@@ -120,10 +146,10 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
     Passes stand side by side, each on its part of the multiprocessors: they copy the same chunks at
     about the same time, from memory once; what is left over stays idle, up to half of a GPU where
     passes are most of its multiprocessors. Thread blocks are as wide as shared memory
-    leaves room for rings of ENOUGH_STAGES; of few warps, where these are faster.
+    leaves room for rings of ENOUGH_CHUNKS; of few warps, where these are faster.
     """
     layouts = (_layout(A, *passes) for passes in passes_by_cost(N, ALL_WIDTHS[A.name]))
-    layout = next(one for one in layouts if one.narrow or one.stages >= ENOUGH_STAGES[A.name])
+    layout = next(one for one in layouts if one.narrow or one.chunks >= ENOUGH_CHUNKS[A.name])
     each = multiprocessors // layout.passes
     if meets_b(A) and layout.narrow:
         few = _layout(A, *columns_of_a_pass(N, FEW_WIDTHS), FEW_WARPS)
@@ -136,10 +162,10 @@ def layout_of(A: Strips, N: int, multiprocessors: int, split_k: float | None) ->
 
 def _why_few(A: Strips, many: Layout, few: Layout, multiprocessors: int) -> str:
     """Why blocks of 12 warps, which may be wider, are faster than of 16; "" where they are not."""
-    if few.stages != many.stages:
-        more = few.stages > many.stages
-        room = f"rings of {many.warps} have room for {many.stages} of its chunks"
-        return f"{room}, not {few.stages}" * more
+    if few.chunks != many.chunks:
+        more = few.chunks > many.chunks
+        room = f"rings of {many.warps} have room for {many.chunks:.3g} of its chunks"
+        return f"{room}, not {few.chunks:.3g}" * more
     rounds = row_blocks_of(A, many.warps) * A.rounds
     if rounds < FEW_ROUNDS * multiprocessors:
         return f"fewer than {FEW_ROUNDS} rounds of {many.warps} for each multiprocessor"
@@ -178,6 +204,8 @@ def _layout(A: Strips, block_n: int, passes: int, warps: int | None = None) -> L
     of_round = QUARTERS if quartered else 1
     stage_bytes = hopper.stage_bytes(A.largest_copy)
     layout = Layout(block_n, warps, passes, 1, stage_bytes, columns, of_round)
+    if meets_b(A) and block_n >= TWO_ENDED_FROM:
+        return replace(layout, chunk_bytes=A.nbytes / (A.strips * A.rounds))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES
     if layout.stages < STRIP_STAGES and tight >= A.largest_copy:

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import Strips, share_out
+from lab_utils.formats.chunks import START_BYTES
 
 NUMBERS = 32  # of a record
+ANY_BYTES = 2**40  # more than two chunks have
 STRIP_STAGES = 2  # copies of a warp under way, at most (hopper_wgmma.cuh has it, too)
 
 
@@ -30,30 +32,34 @@ class Steps(NamedTuple):
 
 
 def starts_of(
-    A: Strips, blocks: int, warps: int, stages: int, tiles: int, of_round: int = 1
+    A: Strips, blocks: int, warps: int, shared_by_two: int, tiles: int, of_round: int = 1
 ) -> Tensor:
-    """int32 [blocks, warps, 32] on A's device: of rings of `stages` chunks, and `tiles` of B'.
+    """int32 [blocks, warps, 32] on A's device: of rings of chunks, and of `tiles` of B'.
 
+    The second chunk is under way beside the first one if both have `shared_by_two` bytes or fewer;
     `of_round` tiles make a round; tiles are numbered, not rounds.
     """
-    key = ("starts", blocks, warps, stages, tiles, of_round)
-    return remembered(A, key, lambda: _starts_of(A, blocks, warps, stages, tiles, of_round))
+    key = ("starts", blocks, warps, shared_by_two, tiles, of_round)
+    of_tiles = tiles, of_round
+    return remembered(A, key, lambda: _starts_of(A, blocks, warps, shared_by_two, *of_tiles))
 
 
 def _starts_of(
-    A: Strips, blocks: int, warps: int, stages: int, tiles: int, of_round: int
+    A: Strips, blocks: int, warps: int, shared_by_two: int, tiles: int, of_round: int
 ) -> Tensor:
     shares = share_out(A, blocks, warps).shares
     segments, first = shares.segments.long(), shares.first_segment.long()
-    chunks, begins, ends = _chunks(A, segments, first, warps, stages + 1)
+    chunks, begins, ends = _chunks(A, segments, first, warps, STRIP_STAGES + 1)
     every = torch.ones(1, len(segments), dtype=torch.bool, device=A.device)
     in_tiles = segments * segments.new_tensor([1, of_round, of_round, 1])
     tile = _walk(_steps(in_tiles, first, every, 2 * tiles))
     of_warp = torch.arange(warps, device=A.device).clamp(max=tiles - 1)  # others: nobody reads it
-    none = begins.new_zeros(blocks, warps, STRIP_STAGES - stages)
+    size = START_BYTES * (ends - begins)[..., :STRIP_STAGES].sum(-1, keepdim=True)
+    both = size <= shared_by_two
+    walks = _walk(chunks), begins[..., None], ends[..., None]
     numbers = [
-        begins[..., :stages], none, ends[..., :stages], none,
-        _walk(chunks)[:, :, stages], begins[..., stages:], ends[..., stages:],
+        begins[..., :1], begins[..., 1:2] * both, ends[..., :1], ends[..., 1:2] * both,
+        *(torch.where(both, walk[:, :, 2], walk[:, :, 1]) for walk in walks),
         tile[:, 0, of_warp], tile[:, 0, of_warp + tiles],
         _of_block(segments, first)[:, None].expand(-1, warps, -1),
     ]  # fmt: skip
