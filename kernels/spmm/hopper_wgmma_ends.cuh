@@ -68,6 +68,7 @@ struct TwoEndedRing : ChunkCopies<WARPS> {
                 return;
             }
             here = to, two = 1;
+            __syncwarp();  // each copy may be a segment's last
         }
         two = 0, room = p.ring_bytes;
     }

@@ -11,7 +11,7 @@ struct StagedRing : ChunkCopies<WARPS> {
     using Base::p, Base::lane, Base::chunks, Base::start, Base::end, Base::has_copy;
 
     Address stage, barrier;  // of the chunk that is read next
-    int stages_left = p.stages;
+    int stages_left;
     uint32_t parity = 0;
     // Where in their stages chunks lie that are under way, in 16 bytes: IN_LINE bits of each, from the one
     // that is read next on.
@@ -21,7 +21,7 @@ struct StagedRing : ChunkCopies<WARPS> {
 
     __device__ StagedRing(const WgmmaProblem& p, Address memory, int tile_bytes, int strip, int lane)
         : Base(p, memory, strip, lane), stage(Base::own_ring(tile_bytes)),
-          barrier(Base::own_barriers()) {}
+          barrier(Base::own_barriers()), stages_left(p.stages) {}
     static bool fits(const WgmmaProblem& p) {
         return p.stages >= 1 && p.stages <= STRIP_STAGES && p.ring_bytes == p.stages * p.stage_bytes;
     }
