@@ -102,6 +102,8 @@ cudaError_t launch_blocks(const WgmmaProblem& p, cudaStream_t stream) {
     if constexpr (FORMAT::MORE_BLOCKS) {
         if (p.block_n <= 64 && p.warps == FEW_WARPS) return launch_few<FORMAT, T>(p, stream);
         if (p.block_n <= 16) return launch_narrowest<FORMAT, T>(p, stream);
+        // Two stages are a little faster, and of these blocks most rings have room for them.
+        if (p.block_n == 64 && p.stages == STRIP_STAGES) return launch<typename FORMAT::InStages, T, 64>(p, stream);
         if (p.block_n > 128) return launch_quarters<FORMAT, T>(p, stream);
     } else if (p.block_n == 160) return launch<FORMAT, T, 160>(p, stream);
     return launch_width<FORMAT, T>(p, stream);

@@ -10,29 +10,31 @@
 namespace lscd {
 namespace {
 
-template <class STREAM, class T, int BLOCK_N, int WARPS>
+template <class FORMAT, class STREAM, class T, int BLOCK_N, int WARPS>
 struct StreamWarp;
 
-template <class STREAM>
+// TWO_ENDED: its rings with two ends, where blocks have so many columns that two of the largest chunks may have no room.
+template <class STREAM, bool TWO_ENDED = true>
 struct StreamStrips {
     using Problem = ColumnsProblem;
     template <int BLOCK_N>
     using Tile = ColumnsTile<BLOCK_N>;
     static constexpr bool WHOLE_LINES = true, FAR = false, MORE_BLOCKS = true;
     static constexpr int COLUMNS_OF_FEW = 192;
-    // Below, thread blocks have room for two of the largest chunks in each ring, of 16 or of 12 warps.
-    static constexpr int TWO_ENDED_FROM = 64;
+    using InStages = StreamStrips<STREAM, false>;
     template <int BLOCK_N, int WARPS>
-    using Ring = std::conditional_t<(BLOCK_N >= TWO_ENDED_FROM), TwoEndedRing<WARPS>, StagedRing<StreamStrips, WARPS>>;
+    static constexpr bool HAS_ENDS = TWO_ENDED && (BLOCK_N > 64 || BLOCK_N == 64 && WARPS > FEW_WARPS);
+    template <int BLOCK_N, int WARPS>
+    using Ring = std::conditional_t<HAS_ENDS<BLOCK_N, WARPS>, TwoEndedRing<WARPS>, StagedRing<StreamStrips, WARPS>>;
     template <class T, int BLOCK_N, int WARPS>
-    using Warp = StreamWarp<STREAM, T, BLOCK_N, WARPS>;
+    using Warp = StreamWarp<StreamStrips, STREAM, T, BLOCK_N, WARPS>;
 };
 using BitmapStrips = StreamStrips<BitmapStream>;
 using CodedStrips = StreamStrips<CodedStream>;
 
-template <class STREAM, class T, int BLOCK_N, int WARPS>
-struct StreamWarp : WgmmaWarp<StreamStrips<STREAM>, T, BLOCK_N, WARPS> {
-    using Base = WgmmaWarp<StreamStrips<STREAM>, T, BLOCK_N, WARPS>;
+template <class FORMAT, class STREAM, class T, int BLOCK_N, int WARPS>
+struct StreamWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
+    using Base = WgmmaWarp<FORMAT, T, BLOCK_N, WARPS>;
     using Base::Base, Base::lane, Base::dense, Base::sum;
     using Tile = typename Base::Tile;
     using Stream = STREAM;

@@ -38,8 +38,9 @@ COLUMNS_OF_FEW = {
     BITMAPS: 192,
     CODES: 192,
 }  # that 12 warps have registers for
-# Columns of a block from which rings have two ends: a chunk at its beginning, the next one at its
-# end. Of dense products alone: with 64 columns 2:4 has no registers for that.
+# Columns of a block from which rings have two ends, a chunk at the beginning and the next one at
+# the end, with 16 warps only where two stages have no room. Of dense products alone: with 64
+# columns 2:4 has no registers for that.
 TWO_ENDED_FROM = 64
 # Chunks under way in a ring for which wide blocks are as narrow as they must be. To decode a bitmap
 # for fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one
@@ -204,10 +205,18 @@ def _layout(A: Strips, block_n: int, passes: int, warps: int | None = None) -> L
     of_round = QUARTERS if quartered else 1
     stage_bytes = hopper.stage_bytes(A.largest_copy)
     layout = Layout(block_n, warps, passes, 1, stage_bytes, columns, of_round)
-    if meets_b(A) and block_n >= TWO_ENDED_FROM:
+    if meets_b(A) and _has_ends(layout):
         return replace(layout, chunk_bytes=A.nbytes / (A.strips * A.rounds))
     # Where that saves a second stage, stages begin anywhere in a line, and the largest chunks, too.
     tight = layout.room_beside(layout.least_tiles) // STRIP_STAGES // START_BYTES * START_BYTES
     if layout.stages < STRIP_STAGES and tight >= A.largest_copy:
         return replace(layout, stage_bytes=tight)
     return layout
+
+
+def _has_ends(layout: Layout) -> bool:
+    """Whether the rings of a dense product's thread blocks have two ends."""
+    if layout.block_n > TWO_ENDED_FROM:
+        return True
+    short = layout.stages < STRIP_STAGES and layout.warps > FEW_WARPS
+    return layout.block_n == TWO_ENDED_FROM and short
