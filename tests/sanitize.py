@@ -110,7 +110,7 @@ def products_of_large(format: str) -> Iterator[str]:
     )  # of those beyond, some in two passes
     sparsity = 0.9 if format == strip_layouts.LANES else 0.7  # chunks leave room for two stages
     cases = [(230, 450, N, sparsity) for N in widths]
-    if format in strip_layouts.DENSE:
+    if format in strip_layouts.OF_DENSE_WGMMA:
         narrow = strip_layouts.NARROWEST_WIDTHS + strip_layouts.NARROW_WIDTHS
         cases += [(70, 2100, N, 0.7) for N in narrow]
     for (M, K, N, zeros), dtype, split_k in itertools.product(cases, DTYPES, SPLITS):

@@ -21,7 +21,7 @@ from lab_utils.backends.choosing import (
 )
 from lab_utils.backends.crossover import Product, kernel_us
 from lab_utils.backends.gpus import HELD, Gpu
-from lab_utils.backends.strip_layouts import DENSE, columns_of_a_pass
+from lab_utils.backends.strip_layouts import OF_DENSE_WGMMA, columns_of_a_pass
 from lab_utils.cli import main
 from lab_utils.patterns import random_sparse
 
@@ -85,7 +85,7 @@ def formats_of(*case: float, gpu: str = "H200-SXM") -> set[str]:
 
 
 def test_every_format_is_for_its_columns_and_gpus() -> None:
-    assert formats_of(4096, 4096, 16, 0.9) == {"dense", *PUBLISHED, *ZERO_ROW, *DENSE}
+    assert formats_of(4096, 4096, 16, 0.9) == {"dense", *PUBLISHED, *ZERO_ROW, *OF_DENSE_WGMMA}
     assert formats_of(4096, 4096, 17, 0.9) == {"dense", *PUBLISHED, *STRIPS}
     assert formats_of(4096, 4096, 8, 0.7, gpu="A100-80GB") == {"dense", *PUBLISHED}
 
@@ -100,7 +100,7 @@ def test_packed_streams_are_told_apart_where_pairs_would_be_chosen() -> None:
     assert fastest("H100-SXM", 0.8) == "zero_row_24_packed"
     assert fastest("H100-SXM", 0.9) == "zero_row_24"
     assert "zero_row_24_packed" in formats_of(36864, 9216, 8, 0.8)
-    assert formats_of(36864, 9216, 8, 0.4) == {"dense", *PUBLISHED, "zero_row_24", *DENSE}
+    assert formats_of(36864, 9216, 8, 0.4) == {"dense", *PUBLISHED, "zero_row_24", *OF_DENSE_WGMMA}
 
 
 @pytest.mark.parametrize("format", STRIPS)

@@ -15,7 +15,7 @@ from lab_utils.backends.crossover import COSTS, Product
 from lab_utils.backends.gpus import Gpu, gpu_of
 from lab_utils.backends.hopper_wgmma import FORMATS as STRIPS
 from lab_utils.backends.kernels import KERNELS, name_of, ways_of
-from lab_utils.backends.strip_layouts import CODES, DENSE
+from lab_utils.backends.strip_layouts import CODES, OF_DENSE_WGMMA
 from lab_utils.formats import FORMATS
 from lab_utils.patterns import random_sparse
 
@@ -110,7 +110,7 @@ def test_work_goes_by_clocks_and_no_time_is_impossible() -> None:
 @formats
 def test_explain_says_which_way_and_why(h200, format: str) -> None:
     A = encode(random_sparse(2048, 2048, 0.7), format)
-    most = 8192 if format in ("tca_bme", *DENSE) else 2048  # fewer are faster by tiles
+    most = 8192 if format in ("tca_bme", *OF_DENSE_WGMMA) else 2048  # fewer are faster by tiles
     few, many = (cuda.plan(A, torch.empty(2048, N).half()) for N in (8, most))
     assert few.kernel in (f"{format}_mma", f"{format}_wgmma") and "blocks" in few.choices
     assert few.choices["decoded"].startswith("in the kernel: ") and "1 pass of" in str(few)

@@ -78,7 +78,7 @@ def width_of_pass(row, format: str) -> int:
     """
     if format == hopper.FORMAT and streams_of(row.M, row.K, row.sparsity) == Streams.NESTED:
         return min(width_of_nested(row), max(8, row.N))
-    if format in strip_layouts.DENSE:  # whose rings always have room beside the widest
+    if format in strip_layouts.OF_DENSE_WGMMA:  # whose rings always have room beside the widest
         return width_of_streams(row)
     warps = {"zero_row_24": hopper.WARPS}.get(format, STRIPS_WARPS if format in STRIPS else None)
     if warps is None:
@@ -179,9 +179,9 @@ STAGE_BYTES = {"lane_24_strips": 4096, "tca_bme": 5024}
 
 def tiled(product: Product) -> Product:
     """The same, with as many passes as a launch by tiles would have."""
-    if product.format not in (*STAGE_BYTES, hopper_tiles.STREAMS, hopper_tiles.CODES):
+    if product.format not in (*STAGE_BYTES, hopper_tiles.BITMAPS, hopper_tiles.CODES):
         return product
-    count = 1 if product.format == hopper_tiles.BITMAPS else hopper_tiles.OWN_STRIPS
+    count = 1 if product.format == hopper_tiles.TCA_BME else hopper_tiles.OWN_STRIPS
     # The largest of bitmap_strips' chunks is an eighth longer than their mean; of codes, a fifth.
     mean = product.encoded_bytes / (product.M * product.K) * 16 * 256
     longest = mean * (1.19 if product.format == hopper_tiles.CODES else 1.13)
@@ -203,7 +203,7 @@ def tiled(product: Product) -> Product:
 def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_of) -> None:
     """TCA-BME has a slow one at .5, whose rings have room for three rounds."""
     rows = measured([f"{format}_tiles"], format)
-    if format != hopper_tiles.BITMAPS:
+    if format != hopper_tiles.TCA_BME:
         rows = rows[rows.N.ge(crossover.LEAST_TILED)]
     told = [crossover.tiles_us(tiled(one), H200) for one in products(rows, format)]
     ratio = pd.Series(told, rows.index) / rows.time_us

@@ -146,7 +146,9 @@ def test_wide_strips_of_few_rows(format: str, options: dict, dtype: torch.dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("format", [one for one in STRIPS if one.values[0] in strip_layouts.DENSE])
+@pytest.mark.parametrize(
+    "format", [one for one in STRIPS if one.values[0] in strip_layouts.OF_DENSE_WGMMA]
+)
 def test_narrow_strips_of_sixteen_warps(format: str, dtype: torch.dtype) -> None:
     """What `layout_of` leaves to large matrices, for others have twelve."""
     for sparsity, M, split_k in ((0.7, 300, 1), (0.7, 2000, 1.5), (0.9, 500, 4)):

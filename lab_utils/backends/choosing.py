@@ -68,7 +68,7 @@ def widths_of(N: int, sparsity: float, gpu: Device, streams: Streams) -> dict[st
         return published
     if ZERO_ROW_WIDTHS[-1] >= N:
         told = ZERO_ROW[:1] if streams == Streams.PACKED else ZERO_ROW
-        narrowest = dict.fromkeys(strip_layouts.DENSE, strip_layouts.NARROWEST_WIDTHS)
+        narrowest = dict.fromkeys(strip_layouts.OF_DENSE_WGMMA, strip_layouts.NARROWEST_WIDTHS)
         return published | dict.fromkeys(told, ZERO_ROW_WIDTHS) | narrowest
     narrow = strip_layouts.NARROW_WIDTHS
     wide = {

@@ -19,16 +19,15 @@ from lab_utils.backends.launch import Launch, Place, unmoved
 from lab_utils.backends.problem import product
 from lab_utils.backends.remembered import remembered
 from lab_utils.backends.row_blocks import Shares, row_blocks_of
+from lab_utils.backends.strip_layouts import BITMAPS, CODES, LANES
 from lab_utils.backends.tile_shares import shares_of
 from lab_utils.formats import BitmapStrips, CodedStrips, Lane24Strips, TcaBme
 
-LANES, BITMAPS, STREAMS = Lane24Strips.name, TcaBme.name, BitmapStrips.name
-CODES = CodedStrips.name
-# And who multiplies them.
-FORMATS = {
+TCA_BME = TcaBme.name
+FORMATS = {  # and who multiplies them
     LANES: "lscd_cuda_tiles_lanes",
-    BITMAPS: "lscd_cuda_tiles_bitmap",
-    STREAMS: "lscd_cuda_tiles_streams",
+    TCA_BME: "lscd_cuda_tiles_bitmap",
+    BITMAPS: "lscd_cuda_tiles_streams",
     CODES: "lscd_cuda_tiles_coded",
 }
 INSTRUCTION = "tiles"
@@ -38,32 +37,21 @@ WARPS = 8  # that multiply, a strip of 16 rows each; others decode
 ROW_BLOCK = 16 * WARPS
 STEP_BYTES = 128  # 64 columns of A: of a row of a tile
 OWN_STRIPS = 4  # of a thread block: another warp decodes each
-DECODING_WARPS = {  # in turns, where there are two sets
-    LANES: OWN_STRIPS,
-    BITMAPS: 2 * OWN_STRIPS,
-    STREAMS: OWN_STRIPS,
-    CODES: OWN_STRIPS,
-}
+OF_STRIPS = (LANES, BITMAPS, CODES)
+# In turns, where there are two sets.
+DECODING_WARPS = dict.fromkeys(OF_STRIPS, OWN_STRIPS) | {TCA_BME: 2 * OWN_STRIPS}
+WHO_DECODES = dict.fromkeys(OF_STRIPS, "four warps") | {TCA_BME: "two sets of four warps"}
 
 # Bytes of a GroupTile in shared memory beside its values: bitmaps, and where strips begin; and what
 # loads of whole words reach behind.
 GROUP_HEAD, BEHIND = 512 + 16, 16
 
 Tiled = Lane24Strips | TcaBme | BitmapStrips | CodedStrips
-CHUNKS_UNDER_WAY = "chunks under way in each decoding warp"
-ON_THEIR_WAY = {
-    LANES: CHUNKS_UNDER_WAY,
-    BITMAPS: "GroupTiles under way",
-    STREAMS: CHUNKS_UNDER_WAY,
-    CODES: CHUNKS_UNDER_WAY,
+ON_THEIR_WAY = dict.fromkeys(OF_STRIPS, "chunks under way in each decoding warp") | {
+    TCA_BME: "GroupTiles under way"
 }
-WHO_DECODES = dict.fromkeys((LANES, STREAMS, CODES), "four warps")
-WHO_DECODES[BITMAPS] = "two sets of four warps"
-READ = {
-    LANES: hopper_wgmma.READ,
-    BITMAPS: ("bitmap", "values", "gt_offset", "strip_offset"),
-    STREAMS: hopper_wgmma.READ,
-    CODES: hopper_wgmma.READ,
+READ = dict.fromkeys(OF_STRIPS, hopper_wgmma.READ) | {
+    TCA_BME: ("bitmap", "values", "gt_offset", "strip_offset")
 }
 
 
@@ -89,7 +77,7 @@ WIDTHS = {
         352: Width(3, 3, 138),
         384: Width(3, 3, 152),
     },
-    BITMAPS: {
+    TCA_BME: {
         160: Width(4, 4, 75),
         192: Width(4, 4, 83),
         224: Width(4, 4, 94),
@@ -98,18 +86,20 @@ WIDTHS = {
         320: Width(4, 3, 114),
         352: Width(4, 3, 119),
     },
-    STREAMS: {
-        160: Width(4, 4, 72),
-        192: Width(4, 4, 84),
-        224: Width(4, 3, 91),
-        256: Width(4, 3, 100),
-        288: Width(4, 3, 112),
-        320: Width(3, 3, 121),
-        352: Width(3, 3, 132),
-        384: Width(3, 3, 138),
+    **{
+        name: {
+            160: Width(4, 4, 72),
+            192: Width(4, 4, 84),
+            224: Width(4, 3, 91),
+            256: Width(4, 3, 100),
+            288: Width(4, 3, 112),
+            320: Width(3, 3, 121),
+            352: Width(3, 3, 132),
+            384: Width(3, 3, 138),
+        }
+        for name in (BITMAPS, CODES)
     },
 }
-WIDTHS[CODES] = WIDTHS[STREAMS]
 
 
 class Rings(NamedTuple):
@@ -122,14 +112,14 @@ class Rings(NamedTuple):
     @property
     def stages(self) -> tuple[int, int]:
         """The least and the most: two chunks; six or eight GroupTiles, half for either set."""
-        return (6, 8) if self.format == BITMAPS else (2, 2)
+        return (6, 8) if self.format == TCA_BME else (2, 2)
 
 
 def rings_of(A: Tiled) -> Rings:
     """What decoders of kernels/spmm/hopper_tiles_chunks.cuh and hopper_tiles_groups.cuh have."""
     if isinstance(A, TcaBme):
         (values,) = A.constants
-        return Rings(BITMAPS, 1, GROUP_HEAD + VALUE_BYTES * values + BEHIND)
+        return Rings(TCA_BME, 1, GROUP_HEAD + VALUE_BYTES * values + BEHIND)
     return Rings(A.name, OWN_STRIPS, hopper.stage_bytes(A.largest_copy))
 
 

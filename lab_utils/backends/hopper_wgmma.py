@@ -33,7 +33,7 @@ FORMATS = {  # and who multiplies them
     BITMAPS: "lscd_cuda_wgmma_bitmap",
     CODES: "lscd_cuda_wgmma_coded",
 }
-STREAMS = {
+WHAT_A_LANE_HAS = {
     BITMAPS: "a bitmap, and a stream of values",
     CODES: "a code for each pair of weights, and a stream of words",
 }
@@ -190,8 +190,8 @@ def choices(A: Strips, N: int, layout: Layout) -> dict[str, str]:
 
 def _values(A: Strips) -> str:
     """What `explain` says of where the weights of a launch stand."""
-    if A.name in STREAMS:
-        return f"{STREAMS[A.name]} for each lane, in a bank of its own"
+    if A.name in WHAT_A_LANE_HAS:
+        return f"{WHAT_A_LANE_HAS[A.name]} for each lane, in a bank of its own"
     levels = "chunks of their own, every fourth" if levels_of(A) else "entries of their chunks"
     groups = "of three weights" if A.name == FORMAT else "of four columns"
     return f"groups {groups} have two slots; what is left over: {levels}{far_text(A)}"

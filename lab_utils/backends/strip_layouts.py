@@ -16,7 +16,8 @@ from lab_utils.formats import BitmapStrips, CodedStrips, Lane24Strips, ZeroRow24
 from lab_utils.formats.chunks import START_BYTES
 
 FORMAT, LANES = ZeroRow24Strips.name, Lane24Strips.name
-BITMAPS, CODES = DENSE = BitmapStrips.name, CodedStrips.name  # whose products are dense wgmma
+BITMAPS, CODES = BitmapStrips.name, CodedStrips.name
+OF_DENSE_WGMMA = (BITMAPS, CODES)
 # Columns of C that a thread block has at once: with 16 warps, and with 12, which have registers.
 NARROW_WIDTHS, WIDE_WIDTHS = (24, 32, 40, 48, 56, 64), (80, 96, 112, 128)
 WIDTHS = NARROW_WIDTHS + WIDE_WIDTHS
@@ -30,7 +31,7 @@ FEW_WIDTHS, FEW_WARPS = (8, 16, 32, 48, 64), 12
 ALL_WIDTHS = {
     FORMAT: WIDTHS + WIDEST_WIDTHS,
     LANES: WIDTHS + WIDEST_WIDTHS,
-    **dict.fromkeys(DENSE, NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS + DOUBLED_WIDTHS),
+    **dict.fromkeys(OF_DENSE_WGMMA, NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS + DOUBLED_WIDTHS),
 }
 COLUMNS_OF_FEW = {
     FORMAT: 128,
@@ -176,7 +177,7 @@ def _why_few(A: Strips, many: Layout, few: Layout, multiprocessors: int) -> str:
 
 def meets_b(A: Strips) -> bool:
     """Whether products of A read B as it lies, not B' that is made of it."""
-    return A.name in DENSE
+    return A.name in OF_DENSE_WGMMA
 
 
 def columns_of_a_pass(N: int, widths: tuple[int, ...]) -> tuple[int, int]:
