@@ -8,7 +8,7 @@ namespace {
 
 using namespace banks;
 
-constexpr int SIZE = 1, BANK = 2, LINES_OFF = 3, OUTSIDE = 4, ZERO = 5, GARBAGE = 6, CODE = 7;
+constexpr int SIZE = 1, BANK = 2, OTHER_LINES = 3, OUTSIDE = 4, ZERO = 5, GARBAGE = 6, CODE = 7;
 constexpr int NONE = 16;
 
 // An array of T in global memory, as Shared is one in shared memory.
@@ -110,7 +110,7 @@ __device__ int problem_of(const Bytes<Layout>& chunk, int64_t rows, int64_t cols
     auto places = chunk.places();
     if (!__all_sync(ALL_LANES, places.are_sound())) return CODE;
     int first = end_of_first<Layout>(places), bank = int(chunk.bank());
-    if (lines_needed(first, places.positions(1), bank) != chunk.lines()) return LINES_OFF;
+    if (lines_needed(first, places.positions(1), bank) != chunk.lines()) return OTHER_LINES;
     int above = __shfl_sync(ALL_LANES, first, bank);
     int problem = values_problem(chunk, places, bank, above, rows, cols);
     return any_garbage(chunk, places) ? min(problem, GARBAGE) : problem;
