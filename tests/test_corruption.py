@@ -126,8 +126,8 @@ def test_random_indices_never_crash(format, options, data):
 def test_a_write_after_encoding_is_found_before_the_next_use(format, options, tmp_path):
     A = encode(fitting(random_sparse(80, 80, 0.6), format), format, **options)
     offsets = A.arrays[index_arrays(A)[-1 if format == "tiled_csl" else 0]]
-    # Of lane 2:4 nibbles of no group; of bitmap strips six places of a lane, not three; of nested
-    # chunks, whose codes all are some, a start.
+    # Of lane 2:4 nibbles of no group; of bitmap strips six places of a lane, not three; of coded
+    # strips second halves of no word; of nested chunks, whose codes all are some, a start.
     at = 768 if options.get("streams") == "nested" else 0
     offsets[at] = -1 if offsets.dtype != torch.uint8 else 0x77
     for use in (A.decode, A.ensure_valid, A.validate, lambda: A.save(tmp_path / "a")):

@@ -78,7 +78,7 @@ def products_of(kernels: dict[str, list[Instruction]]) -> set[str]:
 
 
 def test_metadata_of_products_are_kept_until_the_wait(kernels):
-    """Sparse products of warpgroups read it late; those of bitmaps are dense."""
+    """Sparse products of warpgroups read it late; those of bitmaps and codes are dense."""
     sparse = {name for name, code in kernels.items() if any(PRODUCT.search(i.text) for i in code)}
     assert sparse == {name for name in products_of(kernels) if "StreamStrips" not in name}
     for name in sparse:

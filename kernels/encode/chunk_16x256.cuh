@@ -1,5 +1,5 @@
-// What lane_24_strips and bitmap_strips share on the GPU: chunks of 16 rows and 256 columns in strips of 16 rows,
-// whole 64 rows of them, a warp each (kernels/cpu/encode/chunk_16x256.h).
+// What lane_24_strips, bitmap_strips and coded_strips share on the GPU: chunks of 16 rows and 256 columns in strips of
+// 16 rows, whole 64 rows of them, a warp each (kernels/cpu/encode/chunk_16x256.h).
 #pragma once
 #include "weights.cuh"
 

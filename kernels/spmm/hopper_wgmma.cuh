@@ -11,7 +11,7 @@ constexpr int STRIP_ROWS = 16;   // of a chunk
 constexpr int DENSE_ROWS = 256;  // of B', or of B, in a round
 
 // Warps of a thread block: as many as have registers for their sums, twelve for as many columns as FORMAT says; or, of
-// narrow ones of bitmaps, FEW_WARPS, where these are faster (backends/strip_layouts.py).
+// narrow ones of bitmaps and codes, FEW_WARPS, where these are faster (backends/strip_layouts.py).
 constexpr int MOST_WARPS = 16, FEW_WARPS = 12, LEAST_WARPS = 8;
 template <class FORMAT>
 constexpr int wgmma_warps(int block_n) {

@@ -1,4 +1,4 @@
-// SpMM on strips: any mask on wgmma of sm_90, for 17 columns and more, on bitmaps for any number.
+// SpMM on strips: any mask on wgmma of sm_90, for 17 columns and more, on bitmaps and codes for any number.
 //
 //   expand_dense   B -> B', the tiles that wgmma reads (hopper_wgmma_expand.cuh), unless these are B itself
 //                  (hopper_wgmma_columns.cuh)
@@ -19,8 +19,8 @@
 //              metadata selects rows of B'   +-- mma.sync ---+   weights that found no slot
 //
 // FORMAT says how a chunk becomes A registers: ZeroRowStrips (hopper_wgmma_zero_row.cuh), LaneStrips
-// (hopper_wgmma_lanes.cuh) or BitmapStrips and CodedStrips (hopper_wgmma_streams.cuh), whose products are dense, without
-// metadata.
+// (hopper_wgmma_lanes.cuh) or BitmapStrips and CodedStrips (hopper_wgmma_streams.cuh), whose products are dense,
+// without metadata.
 #pragma once
 #include "hopper_wgmma_slots.cuh"
 #include "hopper_wgmma_warp.cuh"

@@ -24,11 +24,8 @@ DENSE_WIDTHS, WIDE_SUMS, WIDEST_SUMS = (8, 16, *STRIP_WIDTHS), {128: 0, 256: 192
 # Of B as wgmma reads it, zeros included, at most; and how many more columns than N several passes
 # have: they are of 56, whose tiles have 64, where chunks leave no room for wider ones.
 TILE_WIDTHS, TILE_ROWS, WIDENED, MORE_COLUMNS = (32, 48, 64, 96, 128, 192), 256, 64 / 56, 40
-TILED_STRIPS = (
-    "lane_24_strips",
-    "bitmap_strips",
-    "coded_strips",
-)  # formats of strips with a kernel by tiles
+# Formats of strips with a kernel by tiles.
+TILED_STRIPS = ("lane_24_strips", "bitmap_strips", "coded_strips")
 PAIR_ROWS = 128  # of either block of a pair of hopper_tiles_product.cuh
 # Its columns, at most, by N: more than half of N where chunks leave no room for that.
 PAIR_WIDTHS, WIDEST_PAIR = {320: 160, 384: 192, 448: 288, 512: 352}, 384

@@ -33,19 +33,15 @@ ALL_WIDTHS = {
     LANES: WIDTHS + WIDEST_WIDTHS,
     **dict.fromkeys(OF_DENSE_WGMMA, NARROWEST_WIDTHS + WIDTHS + QUARTERED_WIDTHS + DOUBLED_WIDTHS),
 }
-COLUMNS_OF_FEW = {
-    FORMAT: 128,
-    LANES: 128,
-    BITMAPS: 192,
-    CODES: 192,
-}  # that 12 warps have registers for
+# Columns that 12 warps have registers for.
+COLUMNS_OF_FEW = {FORMAT: 128, LANES: 128, BITMAPS: 192, CODES: 192}
 # Columns of a block from which rings have two ends, a chunk at the beginning and the next one at
 # the end, with 16 warps only where two stages have no room. Of dense products alone: with 64
 # columns 2:4 has no registers for that.
 TWO_ENDED_FROM = 64
-# Chunks under way in a ring for which wide blocks are as narrow as they must be. To decode a bitmap
-# for fewer columns costs more than to wait for its only copy: with 96 and 128 columns at .5 one
-# pass took a quarter less time than two of half the width.
+# Chunks under way in a ring for which wide blocks are as narrow as they must be. To decode bitmaps
+# or codes for fewer columns costs more than to wait for their only copy: with 96 and 128 columns at
+# .5 one pass over bitmaps took a quarter less time than two of half the width.
 ENOUGH_CHUNKS = {FORMAT: STRIP_STAGES, LANES: STRIP_STAGES, BITMAPS: 1, CODES: 1}
 # What a pass costs beside its columns, in columns: lanes at .8 take 85, 100, 109, 120, 129 and
 # 161 µs for 64, 80, 96, 112, 128 and 160 of them (36864 x 9216). Bitmaps at .5 as well: 201, 226,

@@ -1,5 +1,5 @@
-// What lane_24_strips and bitmap_strips share: chunks of 16 rows and 256 columns in strips of 16
-// rows, whole 64 rows of them, each chunk for the 32 lanes of a warp and in whole 128 bytes.
+// What lane_24_strips, bitmap_strips and coded_strips share: chunks of 16 rows and 256 columns in strips
+// of 16 rows, whole 64 rows of them, each chunk for the 32 lanes of a warp and in whole 128 bytes.
 #pragma once
 #include "scan.h"
 
