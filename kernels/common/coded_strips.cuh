@@ -12,7 +12,8 @@ namespace lscd {
 
 struct CodedChunk {
     static constexpr int CODES_OF_SECOND = 512, BANKS = 768, LINES = 768, LINE_BYTES = 128, MOST_LINES = 65;
-    static constexpr int BEGIN_BELOW = 8;  // banks, whose first words' place the table of banks has
+    // So many banks begin a line below: the table of banks stands in place of their first words.
+    static constexpr int BEGIN_BELOW = 8;
 
     // Of the codes in nibbles: their bits; of the eighth to spare, where it is put together.
     static constexpr uint32_t CODES = 0x77777777, LOWEST = 0x11111111;

@@ -23,11 +23,13 @@
 //
 // Which positions values have, and what says so, is a Layout's:
 //
-//   BANKS, ZEROS, LINES     offsets in a chunk: of u8 banks[32], of zeros behind them, of lines
+//   BANKS, LINES            offsets in a chunk: of u8 banks[32]; of lines, behind them and zeros, or at the same place
+//   MOST_LINES              that a chunk can have
 //   begin(bank)             the first position of a bank
 //   positions(orders)       how many a half of a lane takes, whose bits by order say where it has values
 //   for_each(orders, visit) calls visit(order, position of its value, behind those of others)
 //   put(chunk, lane, half, orders), orders_of(chunk, lane, half)
+//   says(chunk, lane, half, orders), whether the chunk has what `put` writes for these
 #pragma once
 #include "chunk_16x256.h"
 
