@@ -1,6 +1,6 @@
-// A warp that decodes a strip of bitmap_strips or coded_strips for the kernel by tiles: registers of dense products, which the kernel
-// for strips multiplies, go to their places in tiles instead. Where a warp stores one of each lane, no two lanes meet
-// in a bank.
+// A warp that decodes a strip of bitmap_strips or coded_strips for the kernel by tiles: registers of dense products,
+// which the kernel for strips multiplies, go to their places in tiles instead. Where a warp stores one of each lane, no
+// two lanes meet in a bank.
 #pragma once
 #include "../common/stages.cuh"
 #include "hopper_bitmap.cuh"

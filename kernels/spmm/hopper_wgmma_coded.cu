@@ -1,4 +1,5 @@
-// Launches the product of hopper_wgmma_product.cuh, of a code for each pair of weights and a stream of words for each lane.
+// Launches the product of hopper_wgmma_product.cuh, of a code for each pair of weights and a stream of words for each
+// lane.
 #include "hopper_wgmma_launch.cuh"
 #include "hopper_wgmma_streams.cuh"
 

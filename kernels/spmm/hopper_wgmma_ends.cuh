@@ -1,5 +1,6 @@
 // A warp's ring of chunks with two ends: one chunk lies at its beginning and the next one at its end, so that two have
-// room where their bytes do, not those of the two largest. Two that do not fit side by side are copied one after another.
+// room where their bytes do, not those of the two largest. Two that do not fit side by side are copied one after
+// another.
 #pragma once
 #include "hopper_wgmma_copies.cuh"
 

@@ -10,8 +10,8 @@ void lscd::unpack_coded_strips(const void* const* arrays, i64 M, i64 K, i64 row_
 }
 
 // Problem by chunk: 1 its size, 2 banks that are not each a lane's, 3 other lines than its values
-// need, 4 a value outside of the matrix, 5 a stored +0, 6 a non-zero that is no value, 7 codes that no weights have. The offsets are
-// sound.
+// need, 4 a value outside of the matrix, 5 a stored +0, 6 a non-zero that is no value, 7 codes that no
+// weights have. The offsets are sound.
 LSCD_EXPORT void lscd_coded_strips_check(const u8* data, const i32* chunk_start, i64 M, i64 K,
                                           i64* found) {
     check_chunks<Bytes<Layout>>(data, chunk_start, M, K, found, problem<Layout>);
