@@ -17,21 +17,26 @@ class CodedStrips(BankStrips):
                     pairs of lane 4 g + t          strip 3 |
 
         word    two values: of a pair that has both, or of two that have one each
-        code    what a pair has                 first half      second half     neither
-                a of (a, .): word 0, its        first, begins a word
-                c, d:        word 1             first and second, begins one
-                (., b), (., e): word 2          first, begins one; second of the same word
+        code    a pair    stands in
+                0  . .
+                4  a .    the first half of the next word, 0
+                6  c d    both halves of the next word, 1
+                5  . b    the first half of the next word, 2
+                3  . e    the second half of the last word, 2
+                7  g .    the second half of the last word
         line    a word in each of 32 banks: a lane finds its next one a line below
-                bank  0   1   2       31
-                    | a.| f.| gh|   |   |      ab cd e, ...: of lanes, from the first half of their
-                    | cd| XY| WZ|...|   |      pairs; W to Z: of others, from the second half:
-                    | be|   |   |   |   |      who has many stands behind who has few
+                bank  0       8   9  10       31
+                    | TT|   | a.| fg| hi|   |   |  a to l: of lanes 8, 9, 10 and 0, from the first
+                    | kl|...| cd| XY| WZ|...|   |  half of their pairs; W to Z: of others, from
+                    |   |   | be|   |   |   |   |  the second: who has many stands behind who has
+                                                   few; TT, and so in banks 1 to 7: which banks
+                                                   the second halves have
 
         chunk   a multiple of 128 bytes, 896 to 9088
                 +------------------+--------------------------------------+
-                | codes 768 B      | lines of 128 B, at most 65; of the   |
-                | three bits for   | first one 32 B say which banks the   |
-                | each pair        | second halves have                   |
+                | codes 768 B      | lines of 128 B, at most 65, of which |
+                | three bits for   | the first 32 B are the table of      |
+                | each pair        | banks, TT                            |
                 +------------------+--------------------------------------+
 
         data         uint8 [16 * U]               chunks of strip after strip, round after round
