@@ -140,7 +140,8 @@ def measured(table: str, folder: Path | None = None) -> pd.DataFrame:
 
 def files_of(table: str, folder: Path | None = None) -> list[Path]:
     """The files of a table that have something: of each device <table>.csv, to which `append` adds,
-    behind <table>-1.csv and so on, which it was called when it had grown too large.
+    and older parts <table>-1.csv, <table>-2.csv and so on. A file near 5 MB is renamed to the next
+    number (git mv), and `append` begins a new one.
 
     Raises ValueError where one has other columns.
     """
