@@ -10,7 +10,6 @@ namespace {  // other formats have a Layout of their own
 using namespace banks;
 
 constexpr int EIGHT = 8, EIGHTS = HALF * REGISTERS / EIGHT, CODE_WORDS = EIGHTS - 1;  // of a half
-constexpr uint32_t CODES = 0x77777777, LOWEST = 0x11111111;                           // bits of nibbles
 
 // Sets of codes, a bit for each: whose pairs have the first weight, the second one, or begin a word.
 constexpr uint32_t HAVE_FIRST = 0xd0, HAVE_SECOND = 0x68, BEGIN = 0x70;
@@ -24,7 +23,7 @@ __device__ uint32_t codes_in(uint32_t codes) {
         if (SET >> code & 1)
             found |= (code & 4 ? codes >> 2 : ~(codes >> 2)) & (code & 2 ? codes >> 1 : ~(codes >> 1)) &
                      (code & 1 ? codes : ~codes);
-    return found & LOWEST;
+    return found & CodedChunk::LOWEST;
 }
 
 // Selectors of PRMT for the pair of each of four codes: a byte for each, of its first half and of its second one. Of
@@ -37,18 +36,15 @@ __device__ inline uint32_t second_selectors(uint32_t codes) { return prmt(0x3244
 constexpr uint32_t AFTER_ROOM = 0x6378, AFTER_NONE = 0x6dc0, ROOM = 8;
 
 struct Layout : CodedChunk {
-    static __device__ int begin(int bank) { return bank < LANES / 4 ? 2 : 0; }
+    static __device__ int begin(int bank) { return bank < BEGIN_BELOW ? 2 : 0; }
 
     class Places {
         uint32_t words_[2][CODE_WORDS] = {}, last_ = 0;  // by half; the last eight, before it is spread
         bool room_ = false;
 
         __device__ uint32_t eight(int half, int e) const {
-            if (e < CODE_WORDS) return words_[half][e] & CODES;
-            uint32_t codes = 0;
-#pragma unroll
-            for (int k = 0; k < CODE_WORDS; k++) codes |= (words_[half][k] >> 3 & LOWEST) << k;
-            return codes;
+            const uint32_t(&words)[CODE_WORDS] = words_[half];
+            return e < CODE_WORDS ? words[e] & CODES : fourth(words[0], words[1], words[2]);
         }
         template <uint32_t SET>
         __device__ int count(int half) const {
