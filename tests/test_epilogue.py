@@ -10,6 +10,7 @@ from sanitize import judge_of_maximum, judge_of_sum
 from torch import Tensor, nn
 
 from lab_utils import SparseLinear, backends, encode, sparse_linear
+from lab_utils.analysis.gpu_products import OF_SM_90
 from lab_utils.backends import cuda, decoded, hopper
 from lab_utils.backends.kernels import ways_of
 from lab_utils.backends.launch import Epilogue
@@ -17,7 +18,6 @@ from lab_utils.ops import has_epilogue, sparse_relu
 from lab_utils.patterns import random_sparse
 
 DTYPES = [torch.float16, torch.bfloat16]
-FORMATS = ["zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips"]
 
 
 def check(y: Tensor, x: Tensor, layer: SparseLinear, judge=judge_of_maximum) -> None:
@@ -27,7 +27,7 @@ def check(y: Tensor, x: Tensor, layer: SparseLinear, judge=judge_of_maximum) -> 
 
 
 def test_no_kernel_of_a_cpu_does_it() -> None:
-    for format in ("tca_bme", *FORMATS):
+    for format in ("tca_bme", *OF_SM_90):
         A, bias = encode(random_sparse(M, K, 0.6), format), torch.zeros(M).half()
         assert SparseLinear(A, bias).relu(X) is None
         with pytest.raises(RuntimeError, match=f"no kernel for {format} on cpu takes the maximum"):
@@ -134,7 +134,7 @@ def test_torch_adds_a_bias_that_is_no_constant(decoding, format: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("tokens", [1, 8, 70])
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", OF_SM_90)
 def test_decoded_weights_do_it_in_pieces(decoding, format, tokens: int, dtype) -> None:
     layer = SparseLinear.from_linear(linear(0.7, dtype), format)
     assert decoded.rows_of_piece(layer.weight, tokens, 132) < M
@@ -174,7 +174,7 @@ def test_it_compiles_into_one_graph(decoding) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("tokens", [1, 8, 16, 40, 300])
 @pytest.mark.parametrize(
-    ("format", "way"), [(format, way) for format in FORMATS for way in ways_of(format)]
+    ("format", "way"), [(format, way) for format in OF_SM_90 for way in ways_of(format)]
 )
 def test_all_ways_on_a_gpu(format: str, way: str, tokens: int, dtype: torch.dtype) -> None:
     """In a graph as well; only of a format that can."""

@@ -7,6 +7,7 @@ import pytest
 from emulated import tiles_in_parts
 
 from lab_utils import encode, results
+from lab_utils.analysis.gpu_products import OF_SM_90
 from lab_utils.analysis.kernel_scratch import WORKERS, scratch_bytes
 from lab_utils.analysis.zero_row_24 import MULTIPROCESSORS
 from lab_utils.backends.crossover import LEAST_TILED
@@ -58,10 +59,7 @@ def test_no_launch_by_tiles_has_more(format: str) -> None:
             assert needed <= scratch_bytes(format, M, K, N), (M, K, sparsity, N)
 
 
-@pytest.mark.parametrize(
-    "format",
-    ["zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips"],
-)
+@pytest.mark.parametrize("format", OF_SM_90)
 def test_large_launches_have_about_as_much(format: str) -> None:
     M, K = 3072, 7168
     A = encode(random_sparse(M, K, 0.8), format)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lab_utils import catalog, results
 from lab_utils.analysis import memory as m
+from lab_utils.analysis.gpu_products import OF_SM_90
 from lab_utils.backends.kernels import WITH_EPILOGUE
 from lab_utils.formats import encode_variant
 from lab_utils.llm import OPT, OPTConfig, cache
@@ -175,7 +176,7 @@ def test_measured_peaks() -> None:
 
 
 def test_the_planner_knows_which_products_add_their_bias() -> None:
-    assert m.ADDS_BIAS == WITH_EPILOGUE
+    assert OF_SM_90 == WITH_EPILOGUE
 
 
 # --- answers

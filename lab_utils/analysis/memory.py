@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Protocol
 
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
-from lab_utils.analysis.gpu_products import obstacle
+from lab_utils.analysis.gpu_products import OF_SM_90, obstacle
 from lab_utils.analysis.kernel_scratch import scratch_bytes
 from lab_utils.analysis.variants import variant_of, with_variants
 from lab_utils.analysis.zero_row_24 import streams_of
@@ -27,10 +27,6 @@ ONE_PASS, PIECE_BYTES = 64, 256 << 20
 MOST = 2**31 - 1  # sequences: more than any memory holds, few enough for bytes to be floats
 SLOT_ALIGN = 16  # of the cache: masks of torch's attention kernels have rows of whole 32 bytes
 SKIPPED = 0.012  # of the bytes of packed streams of zero-row 2:4, to avoid bank conflicts
-# Formats whose products add fc1's bias, and take the maximum.
-ADDS_BIAS = (
-    "zero_row_24", "zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips"
-)  # fmt: skip
 
 
 def no_matrix(name: str) -> bool:
@@ -234,7 +230,7 @@ def _activations(work: Workload) -> float:
     """
     m, tokens, ffn = work.model, work.batch * work.prompt, work.model.ffn / work.gpus
     widths = 4 * m.hidden + ffn
-    if variant_of(work.format).format in ADDS_BIAS:
+    if variant_of(work.format).format in OF_SM_90:  # whose products add fc1's bias
         widths += m.hidden
     elif work.format != "dense":
         widths += max(ffn - m.hidden, m.hidden)

@@ -5,6 +5,8 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from lab_utils import catalog, results
+from lab_utils.analysis.gpu_products import OF_SM_90
+from lab_utils.backends.kernels import name_of
 from lab_utils.files import write_whole
 from lab_utils.plots import benchmark, end_to_end, pages, peers, renderer
 from lab_utils.plots.rows import with_all
@@ -31,9 +33,7 @@ def published_kernels() -> go.Figure:
 
 def hopper_kernels() -> go.Figure:
     """Our kernels for Hopper on the same matrices, in the same way."""
-    strips = ("zero_row_24_strips", "lane_24_strips", "bitmap_strips", "coded_strips")
-    kernels = ["zero_row_24_mma", *(f"{name}_wgmma" for name in strips)]
-    return _means_on_h200(kernels, [1, 8, 16, 32, 64])
+    return _means_on_h200([name_of(format) for format in OF_SM_90], [1, 8, 16, 32, 64])
 
 
 def _means_on_h200(kernels: list[str], Ns: list[int]) -> go.Figure:
