@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from lab_utils.analysis import bank_strips
+from lab_utils.analysis.lane_24_strips import LANES
 
 LINES_AT = 640  # bitmaps, banks, and their padding
 VALUES_IN_LINE = 2  # of a bank
@@ -19,5 +20,5 @@ def _cdf(pairs: int, single: int, p: float) -> np.ndarray:
     return np.cumsum([math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n)])
 
 
-LAYOUT = bank_strips.Layout(LINES_AT, LINES_AT, VALUES_IN_LINE, (0,) * 32, _cdf)
+LAYOUT = bank_strips.Layout(LINES_AT, LINES_AT, VALUES_IN_LINE, (0,) * LANES, _cdf)
 parts = functools.partial(bank_strips.parts, LAYOUT)

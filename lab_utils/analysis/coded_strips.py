@@ -7,9 +7,11 @@ import functools
 import numpy as np
 
 from lab_utils.analysis import bank_strips
+from lab_utils.analysis.lane_24_strips import LANES
 
 LINES_AT, BANKS_BYTES = 768, 32  # codes; which banks second halves have, in the first line
-BEGIN = (1,) * 8 + (0,) * 24  # banks of that line where it has those instead of a word
+OF_BANKS = BANKS_BYTES // 4  # words of that line
+BEGIN = (1,) * OF_BANKS + (0,) * (LANES - OF_BANKS)  # by bank: whether it has those
 
 
 def _cdf(pairs: int, single: int, p: float) -> np.ndarray:
