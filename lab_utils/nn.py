@@ -12,6 +12,8 @@ from lab_utils.formats import SparseMatrix, by_name, check_options, encode
 from lab_utils.formats.checks import DTYPES
 from lab_utils.linears import STAYS_DENSE, check_forward, recompute, smaller
 
+NUMBERS = 4  # of a state, before the name of its format
+
 
 class SparseLinear(nn.Module):
     """y[..., M] = x[..., K] · Aᵀ + bias[M], with A [M, K] encoded; for inference.
@@ -136,14 +138,38 @@ class SparseLinear(nn.Module):
         return self
 
     def _load_from_state_dict(self, state_dict: Mapping, prefix: str, *others: Any) -> None:
-        error_msgs, before = others[-1], dict(self._buffers)
+        """All of a state or nothing: what is refused leaves arrays and bias as they were."""
+        *_, missing, unexpected, errors = others
+        counts, taken = [len(missing), len(unexpected), len(errors)], False
+        arrays, bias = dict(self._buffers), self.bias
+        values = None if bias is None else bias.detach().clone()
         try:
             self._make_room(state_dict, prefix)
             super()._load_from_state_dict(state_dict, prefix, *others)
-            self._hold(self._revalidated())
+            self._check_whole(state_dict, prefix, missing[counts[0] :] + unexpected[counts[1] :])
+            if len(errors) == counts[2]:
+                self._hold(self._revalidated())
+                taken = True
         except ValueError as error:
-            self._buffers.update(before)  # which nobody wrote to
-            error_msgs.append(f"{prefix.removesuffix('.') or type(self).__name__}: {error}")
+            errors.append(f"{prefix.removesuffix('.') or type(self).__name__}: {error}")
+        finally:  # also where memory did not suffice
+            if not taken:
+                self._buffers.update(arrays)  # which nobody wrote to
+                self.bias = bias
+                if bias is not None:  # into which torch copies
+                    with torch.no_grad():
+                        bias.copy_(values)
+
+    def _check_whole(self, state_dict: Mapping, prefix: str, amiss: list[str]) -> None:
+        """Raise ValueError if a state has but a part of this layer's own, or more than that.
+
+        torch says so, too, but once all layers have taken what there was for them.
+        """
+        amiss = [name for name in amiss if name != f"{prefix}_extra_state"]
+        own = [name for name, _ in self._own()]
+        if amiss and any(prefix + name in state_dict for name in own):
+            found = ", ".join(amiss)
+            raise ValueError(f"{found}: missing or unexpected; allowed: all of {', '.join(own)}")
 
     def _make_room(self, state_dict: Mapping, prefix: str) -> None:
         """New buffers, as long as the arrays to come, for torch copies between equal shapes."""
@@ -161,20 +187,24 @@ class SparseLinear(nn.Module):
         return [*self._buffers.items(), *self.named_parameters(recurse=False)]
 
     def get_extra_state(self) -> Tensor:
-        """What the arrays need not say: version of the format, M, K, and which of DTYPES."""
+        """What arrays need not say: version of the format, M, K, which of DTYPES; its name."""
         A = self._weight
         numbers = A.version, *A.shape, list(DTYPES.values()).index(A.dtype)
-        return torch.tensor(numbers, device="cpu")
+        return torch.tensor([*numbers, *A.name.encode()], device="cpu")  # safetensors have no text
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Raises ValueError unless `state` is that of a matrix of this version, shape and dtype."""
-        mine = self.get_extra_state().tolist()
+        """Raises ValueError unless `state` is that of a matrix of this format, shape and dtype."""
+        every = self.get_extra_state().tolist()
         found = state.tolist() if isinstance(state, Tensor) else state
-        # Older states have no dtype, which the arrays of some formats have.
+        mine, name = every[:NUMBERS], every[NUMBERS:]
+        if isinstance(found, list) and found[NUMBERS:] not in (name, []):
+            raise ValueError(f"this state is {_text(found[NUMBERS:])}; allowed: {_text(name)}")
+        # Older states have no name, and those before them no dtype, which some arrays have.
         older = mine[:3] if None in self._weight.ARRAYS.values() else mine
-        if found not in (mine, older):
+        if found not in (every, mine, older):
+            shown = found[:NUMBERS] if isinstance(found, list) else found
             dtypes = ", ".join(f"{number}: {name}" for number, name in enumerate(DTYPES))
-            raise ValueError(f"version, M, K, dtype ({dtypes}) are {found}; allowed: {mine}")
+            raise ValueError(f"version, M, K, dtype ({dtypes}) are {shown}; allowed: {mine}")
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
@@ -241,6 +271,14 @@ def _replace(
             if child is linear:
                 parent._modules[own_name] = sparse
     return sparse
+
+
+def _text(codes: list) -> str:
+    """The name that a state has; what it holds instead, if that is none."""
+    try:
+        return bytes(codes).decode()
+    except (TypeError, ValueError):
+        return f"{codes!r:.60}"
 
 
 def _check_gradient(x: Tensor) -> None:

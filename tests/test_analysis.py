@@ -148,6 +148,31 @@ def test_extra_bytes_explain_real_encodings(format: str, sparsity: float) -> Non
     assert beyond == pytest.approx(c.stored_extra_bytes(format, M, K), abs=4 * 4.6 * tiles**0.5)
 
 
+@formats
+@pytest.mark.parametrize("kind", [np.int16, np.uint16, np.int32, np.float32])
+def test_numbers_of_numpy_do_not_overflow(format: str, kind: type) -> None:
+    M, K = 20000, 200
+    expected = c.format_bytes(format, M, K, 0.5)
+    assert c.format_bytes(format, kind(M), kind(K), 0.5) == expected
+    assert c.format_bytes(format, kind(M), np.uint8(K), 0.5) == expected
+    assert c.compression_ratio(format, kind(M), kind(K), 0.5) == 2 * M * K / expected
+    assert c.stored_extra_bytes(format, kind(M), kind(K)) == c.stored_extra_bytes(format, M, K)
+    assert c.bytes_per_weight(format, kind(M), kind(K), 0.5) == c.bytes_per_weight(
+        format, M, K, 0.5
+    )
+
+
+def test_tiles_of_numpy_do_not_overflow() -> None:
+    tile = (np.int16(256), np.int16(256))
+    assert c.tiled_csl_bytes(512, 512, 0.5, tile=tile) == c.tiled_csl_bytes(
+        512, 512, 0.5, tile=(256, 256)
+    )
+    shares = [
+        c.tile_overhead("tca_bme", M, K, 0.5, tile) for M, K in (SQUARE, map(np.int16, SQUARE))
+    ]
+    assert shares[0] == shares[1]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -157,10 +182,25 @@ def test_extra_bytes_explain_real_encodings(format: str, sparsity: float) -> Non
         (lambda: c.stored_extra_bytes("coo", 8, 8), "coo"),
         (lambda: c.csr_bytes(0, 8, 0.5), "M=0"),
         (lambda: c.csr_bytes(8, 2.5, 0.5), "K=2.5"),
+        (lambda: c.csr_bytes(float("nan"), 8, 0.5), "M=nan must be a whole number of at least 1"),
+        (lambda: c.csr_bytes(8, float("inf"), 0.5), "K=inf must be a whole number of at least 1"),
+        (lambda: c.csr_bytes(None, 8, 0.5), "M=None must be a whole number of at least 1"),
+        (lambda: c.stored_extra_bytes("csr", 8, "8"), "K='8' must be a whole number of at least"),
+        (
+            lambda: c.csr_bytes(10**400, 8, 0.5),
+            "M=1000.* is too large; allowed: at most 2147483647",
+        ),
         (lambda: c.csr_bytes(8, 8, 1.5), "sparsity=1.5"),
+        (lambda: c.csr_bytes(8, 8, "x"), "sparsity='x' must lie between 0 and 1"),
+        (
+            lambda: c.csr_bytes(8, 8, [[0.5], [0.5, 0.6]]),
+            r"sparsity=\[\[0.5\], .* must lie between",
+        ),
         (lambda: c.csr_bytes(8, 8, [0.5, float("nan")]), "sparsity="),
         (lambda: c.tiled_csl_bytes(8, 8, 0.5, tile=(512, 256)), "65536"),
-        (lambda: c.tiled_csl_bytes(8, 8, 0.5, tile=(0, 64)), "at least 1"),
+        (lambda: c.tiled_csl_bytes(8, 8, 0.5, tile=(0, 64)), r"tile\[0\]=0 must .* at least 1"),
+        (lambda: c.tiled_csl_bytes(8, 8, 0.5, tile=64), r"tile=64; allowed: \(rows, columns\)"),
+        (lambda: c.tca_bme_bytes(8, 8, 0.5, bitmap_tile=(8, None)), r"bitmap_tile\[1\]=None must"),
         (lambda: c.tca_bme_bytes(8, 8, 0.5, group_tile=(60, 64)), "whole number of bitmap"),
         (lambda: c.tile_overhead("csr", 8, 8, 0.5, (8, 8)), "no tiles.*tiled_csl, tca_bme"),
     ],

@@ -1,7 +1,9 @@
 """A damaged encoding raises ValueError, or is the whole encoding of another matrix: no crash."""
 
 import copy
+import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -247,6 +249,25 @@ def test_the_constructor_names_what_is_wrong_with_an_array(case):
     arrays, message = BAD_ARRAYS[case]
     with pytest.raises(ValueError, match=message):
         Dense((2, 2), torch.float16, arrays)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(2.5, 2), ("2", 2), (2.0, 2), (2, True), (2, 2, 1), (4,), (2, None), None, 4, math.inf, "22"],
+)
+def test_the_constructor_refuses_shapes_that_are_not_two_integers(shape):
+    said = re.escape(f"shape is {shape!r}; allowed: [M, K], two integers")
+    for format in ("dense", "coded_strips"):
+        A = encode(torch.ones(2, 2, dtype=torch.float16), format)
+        with pytest.raises(ValueError, match=f"^{said}$"):
+            type(A)(shape, A.dtype, A.arrays)
+
+
+@pytest.mark.parametrize("shape", [[2, 2], torch.Size([2, 2]), (np.int16(2), np.uint8(2))])
+def test_the_constructor_makes_shapes_of_python_ints(shape):
+    A = encode(torch.ones(2, 2, dtype=torch.float16), "dense")
+    made = type(A)(shape, A.dtype, A.arrays)
+    assert made.shape == (2, 2) and [type(made.shape), *map(type, made.shape)] == [tuple, int, int]
 
 
 @pytest.mark.parametrize("shape, dtype", [((0, 4), torch.float16), ((2, 2), torch.float32)])

@@ -26,7 +26,8 @@ STRIPS_WARPS = {64: 16, 96: 12, 128: 12, 160: 8}  # by the columns of the widest
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
 # decoded first have the same times over a wide range; 4 of 667 products of lanes take more than
-# .06 more; on an H100, one of 144 takes .15 more, by a kernel and tiles that are expected to tie.
+# .06 more, and of codes one of 724 takes .081 more; on an H100, one of 144 takes .15 more, by a
+# kernel and tiles that are expected to tie.
 MOST = {
     ("h200", "tca_bme"): 1.06,
     ("h200", "bitmap_strips"): 1.08,
@@ -211,7 +212,7 @@ def test_the_costs_of_tiles_follow_from_measured_rows(format, least, most, all_o
     assert medians.between(0.93, 1.09).all()  # the most: 352 columns, in tiles of 2 x 192
     usual = ratio[[(format, r.M, r.N) not in SLOW_TILES for r in rows.itertuples()]]
     assert usual.between(least, most).all() and len(ratio) >= all_of
-    assert ratio.between(0.78, most).all()
+    assert ratio.between(0.79, most).all()
     assert ratio.between(0.85, 1.15).mean() > 0.98
 
 

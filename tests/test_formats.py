@@ -31,8 +31,8 @@ def test_decodes_into_memory_that_is_given(format):
     dense = random_sparse(70, 90, 0.6)
     A, out = encode(fitting(dense, format), format), torch.full((70, 90), torch.nan).half()
     assert A.decode(out=out) is out and same_bits(out, A.decode())
-    for wrong in (out.T, out.float(), out[:, ::2], out[1:]):
-        with pytest.raises(ValueError, match=r"out is .*; allowed: .*70, 90"):
+    for wrong in (out.T, out.float(), out[:, ::2], out[1:], "x", out[0], out.to_sparse()):
+        with pytest.raises(ValueError, match=r"out (is|has) .*; allowed: .*(70, 90|rows, K)"):
             A.decode(out=wrong)
 
 
@@ -43,15 +43,16 @@ def test_decodes_a_part_of_the_rows(format, options):
     block = A.ROW_BLOCK
     for first, rows in ((0, 300), (0, block), (block, 300 - block), (2 * block, 300 - 2 * block)):
         out = torch.full((rows, 210), torch.nan).to(dense.dtype)
-        assert A.decode_rows(first, out) is out
+        assert A.decode_rows(np.uint8(first) if first < 256 else first, out) is out
         assert same_bits(out, dense[first : first + rows].contiguous())
-    wrong = [(0, 301), (300, 1), (-block, block), (0, 0)]
+    wrong = [(0, 301), (300, 1), (-block, block), (0, 0), ("0", 300), (0.0, 300), (None, 300)]
     wrong += [(1, 299), (0, block + 1)] if block > 1 else []
     for first, rows in wrong:
-        with pytest.raises(ValueError, match=f"first={first}, {rows} rows of 300; allowed: mult"):
+        with pytest.raises(ValueError, match=f"first={first!r}, {rows} rows of 300; allowed: mult"):
             A.decode_rows(first, torch.empty(rows, 210, dtype=dense.dtype))
-    with pytest.raises(ValueError, match=r"out is .*; allowed: "):
-        A.decode_rows(0, torch.empty(300, 211, dtype=dense.dtype))
+    for out in (torch.empty(300, 211, dtype=dense.dtype), "x", dense[0], dense.to_sparse()):
+        with pytest.raises(ValueError, match=r"out (is|has) .*; allowed: "):
+            A.decode_rows(0, out)
 
 
 def test_the_registry_is_in_order():

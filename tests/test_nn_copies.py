@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 from collections.abc import Callable
 
 import pytest
@@ -40,6 +41,15 @@ def reloaded(layer: SparseLinear) -> SparseLinear:
     other = SparseLinear.from_linear(linear(seed=1), layer.weight.name)
     other.load_state_dict(torch.load(file, weights_only=True))
     return other
+
+
+def without(state: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {one: array for one, array in state.items() if one != name}
+
+
+def older(state: dict[str, Tensor], numbers: int = 4) -> dict[str, Tensor]:
+    """Of versions that did not write the format's name, nor, with three numbers, the dtype's."""
+    return {**state, "_extra_state": state["_extra_state"][:numbers]}
 
 
 WAYS = [copy.deepcopy, copy.copy, pickled, saved, reloaded, lambda layer: layer.to("cpu").cpu()]
@@ -83,17 +93,39 @@ def test_loads_a_state_of_another_sparsity(
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        (state_of(linear(), "csr"), "Missing key.*0.bitmap.*Unexpected key.*row_ptr"),
+        (state_of(linear(), "csr"), "0: this state is csr; allowed: tca_bme"),
+        (older(state_of(linear(), "csr")), "Missing key.*0.bitmap.*Unexpected key.*row_ptr"),
+        (state_of(linear(0.3), bias=torch.ones(M + 1).half()), "size mismatch for 0.bias"),
+        (state_of(linear(0.3), bias=3.0), 'named "0.bias", expected torch.Tensor'),
+        (
+            without(state_of(linear(0.3)), "bias"),
+            "0.bias: missing or unexpected; allowed: all of b",
+        ),
+        (
+            state_of(linear(0.3), scale=torch.ones(1)),
+            "0.scale: missing or unexpected; allowed: all",
+        ),
         (state_of(linear(), values=torch.zeros(8).bfloat16()), "'values' is torch.bfloat16; allow"),
         (state_of(nn.Linear(M, K).half()), r"\[1, 160, 96, 0\]; allowed: \[1, 96, 160, 0\]"),
         (state_of(linear(), values=torch.zeros(8).half()), "invalid tca_bme encoding"),
         (state_of(linear(), gt_offset=torch.tensor([0] * 7).int()), "invalid tca_bme encoding"),
     ],
-    ids=["format", "dtype", "shape", "short", "offsets"],
+    ids=["format", "keys", "size", "number", "less", "more", "dtype", "shape", "short", "offsets"],
 )
-def test_refuses_states_that_do_not_fit(sparse: SparseLinear, state: dict, said: str) -> None:
+@pytest.mark.parametrize("assign", [False, True])
+def test_refuses_states_that_do_not_fit(
+    sparse: SparseLinear, state: dict, said: str, assign: bool
+) -> None:
+    """And takes nothing of them."""
+    before = {**sparse._buffers, "bias": sparse.bias}
+    values = {name: one.detach().clone() for name, one in before.items()}
+    state = {f"0.{name}": one + 1 if name == "bias" else one for name, one in state.items()}
     with pytest.raises(RuntimeError, match=f"(?s){said}"):
-        nn.Sequential(sparse).load_state_dict({f"0.{name}": x for name, x in state.items()})
+        nn.Sequential(sparse).load_state_dict(state, assign=assign)
+    after = {**sparse._buffers, "bias": sparse.bias}
+    assert all(
+        after[name] is one and torch.equal(one, values[name]) for name, one in before.items()
+    )
 
 
 @pytest.mark.parametrize("format", ["tca_bme", "tiled_csl", "zero_row_24", "lane_24_strips"])
@@ -107,12 +139,42 @@ def test_refuses_a_state_of_another_dtype(format: str) -> None:
             one.load_state_dict(state)
 
 
-@pytest.mark.parametrize(("format", "said"), [("tca_bme", None), ("tiled_csl", r"\[1, 96, 160\];")])
-def test_takes_an_older_state_where_arrays_have_the_dtype(format: str, said: str | None) -> None:
-    """One without the number of the dtype."""
+SISTERS = ["bitmap_strips", "coded_strips"]  # whose arrays have the same names
+
+
+@pytest.mark.parametrize(("format", "other"), [SISTERS, SISTERS[::-1]])
+@pytest.mark.parametrize("strict", [False, True])
+def test_refuses_another_format_by_name(format: str, other: str, strict: bool) -> None:
+    mine, state = SparseLinear.from_linear(linear(), format), state_of(linear(), other)
+    said = f"SparseLinear: this state is {other}; allowed: {format}"
+    with pytest.raises(RuntimeError, match=said):
+        mine.load_state_dict(state, strict=strict)
+    with pytest.raises(RuntimeError, match=f"invalid {format} encoding"):  # of no name
+        mine.load_state_dict(older(state), strict=strict)
+
+
+@pytest.mark.parametrize("tail", [[300], [0.5], [255]])
+def test_a_name_that_is_none_is_shown_as_it_is(sparse: SparseLinear, tail: list) -> None:
+    state = sparse.get_extra_state().tolist()[:4]
+    with pytest.raises(ValueError, match=re.escape(f"this state is {tail}; allowed: tca_bme")):
+        sparse.set_extra_state(state + tail)
+
+
+@pytest.mark.parametrize(
+    ("format", "numbers", "said"),
+    [
+        ("tca_bme", 4, None),
+        ("tiled_csl", 4, None),
+        ("tca_bme", 3, None),
+        ("tiled_csl", 3, r"\[1, 96, 160\];"),
+    ],
+)
+def test_takes_an_older_state_where_arrays_have_the_dtype(
+    format: str, numbers: int, said: str | None
+) -> None:
+    """One without the format's name, or without the number of the dtype, too."""
     mine, other = (SparseLinear.from_linear(linear(seed=seed), format) for seed in (0, 1))
-    state = other.state_dict()
-    state["_extra_state"] = state["_extra_state"][:3]
+    state = older(other.state_dict(), numbers)
     if said is None:
         mine.load_state_dict(state)
         assert torch.equal(mine(X), other(X))

@@ -1,18 +1,50 @@
 """Arguments and results of formulas of (M, K, sparsity)."""
 
+from numbers import Integral, Real
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+LARGEST = 2**31 - 1  # rows or columns, which kernels count with 32 bits
 
-def checked(M: int, K: int, sparsity: ArrayLike) -> np.ndarray:
-    """The sparsity as float64; ValueError for what no matrix has."""
-    for name, value in (("M", M), ("K", K)):
-        if value != int(value) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
-    s = np.asarray(sparsity, dtype=np.float64)
-    if not np.all((s >= 0) & (s <= 1)):  # also refuses NaN
-        raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")
-    return s
+
+def checked(M: int, K: int, sparsity: ArrayLike) -> tuple[int, int, np.ndarray]:
+    """M and K as Python ints, the sparsity as float64; ValueError for what no matrix has."""
+    return whole("M", M), whole("K", K), _shares(sparsity)
+
+
+def whole(name: str, value: float) -> int:
+    """`value` as a Python int, as those of numpy overflow; ValueError unless it is 1 to LARGEST."""
+    if not is_whole(value) or value < 1:
+        raise ValueError(f"{name}={value!r:.60} must be a whole number of at least 1")
+    if value > LARGEST:
+        raise ValueError(f"{name}={value!r:.60} is too large; allowed: at most {LARGEST}")
+    return int(value)
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number of any type; neither NaN nor infinities are."""
+    if isinstance(value, Integral):
+        return True
+    return isinstance(value, Real) and float(value).is_integer()
+
+
+def sides(name: str, tile: tuple[int, int]) -> tuple[int, int]:
+    """Rows and columns of a tile as Python ints; ValueError, naming it, for anything else."""
+    if not isinstance(tile, (tuple, list)) or len(tile) != 2:
+        raise ValueError(f"{name}={tile!r:.60}; allowed: (rows, columns)")
+    rows, columns = (whole(f"{name}[{i}]", side) for i, side in enumerate(tile))
+    return rows, columns
+
+
+def _shares(sparsity: ArrayLike) -> np.ndarray:
+    try:
+        found = np.asarray(sparsity, dtype=np.float64)
+    except (TypeError, ValueError):  # text, lists of different lengths
+        found = np.array(np.nan)
+    if not np.all((found >= 0) & (found <= 1)):  # also refuses NaN
+        raise ValueError(f"sparsity={sparsity!r:.60} must lie between 0 and 1")
+    return found
 
 
 def plain(value: np.ndarray) -> float | np.ndarray:

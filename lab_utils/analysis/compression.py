@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lab_utils.analysis import our_formats
-from lab_utils.analysis.checked import checked, plain
+from lab_utils.analysis.checked import checked, plain, sides
 
 VALUE_BYTES = 2  # fp16 and bf16
 OFFSET_BYTES = 4  # row pointers, column indices, tile offsets: int32
@@ -23,13 +23,13 @@ PADDING_BYTES = {"tiled_csl": 6.0, "tca_bme": 7.0}
 
 def dense_bytes(M: int, K: int, sparsity: ArrayLike = 0.0) -> float | np.ndarray:
     """Bytes of a dense 2-byte matrix, 2·M·K: the numerator of every compression ratio."""
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     return plain(VALUE_BYTES * M * K + 0 * s)
 
 
 def csr_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Bytes of CSR: 6·NNZ + 4·(M+1), a 2-byte value and a 4-byte column each (SpInfer eq. 3)."""
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     return plain(_csr(M, M * K * (1 - s)))
 
 
@@ -41,11 +41,11 @@ def tiled_csl_bytes(
     `tile` is (rows, columns) of a storage tile, 128×64 in Flash-LLM. A 16-bit location reaches
     65536 places, so a larger tile raises ValueError.
     """
-    s = checked(M, K, sparsity)
-    tiles = _tiles(M, K, tile)
-    if tile[0] * tile[1] > 1 << 16:
+    M, K, s = checked(M, K, sparsity)
+    rows, columns = sides("tile", tile)
+    if rows * columns > 1 << 16:
         raise ValueError(f"tile={tile}: rows × columns must be at most 65536 (16-bit locations)")
-    return plain(OFFSET_BYTES * tiles + 4 * M * K * (1 - s))
+    return plain(OFFSET_BYTES * _tiles(M, K, (rows, columns)) + 4 * M * K * (1 - s))
 
 
 def tca_bme_bytes(
@@ -62,9 +62,9 @@ def tca_bme_bytes(
     per group tile is all the indexing there is, the rest is counted from the bits; a group tile
     of one bitmap tile therefore shows what an explicit offset per bitmap would cost.
     """
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
+    group_tile, bitmap_tile = sides("group_tile", group_tile), sides("bitmap_tile", bitmap_tile)
     groups = _tiles(M, K, group_tile)
-    _tiles(M, K, bitmap_tile)
     if any(g % b for g, b in zip(group_tile, bitmap_tile, strict=True)):
         raise ValueError(
             f"group_tile={group_tile} must be a whole number of bitmap tiles {bitmap_tile}"
@@ -80,19 +80,19 @@ def two_four_bytes(M: int, K: int, sparsity: ArrayLike = 0.5) -> float | np.ndar
     The size is the same at every sparsity. The format holds a matrix without loss only where no
     aligned group of four along K has more than two non-zeros.
     """
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     return plain((VALUE_BYTES + 0.25) * M * K / 2 + 0 * s)
 
 
 def sparta_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Bytes of SparTA: the 2:4 part plus CSR of what does not fit it (SpInfer eq. 4)."""
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     return plain(two_four_bytes(M, K, s) + _csr(M, sparta_overflow(M, K, s)))
 
 
 def sparta_overflow(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarray:
     """Expected non-zeros beyond two in each aligned group of four along K (SpInfer eq. 4)."""
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     d = 1 - s
     return plain(M * K / 4 * (4 * d**3 * s + 2 * d**4))
 
@@ -123,7 +123,7 @@ def compression_ratio(
 
 def optimal_ratio(sparsity: ArrayLike) -> float | np.ndarray:
     """Compression ratio of a format without indices, 1/(1−s); infinite at s = 1."""
-    s = checked(1, 1, sparsity)
+    _, _, s = checked(1, 1, sparsity)
     with np.errstate(divide="ignore"):
         return plain(np.divide(1.0, 1 - s))
 
@@ -154,12 +154,13 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
     zeros that end chunks, for lane 2:4, bitmap and coded strips those of their lines), "indices"
     say where they are, "offsets" where rows or tiles begin. Their sum is `format_bytes` / (M·K).
     """
+    M, K, s = checked(M, K, sparsity)
     if format in our_formats.PARTS:
-        parts = our_formats.PARTS[format](M, K, np.float64(1 - checked(M, K, sparsity)))
+        parts = our_formats.PARTS[format](M, K, np.float64(1 - s))
         return {part: float(nbytes) / (M * K) for part, nbytes in parts.items()}
-    total = format_bytes(format, M, K, sparsity)
-    kept = M * K * (1 - sparsity)
-    slots, overflow = M * K / 2, sparta_overflow(M, K, sparsity)
+    total = format_bytes(format, M, K, s)
+    kept = M * K * (1 - s)
+    slots, overflow = M * K / 2, sparta_overflow(M, K, s)
     values, indices = {
         "dense": (VALUE_BYTES * M * K, 0),
         "csr": (VALUE_BYTES * kept, OFFSET_BYTES * kept),
@@ -172,7 +173,7 @@ def bytes_per_weight(format: str, M: int, K: int, sparsity: float) -> dict[str, 
         ),
     }[format]
     parts = {"values": values, "indices": indices, "offsets": total - values - indices}
-    return {part: nbytes / (M * K) for part, nbytes in parts.items()}
+    return {part: float(nbytes) / (M * K) for part, nbytes in parts.items()}
 
 
 def tile_overhead(
@@ -186,7 +187,8 @@ def tile_overhead(
     if format not in TILE_OPTIONS:
         raise ValueError(f"format={format!r} has no tiles; allowed: {', '.join(TILE_OPTIONS)}")
     total = format_bytes(format, M, K, sparsity, **{TILE_OPTIONS[format]: tile})
-    tiles = _tiles(M, K, tile)
+    M, K, _ = checked(M, K, sparsity)
+    tiles = _tiles(M, K, sides(TILE_OPTIONS[format], tile))
     pad = PADDING_BYTES[format] * tiles if padding else 0
     return (OFFSET_BYTES * tiles + pad) / (total + pad)
 
@@ -200,7 +202,7 @@ def stored_extra_bytes(format: str, M: int, K: int) -> float:
     """
     if format not in FORMULAS:
         raise ValueError(f"format={format!r} is unknown; allowed: {', '.join(FORMULAS)}")
-    checked(M, K, 0.0)
+    M, K, _ = checked(M, K, 0.0)
     if format == "tiled_csl":
         return PADDING_BYTES[format] * _tiles(M, K, (128, 64)) + 2 * OFFSET_BYTES
     if format == "tca_bme":
@@ -214,8 +216,6 @@ def _csr(M: int, nnz: np.ndarray) -> np.ndarray:
 
 def _tiles(M: int, K: int, tile: tuple[int, int]) -> int:
     rows, columns = tile
-    if rows < 1 or columns < 1:
-        raise ValueError(f"tile={tile}: both sides must be at least 1")
     return -(-M // rows) * -(-K // columns)
 
 

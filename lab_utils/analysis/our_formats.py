@@ -35,7 +35,7 @@ def zero_row_24_bytes(
     chooses; `lab_utils.analysis.zero_row_24_expected` derives NC and NE. Bytes that packed
     streams skip to avoid bank conflicts are not in it: 1 to 2 %.
     """
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     kind = check_kind(streams, levels)
     return plain(sum(zero_row_24_expected.parts(M, K, 1 - s, kind, slice_cols, levels).values()))
 
@@ -49,7 +49,7 @@ def zero_row_24_strips_bytes(
     `lab_utils.analysis.zero_row_24_strips` derives NC and NS. Bytes that streams skip to avoid bank
     conflicts come on top: 4 % on average, 10 % at most.
     """
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     return plain(sum(zero_row_24_strips.parts(M, K, 1 - s, levels).values()))
 
 
@@ -59,7 +59,7 @@ def lane_24_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndar
     NC chunks with their offsets, NL lines and NS steps of entries: the last two are the mean of a
     simulation (`lab_utils.analysis.lane_24_strips`), some milliseconds for each sparsity.
     """
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     return plain(sum(lane_24_strips.parts(M, K, 1 - s).values()))
 
 
@@ -69,7 +69,7 @@ def bitmap_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarr
     NC chunks with their offsets, NL lines: the mean of a simulation
     (`lab_utils.analysis.bank_strips`), some milliseconds for each sparsity.
     """
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     return plain(sum(bitmap_strips.parts(M, K, 1 - s).values()))
 
 
@@ -78,7 +78,7 @@ def coded_strips_bytes(M: int, K: int, sparsity: ArrayLike) -> float | np.ndarra
 
     NC chunks with their offsets, NL lines: the mean of a simulation, as of bitmap strips.
     """
-    s = checked(M, K, sparsity)
+    M, K, s = checked(M, K, sparsity)
     return plain(sum(coded_strips.parts(M, K, 1 - s).values()))
 
 

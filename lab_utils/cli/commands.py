@@ -114,7 +114,7 @@ def superseded(table: str, kernels: list[str], output: Path | None, drop: bool) 
 @many("--shape", "shapes", str, "MxK",
       "Shape of the weights; may be repeated.  [default: 28672x7168]")  # fmt: skip
 @many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
-@many("--N", "Ns", int, "INTS", "Columns of the activations.", default=["1,8,16,32,64"],
+@many("--N", "Ns", int, "INTS", "Columns of the activations, 1 to 128.", default=["1,8,16,32,64"],
       show_default=True)  # fmt: skip
 @many("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros, 0 to 1.",
       default=["0.5,0.8"], show_default=True)  # fmt: skip
@@ -122,8 +122,9 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
             sparsities: list[float]) -> None:  # fmt: skip
     """Tell which format is expected to be the fastest on a GPU, without any.
 
-    By the costs that plans compare, which rows of an H200 and an H100 gave: speed-ups over a dense
-    product of a GPU that has rested, and the bytes of the fastest.
+    By the costs that plans compare, which rows of an H200 and an H100 gave, those of coded_strips
+    rows of an H200 alone: speed-ups over a dense product of a GPU that has rested, and the bytes of
+    the fastest.
     """
     import pandas as pd
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from lab_utils.analysis.compression import format_bytes
-from lab_utils.formats import native, storage
-from lab_utils.formats.checks import DTYPES, array_problem, require_memory, tracked
+from lab_utils.formats import checks, native, storage
+from lab_utils.formats.checks import DTYPES, array_problem, is_integer, tracked
 from lab_utils.formats.named import key_of
 from lab_utils.formats.validated import Validated
 
@@ -40,7 +40,7 @@ class SparseMatrix(ABC):
     key: str | None = None  # in graphs of torch.compile; once the arrays have been validated
 
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, arrays: dict[str, Tensor]):
-        self.shape = (int(shape[0]), int(shape[1]))
+        self.shape = checks.checked_shape(shape)
         self.dtype = dtype
         self.arrays = {name: tracked(array) for name, array in arrays.items()}
         self.validated: Validated | None = None
@@ -82,6 +82,7 @@ class SparseMatrix(ABC):
         self.ensure_valid()
         place = {"dtype": self.dtype, "device": self.device}
         dense = torch.empty(self.shape, **place) if out is None else out
+        checks.require_output(dense)
         self._check_out(dense, self.shape)
         self._unpack(self._cleared(dense), 0)
         return dense
@@ -92,15 +93,17 @@ class SparseMatrix(ABC):
         Raises ValueError unless they are whole blocks of ROW_BLOCK rows, but for A's last ones.
         """
         self.ensure_valid()
+        checks.require_output(out)
         (M, K), rows = self.shape, len(out)
-        whole = rows % self.ROW_BLOCK == 0 or first + rows == M
-        if not (first >= 0 and first % self.ROW_BLOCK == 0 and 0 < rows <= M - first and whole):
+        start = int(first) if is_integer(first) else -1
+        whole = rows % self.ROW_BLOCK == 0 or start + rows == M
+        if not (start >= 0 and start % self.ROW_BLOCK == 0 and 0 < rows <= M - start and whole):
             raise ValueError(
-                f"first={first}, {rows} rows of {M}; allowed: multiples of {self.ROW_BLOCK} inside "
-                "of A, but for its last rows"
+                f"first={first!r:.60}, {rows} rows of {M}; allowed: multiples of {self.ROW_BLOCK} "
+                "inside of A, but for its last rows"
             )
         self._check_out(out, (rows, K))
-        self._unpack(self._cleared(out), first)
+        self._unpack(self._cleared(out), start)
         return out
 
     def _cleared(self, out: Tensor) -> Tensor:
@@ -111,7 +114,7 @@ class SparseMatrix(ABC):
         if found != (wanted := (shape, self.dtype, self.device, True)):
             raise ValueError(f"out is {found}; allowed: {wanted}")
         if not out.is_meta:  # where arrays are on meta, whoever decodes says so
-            require_memory("out", out)
+            checks.require_memory("out", out)
 
     @classmethod
     def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
@@ -234,10 +237,8 @@ class SparseMatrix(ABC):
                 raise ValueError(f"{path}: {key} is {metadata[key]!r}, this class reads {mine!r}")
         if metadata["dtype"] not in [*DTYPES]:
             raise ValueError(f"{path}: dtype is {metadata['dtype']!r}; allowed: {list(DTYPES)}")
-        shape = metadata["shape"]
-        if not isinstance(shape, list) or [type(size) for size in shape] != [int, int]:
-            raise ValueError(f"{path}: shape is {shape!r:.60}; allowed: [M, K]")
-        return cls(tuple(shape), DTYPES[metadata["dtype"]], arrays)
+        shape = checks.checked_shape(metadata["shape"], f"{path}: ")
+        return cls(shape, DTYPES[metadata["dtype"]], arrays)
 
     def require(self, condition: bool, message: str) -> None:
         """Raise ValueError with the format's name and shape unless `condition` holds."""

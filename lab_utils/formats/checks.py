@@ -1,6 +1,8 @@
 """Checks of what formats are given: weights to encode, arrays to hold."""
 
 import warnings
+from collections.abc import Sequence
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -28,6 +30,29 @@ def require_dense(dense: Tensor) -> None:
     if dense.device.type not in DEVICES:
         raise ValueError(f"dense is on {dense.device}; allowed: {', '.join(DEVICES)}")
     require_memory("dense", dense)
+
+
+def checked_shape(shape: Sequence[int], where: str = "") -> tuple[int, int]:
+    """`shape` as Python ints, or a ValueError, `where` first; `validate` says if they are < 1."""
+    sizes = shape if isinstance(shape, (tuple, list)) else ()
+    if len(sizes) != 2 or not all(map(is_integer, sizes)):
+        raise ValueError(f"{where}shape is {shape!r:.60}; allowed: [M, K], two integers")
+    return int(sizes[0]), int(sizes[1])
+
+
+def is_integer(value: object) -> bool:
+    """Whether it is one by its type, Python's or numpy's; bool is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def require_output(out: Tensor) -> None:
+    """Raise ValueError unless `out` is a matrix to decode into, of whatever shape."""
+    if not isinstance(out, Tensor):
+        raise ValueError(f"out is a {type(out).__name__}; allowed: a torch.Tensor [rows, K]")
+    if out.layout != torch.strided or out.ndim != 2:
+        raise ValueError(
+            f"out has shape {tuple(out.shape)}, layout {out.layout}; allowed: a strided [rows, K]"
+        )
 
 
 def require_memory(name: str, tensor: Tensor) -> None:
