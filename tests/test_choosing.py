@@ -51,14 +51,16 @@ def measured(gpu: str) -> pd.DataFrame:
     return table.dropna(subset=hopper, how="all").assign(dense=1.0)
 
 
-# Cases at least; what the chosen format may take in 98 of 100, in the time of the fastest one.
-HELD_TO = {"h200": (1100, 1.055), "h100-80gb-hbm3": (600, 1.03)}
+# Cases at least; what the chosen format may take in the mean and in 98 of 100, in the time of the
+# fastest one. Lanes at .8 with 64 to 128 columns are told 6 to 9 % too slow, so that codes are
+# chosen: costs that tell these right tell other ways of lanes wrong.
+HELD_TO = {"h200": (1100, 1.0036, 1.06), "h100-80gb-hbm3": (600, 1.002, 1.03)}
 
 
 @pytest.mark.parametrize("gpu", HELD_TO)
 def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str) -> None:
     lost, table = [], measured(gpu)
-    cases, nearly = HELD_TO[gpu]
+    cases, mean, nearly = HELD_TO[gpu]
     for case, row in zip(table.index, table.itertuples(index=False), strict=True):
         found = {name: ratio for name, ratio in row._asdict().items() if ratio == ratio}
         ranked = (one.format for one in expected(*case, catalog.device(GPUS[gpu])))
@@ -66,7 +68,7 @@ def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str) -> None:
         lost.append(max(found.values()) / found[chosen])
     assert len(lost) >= cases
     most = {case: one for case, one in zip(table.index, lost, strict=True) if one >= 1.15}
-    assert np.mean(lost) < 1.004 and np.quantile(lost, 0.98) < nearly
+    assert np.mean(lost) < mean and np.quantile(lost, 0.98) < nearly
     assert set(most) <= {MISJUDGED.get(gpu)} and max(most.values(), default=1) < 1.21
 
 
