@@ -26,7 +26,7 @@ STRIPS_WARPS = {64: 16, 96: 12, 128: 12, 160: 8}  # by the columns of the widest
 SLOW = (320, 448)  # columns: cuBLAS has slow products of some shapes
 # What the way that is taken may take, in the time of the fastest one; TCA-BME's ways by tiles and
 # decoded first have the same times over a wide range; 3 of 699 products of lanes take more than
-# .06 more, and of codes one of 724 takes .081 more; on an H100, one of 144 takes .15 more, by a
+# .06 more, and of codes one of 724 takes .081 more; on an H100, one of 244 takes .13 more, by a
 # kernel and tiles that are expected to tie.
 MOST = {
     ("h200", "tca_bme"): 1.06,
