@@ -66,7 +66,8 @@ struct WgmmaProblem : Problem {
     int32_t warps;                   // of each; by tiles, 0
     int32_t slots, added_rows;       // row blocks that add_slots adds; 0 where these have owners
     int32_t ring_bytes;              // of each warp's ring of chunks; by tiles, 0
-    int32_t stages, stage_bytes;     // of a ring, if it is in stages; the latter has room for any chunk
+    int32_t stages, stage_bytes;     // of it, if it is in stages; the latter has room for any chunk; by tiles of
+                                     // TCA-BME, of the block's ring
     int32_t tile_slots;              // tiles of B' or B in shared memory; by tiles, of A
     const Segment* segments;
     const int32_t* first_segment;    // [blocks + 1]: of each thread block

@@ -23,7 +23,9 @@ struct TwoEndedRing : ChunkCopies<WARPS> {
     __device__ TwoEndedRing(const WgmmaProblem& p, Address memory, int tile_bytes, int strip, int lane)
         : Base(p, memory, strip, lane), ring(Base::own_ring(tile_bytes)), barriers(Base::own_barriers()) {}
     // Whether the largest chunk has room.
-    static bool fits(const WgmmaProblem& p) { return p.ring_bytes % LINE == 0 && p.stage_bytes <= p.ring_bytes; }
+    static bool fits(const WgmmaProblem& p) {
+        return p.ring_bytes % LINE == 0 && p.stage_bytes > 0 && p.stage_bytes <= p.ring_bytes;
+    }
 
     __device__ int bytes() const { return (end - start) * 16; }
     __device__ int room_beside() const { return p.ring_bytes - bytes(); }

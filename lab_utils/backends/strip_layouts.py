@@ -103,7 +103,7 @@ class Layout:
         """STRIP_STAGES of a ring, one, or 0 where not even one fits."""
         return min(STRIP_STAGES, self.room_beside(self.least_tiles) // self.stage_bytes)
 
-    @property
+    @cached_property
     def ring_bytes(self) -> int:
         """Bytes of each warp's ring: stages, or, of two ends, lines that two chunks may share."""
         if not self.chunk_bytes:
