@@ -56,10 +56,10 @@ struct TwoEndedRing : ChunkCopies<WARPS> {
     // All lanes have read the chunk; the next copy takes its place, if it fits beside the one that is under way, else
     // when that has been read, too, and then perhaps another one beside it.
     __device__ void refill() {
-        __syncwarp();
         here = there, parity ^= at_end, at_end ^= 1;
 #pragma unroll 1
         while (true) {
+            __syncwarp();  // also behind a copy, which may be a segment's last, before another one that may be
             uint32_t its_end = at_end ^ two;
             if (uniform(chunks.at >= chunks.last || bytes() > room)) break;
             Address to = place(its_end);
@@ -71,7 +71,6 @@ struct TwoEndedRing : ChunkCopies<WARPS> {
                 return;
             }
             here = to, two = 1;
-            __syncwarp();  // each copy may be a segment's last
         }
         two = 0, room = p.ring_bytes;
     }
