@@ -8,7 +8,7 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
-from lab_utils.formats.checks import DTYPES
+from lab_utils.formats.checks import DTYPES, is_integer
 
 BLOCK = 32  # rows and columns of a cluster
 LARGEST_SEED = 2**63 - 1  # what torch, numpy and the commands take; torch would wrap others
@@ -170,8 +170,7 @@ def check_places(M: int, K: int, sparsity: float, pattern: str) -> None:
 
 def check_seed(seed: int) -> None:
     """Raise ValueError unless `seed` is one that torch and numpy alike can start from."""
-    whole = isinstance(seed, Integral) and not isinstance(seed, bool)
-    if not whole or not 0 <= seed <= LARGEST_SEED:
+    if not is_integer(seed) or not 0 <= seed <= LARGEST_SEED:
         raise ValueError(f"seed={seed!r:.60}; allowed: integers from 0 to {LARGEST_SEED}")
 
 

@@ -1,12 +1,10 @@
-"""Bitmaps for each lane: where their bits and values stand, and which damage is named."""
+"""Bitmaps for each lane: where their bits and values stand."""
 
 import numpy as np
 import pytest
 import torch
-from bank_strips_slow import bits_of, chunk_bytes, damaged, other_size, refused
+from bank_strips_slow import bits_of, chunk_bytes
 from bitmap_strips_slow import BANKS, LINES, SLOW, ZEROS
-
-from lab_utils.formats import BitmapStrips
 
 
 @pytest.mark.parametrize("place", [(0, 0), (8, 1), (15, 255), (7, 64), (3, 142), (12, 201)])
@@ -53,74 +51,3 @@ def test_lanes_with_many_values_share_banks_with_those_that_have_few():
     dense = torch.zeros(16, 256, dtype=torch.float16)
     dense[0, :128] = dense[4, 128:] = 1  # 32 values of lanes 0 to 3, and of lanes 16 to 19
     assert SLOW.lines_in(SLOW.assert_written(dense), 0) == 16
-
-
-# --- damage
-
-
-def small() -> BitmapStrips:
-    """64 x 256; its first chunk has two lines."""
-    dense = torch.zeros(64, 256, dtype=torch.float16)
-    dense[0, 0] = dense[8, 0] = dense[0, 1] = 1.0  # three values of lane 0
-    A = SLOW.assert_written(dense)
-    assert SLOW.lines_in(A, 0) == 2 and chunk_bytes(A, 0)[:4].tolist() == [0x80, 0x80, 0x80, 0]
-    return A
-
-
-SIZE = "chunk 0 has a size that no chunk has"
-BANK = "chunk 0 has banks that are not each one lane's"
-LINES_NEEDED = "chunk 0 has other lines than its values need"
-GARBAGE = "chunk 0 has a non-zero that is no value"
-
-
-@pytest.mark.parametrize(
-    ("at", "values", "message"),
-    [
-        (BANKS, [32], BANK),
-        (BANKS + 31, [255], BANK),
-        (BANKS, [1, 1], BANK),
-        (0, [0x80, 0, 0, 0], LINES_NEEDED),  # one value: a line too many
-        (0, [0xF0, 0x80, 0x80, 0], LINES_NEEDED),  # six: a line missing
-        (4, [0x80, 0x40], LINES_NEEDED),  # of its word 1
-        (12, [0x80, 0, 0, 0], r"chunk 0 stores a \+0"),  # of word 3, in a bank of its own
-        (0, [0x80, 0x80, 0x80, 0x80], r"chunk 0 stores a \+0"),
-        (SLOW.value_at(0, 1), [0, 0], r"chunk 0 stores a \+0"),
-        (SLOW.value_at(0, 3), [1], GARBAGE),  # the half of a word that is not in use
-        (SLOW.value_at(31, 0), [0, 1], GARBAGE),
-        (SLOW.value_at(31, 3), [0, 1], GARBAGE),  # the last of the chunk
-        (ZEROS, [1], GARBAGE),
-        (LINES - 1, [1], GARBAGE),
-    ],
-)
-def test_damage_is_named(at, values, message):
-    A = small()
-    refused(A, message, data=damaged(A, at, values))
-
-
-@pytest.mark.parametrize("units", [8, 39, 41, 55, 57])
-def test_a_wrong_size_is_found(units):
-    A = small()
-    refused(A, SIZE, chunk_start=other_size(A, units))
-
-
-def test_a_chunk_that_is_too_large_is_found():
-    A = BitmapStrips.encode(torch.ones(64, 256, dtype=torch.float16))
-    refused(A, SIZE, chunk_start=other_size(A, (LINES + 65 * 128) // 16))
-
-
-@pytest.mark.parametrize("units", [40, 48, 64])
-def test_a_size_of_other_lines_is_found(units):
-    A = small()
-    refused(A, LINES_NEEDED, chunk_start=other_size(A, units))
-
-
-def test_the_first_problem_in_order_is_named():
-    A = small()
-    data = A.arrays["data"].clone()
-    data[ZEROS] = 1  # as a part of a non-zero that is no value
-    data[SLOW.value_at(0, 0) : SLOW.value_at(0, 0) + 2] = 0
-    refused(A, r"stores a \+0", data=data)
-    data[0] = 0xFF
-    refused(A, LINES_NEEDED, data=data)
-    data[BANKS] = 40
-    refused(A, BANK, data=data)

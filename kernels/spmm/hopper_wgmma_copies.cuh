@@ -57,8 +57,11 @@ struct ChunkCopies {
         if (uniform(++chunks.at == chunks.last)) open_next();
         start = __ldg(p.chunk_start() + chunks.at), end = __ldg(p.chunk_start() + chunks.at + 1);
     }
-    // A lane's first copy of at most `count` of the ring, and whether it has one until they are filled; then what comes
-    // behind them.
+    __device__ void make_barriers() const {
+#pragma unroll 1
+        for (int i = 0; i < STRIP_STAGES; i++) mbarrier_init(own_barriers() + 8 * i, 1);
+    }
+    // Of the ring's first copies, `count` at most, a lane has one each, if it has one; then comes what is behind them.
     __device__ void begin(const LaneNumbers<WarpStart>& record, int count) {
         int mine = min(lane, count - 1);
         start = record[WarpStart::STARTS + mine], end = record[WarpStart::ENDS + mine];

@@ -31,10 +31,6 @@ struct TwoEndedRing : ChunkCopies<WARPS> {
     __device__ int room_beside() const { return p.ring_bytes - bytes(); }
     __device__ Address place(uint32_t at_end) const { return ring + at_end * room_beside(); }
 
-    __device__ void make_barriers() const {
-#pragma unroll 1
-        for (int i = 0; i < STRIP_STAGES; i++) mbarrier_init(barriers + 8 * i, 1);
-    }
     // The first two copies are a lane's each: where it begins and ends, then copies `from` to `to`. The record has no
     // second one if that does not fit beside the first one.
     __device__ void begin(const LaneNumbers<WarpStart>& record) {

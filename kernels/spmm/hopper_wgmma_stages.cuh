@@ -37,10 +37,6 @@ struct StagedRing : ChunkCopies<WARPS> {
         if constexpr (FORMAT::FAR) return min(end, start + uint32_t(p.stage_bytes) / 16);
         return end;
     }
-    __device__ void make_barriers() const {
-#pragma unroll 1
-        for (int i = 0; i < p.stages; i++) mbarrier_init(barrier + 8 * i, 1);
-    }
     // Every stage's first copy is a lane's: where it begins and ends, then copies `from` to `to`.
     __device__ void begin(const LaneNumbers<WarpStart>& record) {
         Base::begin(record, p.stages);

@@ -10,12 +10,13 @@
 namespace lscd {
 namespace {
 
-template <class FORMAT, class STREAM, class T, int BLOCK_N, int WARPS>
+template <class FORMAT, class T, int BLOCK_N, int WARPS>
 struct StreamWarp;
 
 // TWO_ENDED: its rings with two ends, where blocks have so many columns that two of the largest chunks may have no room.
 template <class STREAM, bool TWO_ENDED = true>
 struct StreamStrips {
+    using Stream = STREAM;
     using Problem = ColumnsProblem;
     template <int BLOCK_N>
     using Tile = ColumnsTile<BLOCK_N>;
@@ -27,17 +28,17 @@ struct StreamStrips {
     template <int BLOCK_N, int WARPS>
     using Ring = std::conditional_t<HAS_ENDS<BLOCK_N, WARPS>, TwoEndedRing<WARPS>, StagedRing<StreamStrips, WARPS>>;
     template <class T, int BLOCK_N, int WARPS>
-    using Warp = StreamWarp<StreamStrips, STREAM, T, BLOCK_N, WARPS>;
+    using Warp = StreamWarp<StreamStrips, T, BLOCK_N, WARPS>;
 };
 using BitmapStrips = StreamStrips<BitmapStream>;
 using CodedStrips = StreamStrips<CodedStream>;
 
-template <class FORMAT, class STREAM, class T, int BLOCK_N, int WARPS>
+template <class FORMAT, class T, int BLOCK_N, int WARPS>
 struct StreamWarp : WgmmaWarp<FORMAT, T, BLOCK_N, WARPS> {
     using Base = WgmmaWarp<FORMAT, T, BLOCK_N, WARPS>;
     using Base::Base, Base::lane, Base::dense, Base::sum;
     using Tile = typename Base::Tile;
-    using Stream = STREAM;
+    using Stream = typename FORMAT::Stream;
     using Header = typename Stream::Header;
     // Steps of a word of registers: where sums leave fewer registers, two.
     static constexpr int STEPS = Tile::STEPS, PRODUCTS = Stream::REGISTERS / STEPS / 4, PRODUCT_COLS = 16;

@@ -104,7 +104,7 @@ def _ring(layout: Layout) -> str:
     """What `explain` says of chunks under way."""
     if not layout.chunk_bytes:
         return f"{layout.stages} chunks under way in each warp"
-    return f"up to 2 chunks under way in each warp, of {layout.chunks:.3g} that have room"
+    return f"up to 2 chunks under way in each warp, room for {layout.chunks:.3g} of mean size"
 
 
 def block_rows(A: Strips) -> int:

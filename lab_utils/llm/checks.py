@@ -1,10 +1,9 @@
 """What more than one module of the package checks: counts, and dtypes of a model's weights."""
 
-from numbers import Integral
-
 import torch
 
 from lab_utils.formats.checks import DTYPES as ENCODED
+from lab_utils.formats.checks import is_integer
 
 DTYPES = {**ENCODED, "float32": torch.float32}  # of a model's weights, by their names in files
 
@@ -14,7 +13,6 @@ def check_count(name: str, value: int, least: int, most: int | None = None, more
 
     None: without end. `more` is what else is allowed, for the message: the caller lets it through.
     """
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
+    if not is_integer(value) or value < least or (most is not None and value > most):
         end = "" if most is None else f" to {most}"
         raise ValueError(f"{name}={value!r:.60}; allowed: integers from {least}{end}{more}")
