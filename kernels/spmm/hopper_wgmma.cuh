@@ -106,10 +106,10 @@ cudaError_t launch_wgmma(const WgmmaProblem& p, cudaStream_t stream);        // 
 cudaError_t launch_wgmma_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane
 cudaError_t launch_wgmma_bitmap(const WgmmaProblem& p, cudaStream_t stream);  // a bitmap and a stream a lane
 cudaError_t launch_wgmma_coded(const WgmmaProblem& p, cudaStream_t stream);  // codes of pairs and words a lane
-cudaError_t launch_tiles_streams(const WgmmaProblem& p, cudaStream_t stream);  // bitmaps: hopper_tiles.cuh
+cudaError_t launch_tiles_bitmap(const WgmmaProblem& p, cudaStream_t stream);  // bitmaps: hopper_tiles.cuh
 cudaError_t launch_tiles_coded(const WgmmaProblem& p, cudaStream_t stream);  // codes of pairs, the same
 cudaError_t launch_tiles_lanes(const WgmmaProblem& p, cudaStream_t stream);  // 2:4 with a stream a lane, the same
-cudaError_t launch_tiles_bitmap(const WgmmaProblem& p, cudaStream_t stream);  // A: TCA-BME, the same
+cudaError_t launch_tiles_tca_bme(const WgmmaProblem& p, cudaStream_t stream);  // A: TCA-BME, the same
 
 // Whether wgmma.sp selects as zero-row 2:4 needs it, and reads B' as both formats do: see
 // hopper_wgmma_select.cu.

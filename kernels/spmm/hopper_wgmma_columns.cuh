@@ -9,7 +9,7 @@ namespace {
 
 // With B as the tensor copy engine reads it, where its launcher found it.
 struct ColumnsProblem : WgmmaProblem {
-    TensorMap columns;
+    TensorMap columns = {};
 };
 
 // What a round meets, or a quarter of it where that would take most of shared memory: blocks of 64 rows of B, one

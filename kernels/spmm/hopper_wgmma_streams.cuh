@@ -23,10 +23,11 @@ struct StreamStrips {
     static constexpr bool WHOLE_LINES = true, FAR = false, MORE_BLOCKS = true;
     static constexpr int COLUMNS_OF_FEW = 192;
     using InStages = StreamStrips<STREAM, false>;
+    static constexpr bool has_ends(int block_n, int warps) {
+        return TWO_ENDED && (block_n > 64 || block_n == 64 && warps > FEW_WARPS);
+    }
     template <int BLOCK_N, int WARPS>
-    static constexpr bool HAS_ENDS = TWO_ENDED && (BLOCK_N > 64 || BLOCK_N == 64 && WARPS > FEW_WARPS);
-    template <int BLOCK_N, int WARPS>
-    using Ring = std::conditional_t<HAS_ENDS<BLOCK_N, WARPS>, TwoEndedRing<WARPS>, StagedRing<StreamStrips, WARPS>>;
+    using Ring = std::conditional_t<has_ends(BLOCK_N, WARPS), TwoEndedRing<WARPS>, StagedRing<StreamStrips, WARPS>>;
     template <class T, int BLOCK_N, int WARPS>
     using Warp = StreamWarp<StreamStrips, T, BLOCK_N, WARPS>;
 };

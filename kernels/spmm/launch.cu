@@ -33,7 +33,7 @@
 //   hopper_tiles_product.cuh   its kernels: the product, add_parts
 //   ..._strip, _chunks         a warp's strip of each tile; its ring of chunks
 //   ..._lanes, _streams        chunks of lane_24_strips, bitmap_strips and coded_strips become dense
-//   ..._bitmap, _groups        so does TCA-BME; its way into shared memory
+//   ..._tca_bme, _groups       so does TCA-BME; its way into shared memory
 //   ..._sums                   sums on their way to C
 //
 // hopper.md, hopper_wgmma.md and hopper_tiles.md say why. Of words with two meanings: a *stage* is one of a
@@ -95,16 +95,16 @@ LSCD_EXPORT int lscd_cuda_tiles_coded(const WgmmaProblem* p, cudaStream_t stream
     return told(launch_tiles_coded(*p, stream));
 }
 
-LSCD_EXPORT int lscd_cuda_tiles_streams(const WgmmaProblem* p, cudaStream_t stream) {
-    return told(launch_tiles_streams(*p, stream));
+LSCD_EXPORT int lscd_cuda_tiles_bitmap(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_tiles_bitmap(*p, stream));
 }
 
 LSCD_EXPORT int lscd_cuda_tiles_lanes(const WgmmaProblem* p, cudaStream_t stream) {
     return told(launch_tiles_lanes(*p, stream));
 }
 
-LSCD_EXPORT int lscd_cuda_tiles_bitmap(const WgmmaProblem* p, cudaStream_t stream) {
-    return told(launch_tiles_bitmap(*p, stream));
+LSCD_EXPORT int lscd_cuda_tiles_tca_bme(const WgmmaProblem* p, cudaStream_t stream) {
+    return told(launch_tiles_tca_bme(*p, stream));
 }
 
 LSCD_EXPORT int lscd_cuda_wgmma_select(int32_t* wrong, cudaStream_t stream) {

@@ -26,8 +26,8 @@ from lab_utils.formats import BitmapStrips, CodedStrips, Lane24Strips, TcaBme
 TCA_BME = TcaBme.name
 FORMATS = {  # and who multiplies them
     LANES: "lscd_cuda_tiles_lanes",
-    TCA_BME: "lscd_cuda_tiles_bitmap",
-    BITMAPS: "lscd_cuda_tiles_streams",
+    TCA_BME: "lscd_cuda_tiles_tca_bme",
+    BITMAPS: "lscd_cuda_tiles_bitmap",
     CODES: "lscd_cuda_tiles_coded",
 }
 INSTRUCTION = "tiles"

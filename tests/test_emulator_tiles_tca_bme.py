@@ -113,7 +113,7 @@ def test_a_layout_that_the_kernel_does_not_have_is_refused(changed) -> None:
     scratch = launch.scratch(lambda shape: apart(torch.zeros(shape)))
     launch.problem.B, launch.problem.ldb = B.data_ptr(), 256
     launch.problem.C, launch.problem.ldc = canvas.data_ptr(), 64
-    with pytest.raises(RuntimeError, match="lscd_cuda_tiles_bitmap failed with cudaError_t 1"):
+    with pytest.raises(RuntimeError, match="lscd_cuda_tiles_tca_bme failed with cudaError_t 1"):
         emulator.machine().run(
             *launch.call, ctypes.byref(launch.problem), None,
             read=launch.arrays | {"B": B}, written={"C": canvas, **scratch}, awaited=("B",),
@@ -147,7 +147,7 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
     steps = passes * row_blocks * A.rounds
     sent = total(trace, "hopper_tiles_strip.cuh", "send", "bulk_copy")
     assert (sent.lanes, sent.wavefronts) == (8 * steps, 8 * steps * 16)
-    stores = total(trace, "hopper_tiles_bitmap.cuh", "put", "shared_store")
+    stores = total(trace, "hopper_tiles_tca_bme.cuh", "put", "shared_store")
     assert stores.requests == 8 * steps * 4 and stores.wavefronts == 4 * stores.requests
-    masks = total(trace, "hopper_tiles_bitmap.cuh", "load", "shared_load")
+    masks = total(trace, "hopper_tiles_tca_bme.cuh", "load", "shared_load")
     assert masks.wavefronts == masks.requests
