@@ -8,7 +8,7 @@ namespace {
 
 [[maybe_unused]] constexpr int PROBES = 8, TRIALS = 8;  // warpgroups, each with so many products
 // Rows of B' in shared memory, of which the product's 32 come behind these; the others are NaN.
-constexpr int PROBE_ROWS = 128, FIRST_ROW = 64;
+[[maybe_unused]] constexpr int PROBE_ROWS = 128, FIRST_ROW = 64;
 
 template <class T, int COLS, int STEP>
 struct Probe {
