@@ -48,7 +48,7 @@ def test_no_kernel_spills_on_any_architecture(nvcc, source, tmp_path):
     assert len(spills) >= len(kernels)
     assert set(spills) == {("0", "0")}
     assert "serialized" not in said  # ptxas, of wgmma whose registers others use meanwhile
-    assert "warning" not in said
+    assert ": warning" not in said  # nvcc's and g++'s; ptxas has its own, of GPUs with fewer warps
 
 
 # --- the machine code of products in strips ---
