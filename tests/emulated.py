@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lab_utils import accuracy, spmm, toolchains
-from lab_utils.analysis.kernel_trace import KernelTrace
+from lab_utils.analysis.kernel_trace import Counts, KernelTrace
 from lab_utils.backends import emulator, tile_shares
 from lab_utils.backends.launch import Epilogue
 from lab_utils.backends.problem import Problem
@@ -87,3 +87,10 @@ def with_epilogue(
     exact = exact.relu() if relu else exact
     eps = torch.finfo(W.dtype).eps
     torch.testing.assert_close(C.double(), exact, rtol=eps, atol=K * 2e-6)
+
+
+def total(trace: KernelTrace, file: str, function: str, operation: str) -> Counts:
+    """Of the lines of a function."""
+    places = (p for p in trace.lines if (p.function, p.operation) == (function, operation))
+    own = (trace.lines[p] for p in places if Path(p.file).name == file)
+    return sum(own, Counts())

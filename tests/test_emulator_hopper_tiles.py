@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from emulated import DTYPES, activations, product, tiles_in_parts, with_epilogue
+from emulated import DTYPES, activations, product, tiles_in_parts, total, with_epilogue
 from torch import Tensor
 
 from lab_utils import accuracy, encode, explain, spmm
-from lab_utils.analysis.kernel_trace import Counts, KernelTrace
+from lab_utils.analysis.kernel_trace import KernelTrace
 from lab_utils.backends import emulator, hopper_tiles, tile_shares
 from lab_utils.backends.hopper_tiles import LANES, Layout, layout_of
 from lab_utils.backends.launch import Launch
@@ -227,13 +227,6 @@ def test_formats_without_tiles_are_refused(call) -> None:
 
 
 # --- what a trace counts ---
-
-
-def total(trace: KernelTrace, file: str, function: str, operation: str) -> Counts:
-    """Of the lines of a function."""
-    places = (p for p in trace.lines if (p.function, p.operation) == (function, operation))
-    own = (trace.lines[p] for p in places if Path(p.file).name == file)
-    return sum(own, Counts())
 
 
 def test_a_trace_counts_what_the_layout_promises() -> None:

@@ -4,14 +4,12 @@ import ctypes
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from emulated import DTYPES, activations, product, tiles_in_parts, with_epilogue
+from emulated import DTYPES, activations, product, tiles_in_parts, total, with_epilogue
 
 from lab_utils import accuracy, spmm
-from lab_utils.analysis.kernel_trace import Counts, KernelTrace
 from lab_utils.backends import emulator, hopper_tiles
 from lab_utils.backends.hopper_tiles import layout_of
 from lab_utils.backends.simt import apart
@@ -121,13 +119,6 @@ def test_a_layout_that_the_kernel_does_not_have_is_refused(changed) -> None:
 
 
 # --- what a trace counts ---
-
-
-def total(trace: KernelTrace, file: str, function: str, operation: str) -> Counts:
-    """Of the lines of a function."""
-    places = (p for p in trace.lines if (p.function, p.operation) == (function, operation))
-    own = (trace.lines[p] for p in places if Path(p.file).name == file)
-    return sum(own, Counts())
 
 
 def test_a_trace_counts_what_the_layout_promises() -> None:
