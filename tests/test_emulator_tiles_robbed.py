@@ -38,14 +38,14 @@ LOST = "|".join(
 
 
 # What both formats have, is robbed with the first one.
-OF_BITMAPS = [SPMM / f"hopper_tiles_{part}.cuh" for part in ("bitmap", "groups")]
+OF_TCA_BME = [SPMM / f"hopper_tiles_{part}.cuh" for part in ("tca_bme", "groups")]
 SOURCES = {
-    "lanes": sorted(set(SPMM.glob("hopper_tiles*.cu*")) - set(OF_BITMAPS)),
-    "bitmap": OF_BITMAPS,
+    "lanes": sorted(set(SPMM.glob("hopper_tiles*.cu*")) - set(OF_TCA_BME)),
+    "tca_bme": OF_TCA_BME,
 }
 MATRICES = {
     "lanes": (Lane24Strips, random_sparse(200, 1200, 0.8, seed=1)),
-    "bitmap": (TcaBme, random_sparse(180, 2500, 0.4, seed=1)),  # its last rows are one block's
+    "tca_bme": (TcaBme, random_sparse(180, 2500, 0.4, seed=1)),  # its last rows are one block's
 }
 ROBBED = [(format, case) for format in SOURCES for case in robbed(SOURCES[format], SYNCHRONISES)]
 
