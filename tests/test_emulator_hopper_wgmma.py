@@ -244,5 +244,19 @@ def test_other_gpus_are_refused_by_name(monkeypatch) -> None:
     assert told.startswith("zero_row_24_strips needs sm_90 (H100, H200); NVIDIA A100 is sm_80: ")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(cuda, "_failed_selections", lambda *_: 5)
-    told = cuda.format_problem("zero_row_24_strips", device)
-    assert "needs wgmma.sp as its self-test wants it; on NVIDIA A100, 5 of 1408 results" in told
+    for format in ("zero_row_24_strips", "lane_24_strips"):
+        told = cuda.format_problem(format, device)
+        assert "needs wgmma.sp as its self-test wants it; on NVIDIA A100, 5 of 1408 results" in told
+
+
+@pytest.mark.parametrize("format", ["bitmap_strips", "coded_strips"])
+def test_products_of_dense_registers_select_nothing(monkeypatch, format: str) -> None:
+    """So no self-test is run for them, which the first product in a CUDA graph could not."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+
+    def tested(format: str, device: torch.device) -> int:
+        raise AssertionError(f"{format} needs no self-test")
+
+    monkeypatch.setattr(cuda, "_failed_selections", tested)
+    assert cuda.format_problem(format, torch.device("cuda", 0)) is None

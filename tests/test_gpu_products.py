@@ -8,12 +8,12 @@ from lab_utils.analysis.gpu_products import obstacle
 from lab_utils.analysis.memory import KNOWN
 from lab_utils.analysis.variants import variant_of
 from lab_utils.backends import choosing, cuda
-from lab_utils.backends.kernels import SELECTING
+from lab_utils.backends.kernels import OF_SM_90
 
 
 def test_names_are_those_of_the_kernels() -> None:
     assert (*gpu_products.PUBLISHED, *gpu_products.OF_SM_90) == cuda.formats
-    assert tuple(SELECTING) == gpu_products.OF_SM_90
+    assert OF_SM_90 == gpu_products.OF_SM_90
 
 
 @pytest.mark.parametrize("device", catalog.devices().values(), ids=lambda one: one.name)

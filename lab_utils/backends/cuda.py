@@ -19,7 +19,8 @@ from lab_utils.backends.gpus import gpu_of
 from lab_utils.backends.kernels import (
     ELSEWHERE,
     KERNELS,
-    SELECTING,
+    OF_SM_90,
+    SELECTIONS,
     block_rows_of,
     check_weights,
     kernel_of,
@@ -66,20 +67,20 @@ def problem() -> str | None:
 def format_problem(format: str, device: torch.device) -> str | None:
     """Why a GPU on which this backend works cannot multiply a format, or None if it can.
 
-    What zero-row 2:4 needs of the tensor core beyond its documentation is tried, once a process:
-    only kernels that cannot do without ask for it.
+    What zero-row 2:4 and lanes need of the tensor core beyond its documentation is tried, once a
+    process: only kernels that cannot do without ask for it.
     """
-    if format not in SELECTING:
+    if format not in OF_SM_90:
         return None
-    instruction, _, probes, documented = SELECTING[format].SELECTION
     capability, gpu = torch.cuda.get_device_capability(device), torch.cuda.get_device_name(device)
     if capability != HOPPER:
         number = "".join(map(str, capability))
         return f"{format} needs sm_90 (H100, H200); {gpu} is sm_{number}: {ELSEWHERE}"
-    if not documented and (failed := _failed_selections(format, device)):
+    needed = SELECTIONS.get(format)
+    if needed and not needed.documented and (failed := _failed_selections(format, device)):
         return (
-            f"{format} needs {instruction} as its self-test wants it; on {gpu}, {failed} of "
-            f"{probes} results of that were others: {ELSEWHERE}"
+            f"{format} needs {needed.instruction} as its self-test wants it; on {gpu}, {failed} of "
+            f"{needed.probes} results of that were others: {ELSEWHERE}"
         )
     return None
 
@@ -222,8 +223,8 @@ def _layout(A: SparseMatrix, N: int, split_k: float | None, way: str = FUSED) ->
 
 def _only_documented(A: SparseMatrix) -> bool:
     """Whether A's kernel must do without what only some tensor cores do."""
-    selecting = SELECTING.get(A.name)
-    documented = selecting is not None and selecting.SELECTION.documented
+    needed = SELECTIONS.get(A.name)
+    documented = needed is not None and needed.documented
     return documented and _failed_selections(A.name, A.device) > 0
 
 
@@ -235,7 +236,7 @@ def _multiprocessors(device: torch.device) -> int:
 @functools.cache
 def _failed_selections(format: str, device: torch.device) -> int:
     """Self-tests that fail on this GPU: kernels/spmm/hopper_select.cu, hopper_wgmma_select.cu."""
-    _, launcher, probes, _ = SELECTING[format].SELECTION
+    _, launcher, probes, _ = SELECTIONS[format]
     if is_captured(device):
         raise RuntimeError(
             f"the first product with {format} tests the GPU, which a CUDA graph cannot "

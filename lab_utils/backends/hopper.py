@@ -34,7 +34,7 @@ MOST_COLUMNS = 4 * 65535  # of C: add_segments has a row of its grid for each fo
 MOST_STAGES = 3
 MERGES, MERGE_PAIR_BYTES = 16, 544  # columns, and bytes of two, if warps add sums in shared memory
 PROBES = 4 * 64  # results of the self-test: kernels/spmm/hopper_select.cu
-SELECTION = Selection("mma.sp", "lscd_cuda_select", PROBES, documented=True)
+SELECTIONS = {FORMAT: Selection("mma.sp", "lscd_cuda_select", PROBES, documented=True)}
 LINE, CHUNK_ALIGN = 128, 32  # bytes: of memory, and where chunks begin in it
 ZERO_BYTES = 384  # of zeros, before each eight columns of B that nested chunks read
 # Where chunks of pairs are small and blocks narrow, a copy takes two along, if so many copies fit.

@@ -45,8 +45,8 @@ BLOCK_ROWS = 64  # of B, which the tensor copy engine puts into shared memory: 1
 NARROW = 16  # columns, which hopper.py's kernel multiplies faster than strips of 2:4
 # Results of the self-test: kernels/spmm/hopper_wgmma_select.cu.
 PROBES = len(ALL_WIDTHS[FORMAT]) * 4 * 8 * 4
-# All codes of metadata, on tiles of B' as they lie.
-SELECTION = Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES)
+# All codes of metadata, on tiles of B' as they lie. Products of dense registers have none.
+SELECTIONS = dict.fromkeys((FORMAT, LANES), Selection("wgmma.sp", "lscd_cuda_wgmma_select", PROBES))
 
 
 class WgmmaProblem(Problem):

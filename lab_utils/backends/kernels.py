@@ -3,15 +3,16 @@
 KERNELS has those of the way `fused`, TILED those of the way `tiles` (ways.py). Each module offers
 `INSTRUCTION`, which ends a kernel's name, `layout_of(A, N, multiprocessors, split_k)`, whose result
 has the columns of a pass over A as `block_n`, and, of a layout, `choices`, `split_k_of` and
-`launch_of`. A `SELECTION` says what it needs of the tensor core beyond its documentation: such
-kernels run on sm_90 alone. One with a `documented` SELECTION also takes `layout_of(...,
-documented=True)`, of blocks that do without. `EPILOGUE` names what a kernel can do to sums before
-it rounds them (`launch.Epilogue`). `block_rows(A)` says of how many rows of B a kernel reads all.
+`launch_of`. `SELECTIONS` say of which formats it needs more of the tensor core than documentation
+promises; of one that is `documented` it takes `layout_of(..., documented=True)`, of blocks that do
+without. `EPILOGUE` names what a kernel can do to sums before it rounds them (`launch.Epilogue`).
+`block_rows(A)` says of how many rows of B a kernel reads all.
 """
 
 from types import ModuleType
 
 from lab_utils.backends import hopper, hopper_tiles, hopper_wgmma, published
+from lab_utils.backends.launch import Selection
 from lab_utils.backends.ways import DECODED, FUSED, TILES
 from lab_utils.formats import SparseMatrix
 from lab_utils.formats.zero_row_24_chunks import ZeroRowChunks
@@ -22,7 +23,8 @@ KERNELS: dict[str, ModuleType] = {
     **dict.fromkeys(hopper_wgmma.FORMATS, hopper_wgmma),
 }
 TILED: dict[str, ModuleType] = dict.fromkeys(hopper_tiles.FORMATS, hopper_tiles)
-SELECTING = {name: module for name, module in KERNELS.items() if hasattr(module, "SELECTION")}
+OF_SM_90 = tuple(name for name, module in KERNELS.items() if module is not published)
+SELECTIONS: dict[str, Selection] = hopper.SELECTIONS | hopper_wgmma.SELECTIONS
 WITH_EPILOGUE = tuple(name for name, module in KERNELS.items() if hasattr(module, "EPILOGUE"))
 ELSEWHERE = "encode A as tca_bme, or use backend='reference'"
 
