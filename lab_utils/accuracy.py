@@ -30,6 +30,9 @@ class Judge:
 
     def __init__(self, A: Tensor, B: Tensor):
         """Of A [M, K] and B [K, N], both fp16 or both bf16; ValueError for others."""
+        for name, operand in (("A", A), ("B", B)):
+            if not isinstance(operand, Tensor):
+                raise ValueError(f"{name} is a {type(operand).__name__}; allowed: a torch.Tensor")
         if A.dtype not in ROUNDING or B.dtype != A.dtype:
             raise ValueError(f"A is {A.dtype}, B is {B.dtype}; allowed: both fp16, or both bf16")
         if A.dim() != 2 or B.dim() != 2 or A.shape[1] != B.shape[0]:

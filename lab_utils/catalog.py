@@ -4,6 +4,7 @@
 ``published(name)`` one table as a DataFrame. Unknown names raise ValueError and list the allowed.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -146,11 +147,11 @@ def device(name: str) -> Device:
 
 def model(name: str, family: str | None = None) -> Model:
     """Return one model, of that family if one is named; ValueError lists the known names."""
-    fitting = {name: one for name, one in models().items() if family in (None, one.family)}
-    if name in models() and name not in fitting:
-        found = models()[name].family
-        raise ValueError(f"model {name!r} is a {found}; allowed: {', '.join(fitting)}")
-    return _pick(fitting, name, "model")
+    fitting = {one.name: one for one in models().values() if family in (None, one.family)}
+    found = _pick(models(), name, "model", allowed=fitting)
+    if found.name not in fitting:
+        raise ValueError(f"model {name!r} is a {found.family}; allowed: {', '.join(fitting)}")
+    return found
 
 
 def published_names() -> list[str]:
@@ -168,10 +169,15 @@ def published(name: str) -> pd.DataFrame:
     return pd.read_csv(path, dtype={"format": str}, keep_default_na=False, na_values=[""])
 
 
-def _pick(choices: dict[str, Any], name: str, what: str) -> Any:
-    if name not in choices:
-        raise ValueError(f"{what} {name!r} is unknown; allowed: {', '.join(choices) or 'none'}")
-    return choices[name]
+def _pick(
+    choices: dict[str, Any], name: str, what: str, allowed: Iterable[str] | None = None
+) -> Any:
+    """That of a name, whatever is upper case in it; else ValueError says which are `allowed`."""
+    found = {known.lower(): one for known, one in choices.items()}
+    if name.lower() not in found:
+        named = ", ".join(choices if allowed is None else allowed) or "none"
+        raise ValueError(f"{what} {name!r} is unknown; allowed: {named}")
+    return found[name.lower()]
 
 
 def _yaml(file: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -44,7 +44,6 @@ class MeasuredCpu:
     title: str
     peak_tflops: float
     bandwidth_gb_s: float
-    measured_on: str
 
 
 @functools.cache
@@ -181,7 +180,6 @@ def measured_cpu() -> MeasuredCpu:
         title=f"{cpu_name()} ({microarchitecture()}, {torch.get_num_threads()} threads)",
         peak_tflops=max(_matmul_tflops(torch.bfloat16), _matmul_tflops(torch.float32)),
         bandwidth_gb_s=read_bandwidth(),
-        measured_on=date.today().isoformat(),
     )
 
 

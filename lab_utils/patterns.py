@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 
 import torch
 from torch import Tensor
 
-from lab_utils.formats.checks import DTYPES, is_integer
+from lab_utils.analysis.checked import is_integer
+from lab_utils.formats.checks import DTYPES
 
 BLOCK = 32  # rows and columns of a cluster
 LARGEST_SEED = 2**63 - 1  # what torch, numpy and the commands take; torch would wrap others
@@ -158,7 +159,7 @@ def _shift(logits: Tensor, weight: Tensor, mean: float) -> float:
 def check_places(M: int, K: int, sparsity: float, pattern: str) -> None:
     """Raise ValueError, naming the argument, unless `random_sparse` can place such zeros."""
     for name, size in (("M", M), ("K", K)):
-        if not isinstance(size, Integral) or size < 1:
+        if not is_integer(size) or size < 1:
             raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
     if not isinstance(sparsity, Real) or not 0 <= sparsity <= 1:  # also refuses NaN
         raise ValueError(f"sparsity={sparsity!r} must lie between 0 and 1")

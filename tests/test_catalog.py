@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 import pandas as pd
 import pytest
 
-from lab_utils import catalog
+from lab_utils import catalog, results
 
 OPT_30B = {"qkv": (21504, 7168), "out": (7168, 7168), "fc1": (28672, 7168), "fc2": (7168, 28672)}
 # FLOP per SM and clock of dense fp16 mma with fp32 accumulation; GeForce runs at half rate.
@@ -172,6 +172,17 @@ def test_tables_are_rectangular_and_tidy(name: str) -> None:
 @tables
 def test_tables_are_described(name: str) -> None:
     assert f"`{name}`" in (catalog.DATA / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("table", results.COLUMNS)
+def test_measured_tables_are_described(table: str) -> None:
+    assert f"| `{table}` | " in (catalog.DATA / "README.md").read_text(encoding="utf-8")
+
+
+def test_names_have_no_case() -> None:
+    assert catalog.model("opt-30b", "opt") is catalog.model("OPT-30B")
+    assert catalog.device("h200-sxm") is catalog.device("H200-SXM")
+    assert catalog.layer_shapes("llama-3-8b") == catalog.layer_shapes("Llama-3-8B")
 
 
 def test_some_published_numbers() -> None:

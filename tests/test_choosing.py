@@ -30,8 +30,6 @@ KERNELS = {"mma": ("tiled_csl", "tca_bme", "zero_row_24", "zero_row_24_packed"),
                      "coded_strips")}  # fmt: skip
 FORMAT_OF = {f"{name}_{end}": name for end, names in KERNELS.items() for name in names}
 CHANGED = 0.1  # of an encoding's bytes, since a row: it says nothing of today's
-# A case on a GPU where bitmap_strips are expected to be faster than dense, which takes .83 of them.
-MISJUDGED = {"h100-80gb-hbm3": (7168, 7168, 128, 0.3)}
 IN_L2 = 25e6  # weights that stay in the L2 from one run to the next: in a model others come between
 
 
@@ -67,9 +65,7 @@ def test_the_format_that_is_expected_to_be_fastest_nearly_is(gpu: str) -> None:
         chosen = next(format for format in ranked if format in found)
         lost.append(max(found.values()) / found[chosen])
     assert len(lost) >= cases
-    most = {case: one for case, one in zip(table.index, lost, strict=True) if one >= 1.15}
-    assert np.mean(lost) < mean and np.quantile(lost, 0.98) < nearly
-    assert set(most) <= {MISJUDGED.get(gpu)} and max(most.values(), default=1) < 1.21
+    assert np.mean(lost) < mean and np.quantile(lost, 0.98) < nearly and max(lost) < 1.15
 
 
 def test_speedups_follow_from_times_and_bytes_are_those_of_the_planner() -> None:
@@ -167,11 +163,15 @@ def test_the_command_tells_every_case_and_the_fastest_format() -> None:
 
 def test_the_command_says_of_which_gpus_there_are_rows() -> None:
     assert set(HELD) == set(GPUS.values())
-    for gpu in ("H200-SXM", "L40S"):
-        title = (
-            CliRunner().invoke(main, ["formats", "--gpu", gpu, "--N", "8"]).output.splitlines()[0]
-        )
-        assert title.endswith("over dense") == (gpu in HELD), title
+    for folder, gpu in GPUS.items():
+        assert set(HELD[gpu]) == set(KERNELS["wgmma"]) - set(measured(folder).columns)
+    for gpu, end in {
+        "H200-SXM": "speed-up over dense",
+        "H100-SXM": "; no rows of this GPU hold coded_strips to anything",
+        "L40S": "; no rows of this GPU hold these numbers to anything",
+    }.items():
+        told = CliRunner().invoke(main, ["formats", "--gpu", gpu, "--N", "8"]).output
+        assert told.splitlines()[0].endswith(end), told
 
 
 def test_the_command_refuses_sizes_beyond_any_matrix() -> None:

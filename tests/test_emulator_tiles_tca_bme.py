@@ -128,8 +128,8 @@ def test_a_trace_counts_what_the_layout_promises() -> None:
         spmm(A, activations(600, 800), backend="emulator")
     trace, passes, row_blocks = traces[0], 2, 2
     assert trace.kernels == (
-        "hopper_tiles<Bitmaps, __half, 224>",
-        "add_parts<Bitmaps, __half, 224>",
+        "hopper_tiles<TcaBme, __half, 224>",
+        "add_parts<TcaBme, __half, 224>",
     )
     copies = total(trace, "hopper_tiles_groups.cuh", "copy", "bulk_copy")
     assert copies.lanes == passes * 4 * A.rounds * 3  # of four rows of GroupTiles

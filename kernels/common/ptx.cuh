@@ -1,6 +1,7 @@
 // The PTX that kernels use, each instruction under its own name, and the one pointer type through
-// which they touch shared memory. No other GPU source, but wgmma.cuh, contains inline assembly: that
-// keeps kernels readable, and lets the emulator run the same sources with functions of these names.
+// which they touch shared memory. Beside wgmma.cuh, cluster.cuh and tensor_map.cuh no other GPU source
+// contains inline assembly: that keeps kernels readable, and lets the emulator run the same sources with
+// functions of these names.
 //
 // Kernels that let the tensor core compute where a value lies use addresses instead of pointers.
 // Bulk copies, mbarriers and grids that begin early are for sm_90; on others the latter do nothing.

@@ -5,7 +5,7 @@
 namespace lscd {
 
 cudaError_t launch_tiles_tca_bme(const WgmmaProblem& p, cudaStream_t stream) {
-    return launch_by_tiles<Bitmaps>(p, stream);
+    return launch_by_tiles<TcaBme>(p, stream);
 }
 
 }  // namespace lscd

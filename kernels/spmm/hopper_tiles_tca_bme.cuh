@@ -100,7 +100,7 @@ struct HalfRow {
 };
 
 template <class Has>
-struct BitmapDecoder : StripWarp<Has>, GroupTile {
+struct TcaBmeDecoder : StripWarp<Has>, GroupTile {
     using Base = StripWarp<Has>;
     using Base::p, Base::memory, Base::warp, Base::lane;
     static constexpr int TURNS = Has::TURNS, HALVES = StripRows::HALVES;
@@ -111,7 +111,7 @@ struct BitmapDecoder : StripWarp<Has>, GroupTile {
     OpeningStrip next;
     HalfRow halves[2];  // one to be extracted, and the next
 
-    __device__ BitmapDecoder(const WgmmaProblem& p, Address memory) : Base(p, memory) {}
+    __device__ TcaBmeDecoder(const WgmmaProblem& p, Address memory) : Base(p, memory) {}
     // Of a lane's row in a strip, in its first TCTile; others, two bits of a swizzle apart.
     __device__ static Address place_of(int lane) {
         int row = lane % 16, half = lane / 16;
@@ -204,9 +204,9 @@ struct BitmapDecoder : StripWarp<Has>, GroupTile {
     }
 };
 
-struct Bitmaps {
+struct TcaBme {
     template <class Has>
-    using Decoder = BitmapDecoder<Has>;
+    using Decoder = TcaBmeDecoder<Has>;
     static constexpr int SETS = 2, STEPS_OF_ROUND = 1, RINGS = 1;
     static constexpr bool LARGE_RINGS = false;
 

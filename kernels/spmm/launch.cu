@@ -14,12 +14,14 @@
 //   hopper_dense, _eights      B's way into shared memory
 //   hopper_select, _probe      the self-test of the tensor core
 //
-//   hopper_wgmma.cuh           strips, 17 columns and more (backends/hopper_wgmma.py): what a launch is
-//                              told; who has which rounds: row_blocks.py, warp_starts.py
+//   hopper_wgmma.cuh           strips, of 2:4 for 17 columns and more (backends/hopper_wgmma.py): what a
+//                              launch is told; who has which rounds: row_blocks.py, warp_starts.py
 //   hopper_wgmma_product.cuh   its three kernels in one picture; the product: a thread block's segments
 //   ..._warp, _chunk, _launch  a warp; a chunk of 2:4 times its tile of B'; launching all three
-//   ..._expand                 B' for all thread blocks
-//   ..._walk, _copies          what a thread block copies next; rings of chunks and tiles
+//   ..._expand, _columns       B' for all thread blocks; B as it lies
+//   ..._walk, _copies          what a thread block copies next; what copies of chunks and tiles share
+//   ..._stages, _ends          rings of chunks: in stages, or with two ends
+//   ..._dense                  the ring of tiles of B' or B
 //   ..._places, _quarters      tiles of B in quarters of a round: where they are; who leaves and who fetches them
 //   ..._zero_row, _lanes       a chunk of either format becomes registers of wgmma.sp
 //   ..._streams                a chunk of bitmap_strips or coded_strips, registers of dense products

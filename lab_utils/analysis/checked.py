@@ -25,8 +25,13 @@ def whole(name: str, value: float) -> int:
 def is_whole(value: object) -> bool:
     """Whether it is a whole number of any type; neither NaN nor infinities are."""
     if isinstance(value, Integral):
-        return True
+        return is_integer(value)
     return isinstance(value, Real) and float(value).is_integer()
+
+
+def is_integer(value: object) -> bool:
+    """Whether it is one by its type, Python's or numpy's; bool is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def sides(name: str, tile: tuple[int, int]) -> tuple[int, int]:

@@ -6,9 +6,10 @@ the decoder of `lab_utils.llm` keeps beside them. Nothing is allocated.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Protocol
 
+from lab_utils.analysis.checked import is_integer
 from lab_utils.analysis.compression import FORMULAS, VALUE_BYTES, format_bytes, stored_extra_bytes
 from lab_utils.analysis.gpu_products import OF_SM_90, obstacle
 from lab_utils.analysis.kernel_scratch import scratch_bytes
@@ -291,5 +292,5 @@ def _check(work: Workload) -> None:
 
 
 def _check_count(name: str, value: int) -> None:
-    if not isinstance(value, Integral) or value < 1:
+    if not is_integer(value) or value < 1:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1")

@@ -51,15 +51,10 @@ def optimal_intensity(M: ArrayLike, N: ArrayLike, sparsity: ArrayLike) -> Number
     return plain(m * n / (m * (1 - s) + n))
 
 
-def exact_intensity(
-    M: int, K: int, N: ArrayLike, format: str = "dense", sparsity: ArrayLike = 0.0
-) -> Number:
-    """Intensity that also counts writing C: 2·M·N·K over weights + 2·K·N + 2·M·N bytes.
-
-    For dense weights this is M·N·K/(M·K + K·N + M·N).
-    """
+def exact_intensity(M: int, K: int, N: ArrayLike) -> Number:
+    """Intensity of dense weights that also counts writing C: M·N·K/(M·K + K·N + M·N)."""
     n = np.asarray(N, dtype=np.float64)
-    return plain(2 * M * n * K / total_bytes(M, K, n, format, sparsity))
+    return plain(2 * M * n * K / total_bytes(M, K, n, "dense", 0.0))
 
 
 def total_bytes(M: int, K: int, N: ArrayLike, format: str, sparsity: ArrayLike) -> Number:

@@ -3,9 +3,9 @@
 Times are those by which `crossover` compares ways: of GPUs that have rested, of random masks.
 """
 
-from numbers import Integral
 from typing import NamedTuple
 
+from lab_utils.analysis.checked import is_integer
 from lab_utils.analysis.gpu_products import DENSE, PUBLISHED, SM_90
 from lab_utils.analysis.memory import encoded_bytes
 from lab_utils.analysis.variants import PACKED
@@ -47,7 +47,7 @@ def expected(M: int, K: int, N: int, sparsity: float, gpu: Device) -> list[Expec
     Variants are told apart where `encode` would choose otherwise. Raises ValueError for N outside
     of 1 to MOST_COLUMNS, and for an impossible shape or sparsity.
     """
-    if not isinstance(N, Integral) or not 1 <= N <= MOST_COLUMNS:
+    if not is_integer(N) or not 1 <= N <= MOST_COLUMNS:
         raise ValueError(f"N={N!r}; allowed: 1 to {MOST_COLUMNS} columns")
     known, sizes = Gpu.of(gpu), {DENSE: encoded_bytes(DENSE, M, K, sparsity)}
     times = {DENSE: dense_us(Product(DENSE, sizes[DENSE], M, K, N, N), known)}

@@ -19,8 +19,8 @@ and what it takes to start, and to add up n columns: each pass of a kernel, but 
 stand side by side; for the others each piece of A. n: columns of a pass / 64. Bytes of a kernel
 stand for what they keep its multiprocessors busy with: on another GPU they take as long as on an
 H200, by clocks, but no pass is faster than memory reads A (READ), or the datasheet's peak allows.
-(No other GPU than these two has any rows.) Decoding is fitted to zero-row 2:4 and to
-lane_24_strips; TCA-BME takes as long as the former, by its rows, Tiled-CSL is assumed to.
+(No other GPU than these two has any rows.) Decoding is fitted to rows of each format, but for
+Tiled-CSL, which is assumed to take as long as zero-row 2:4; TCA-BME does, by its rows.
 """
 
 import math
@@ -42,7 +42,7 @@ TILES_START_US = 10.0
 TILES_COLUMNS = 512  # of the pass that others are compared to
 UNUSED = 0.13  # of a column's arithmetic by tiles, which one that N has not spares
 PRODUCT_COLUMNS = 256  # of a wgmma; wider blocks have two, of one decoded A
-HELD_BYTES = 25e6  # of B, beside A and C: the L2 has 50
+HELD_BYTES = 25e6  # of B, beside A and C: GPUs that multiply strips have an L2 of 50 MB
 LEAST_TILED = 129  # columns: with fewer, lanes by tiles never are the fastest; TCA-BME is unknown
 
 

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lab_utils import build
+from lab_utils.analysis.checked import is_integer
 from lab_utils.analysis.kernel_trace import KernelTrace
 from lab_utils.backends.kernels import (
     KERNELS,
@@ -42,7 +44,7 @@ formats = tuple(KERNELS)
 
 @dataclass
 class _Recording:
-    split_k: int = 1
+    split_k: float = 1
     watch: int | None = None
     traces: list[KernelTrace] = field(default_factory=list)
 
@@ -51,16 +53,16 @@ _recording: ContextVar[_Recording | None] = ContextVar("recording", default=None
 
 
 @contextmanager
-def recording(*, split_k: int = 1, watch: int | None = None) -> Iterator[list[KernelTrace]]:
+def recording(*, split_k: float = 1, watch: int | None = None) -> Iterator[list[KernelTrace]]:
     """Within this context, each product of this backend appends its KernelTrace to the list.
 
     `split_k`: parts that the K loop is split in. `watch`: number of the block (x fastest) whose
     every request is kept. Raises ValueError for a number that is out of range.
     """
-    if split_k < 1:
-        raise ValueError(f"split_k={split_k}: allowed: 1 or more")
-    if watch is not None and watch < 0:
-        raise ValueError(f"watch={watch}: allowed: None, or the number of a block, from 0")
+    if not isinstance(split_k, Real) or not split_k >= 1:  # also refuses NaN
+        raise ValueError(f"split_k={split_k!r}: allowed: 1 or more")
+    if watch is not None and not (is_integer(watch) and watch >= 0):
+        raise ValueError(f"watch={watch!r}: allowed: None, or the number of a block, from 0")
     token = _recording.set(now := _Recording(split_k, watch))
     try:
         yield now.traces

@@ -8,7 +8,8 @@ import torch
 from lab_utils.catalog import Device, device, devices
 
 FITTED = "H200-SXM"  # that costs are fitted to; it stands for GPUs that are not in the file, too
-HELD = (FITTED, "H100-SXM")  # of which rows are stored, of most formats, that tests hold costs to
+# GPUs of which rows are stored that tests hold costs to; of which formats there are none.
+HELD = {FITTED: (), "H100-SXM": ("coded_strips",)}
 
 
 class Gpu(NamedTuple):

@@ -3,11 +3,11 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import torch
 
 from lab_utils import catalog
+from lab_utils.analysis.checked import is_integer
 from lab_utils.formats.checks import INT32_MAX
 from lab_utils.patterns import check_places
 
@@ -27,7 +27,7 @@ class Case:
 
     def __post_init__(self) -> None:
         check_places(self.M, self.K, self.sparsity, self.pattern)
-        if not isinstance(self.N, Integral) or self.N < 1:
+        if not is_integer(self.N) or self.N < 1:
             raise ValueError(f"N={self.N!r} must be a whole number of at least 1")
         for name in ("M", "K", "N"):
             if (size := getattr(self, name)) > INT32_MAX:  # kernels count with 32 bits
@@ -59,20 +59,27 @@ def grid(
 
 
 def check_any(**lists: Sequence) -> None:
-    """Raise ValueError, naming it, for a list without items."""
+    """Raise ValueError, naming it, for a list without items, and for a text in place of a list."""
     for name, items in lists.items():
+        _check_list(name, items)
         if not items:
             raise ValueError(f"{name}={items!r}: empty; allowed: one item or more")
 
 
+def _check_list(name: str, items: Sequence) -> None:
+    if isinstance(items, str):
+        raise ValueError(f"{name}={items!r} is a text; allowed: a list")
+
+
 def check_repeats(repeats: int) -> None:
     """Raise ValueError unless something would be timed."""
-    if repeats < 1:
-        raise ValueError(f"repeats={repeats!r} must be at least 1")
+    if not is_integer(repeats) or repeats < 1:
+        raise ValueError(f"repeats={repeats!r} must be a whole number of at least 1")
 
 
 def check_formats(formats: Sequence[str], multiplied: Sequence[str], where: str) -> None:
-    """Raise ValueError for a format that is not among those multiplied there."""
+    """Raise ValueError for a format that is not among those multiplied there, or no list of any."""
+    _check_list("formats", formats)
     for format in formats:
         if format not in multiplied:
             which = f"not multiplied on the {where}; allowed: {', '.join(multiplied)}"
@@ -84,8 +91,7 @@ def shapes(texts: Iterable[str] = (), models: Iterable[str] = ()) -> list[tuple[
 
     Raises ValueError for a text that is no shape and for a model not in data/models.yaml.
     """
-    names = {name.lower(): name for name in catalog.models()}
-    layers = (catalog.layer_shapes(names.get(name.lower(), name)).values() for name in models)
+    layers = (catalog.layer_shapes(name).values() for name in models)
     return list(dict.fromkeys([*map(_shape, texts), *itertools.chain.from_iterable(layers)]))
 
 

@@ -122,9 +122,8 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
             sparsities: list[float]) -> None:  # fmt: skip
     """Tell which format is expected to be the fastest on a GPU, without any.
 
-    By the costs that plans compare, which rows of an H200 and an H100 gave, those of coded_strips
-    rows of an H200 alone: speed-ups over a dense product of a GPU that has rested, and the bytes of
-    the fastest.
+    By the costs that plans compare, which rows of an H200 and an H100 gave: speed-ups over a dense
+    product of a GPU that has rested, and the bytes of the fastest.
     """
     import pandas as pd
 
@@ -140,7 +139,8 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
         said = {"shape": f"{case.M}x{case.K}", "zeros": f"{100 * case.sparsity:g}%", "N": case.N}
         best = {"fastest": ranked[0].format, "MB": f"{ranked[0].encoded_bytes / 1e6:.1f}"}
         table.append(said | best | {one.format: one.speedup for one in ranked})
-    warning = "" if gpu in HELD else "; no rows of this GPU hold these numbers to anything"
+    unheld = " and ".join(HELD[gpu]) if gpu in HELD else "these numbers"
+    warning = f"; no rows of this GPU hold {unheld} to anything" if unheld else ""
     click.echo(f"{device.title}: speed-up over dense{warning}\n")
     told = pd.DataFrame(table)
     told = told[[*told.columns[:5], *(name for name in KNOWN if name in told)]]

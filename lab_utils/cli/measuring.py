@@ -1,26 +1,32 @@
 """The commands that measure, and keep rows: each is a sweep, or a loop of its own."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 from tqdm import tqdm
 
 from lab_utils.analysis.variants import VARIANTS
 from lab_utils.backends import cpu
 from lab_utils.baselines import BASELINES
 from lab_utils.cli.commands import main
-from lab_utils.cli.sweeps import case_options, check_output, shapes_of, sweep
+from lab_utils.cli.sweeps import (
+    case_options,
+    check_output,
+    is_given,
+    model_option,
+    shapes_of,
+    sweep,
+)
 from lab_utils.console import many, tell_added
 from lab_utils.formats import FORMATS
 from lab_utils.ladder import RUNGS
 
 
 @main.command()
-@case_options(None, N="1,8,16", sparsity="0.5,0.7", dtype="bf16")
-@many("--model", "models", str, "NAME",
-      "Shapes of a model's layers, such as OPT-30B; may be repeated.")  # fmt: skip
+@case_options("4096x4096", N="1,8,16", sparsity="0.5,0.7", dtype="bf16")
+@model_option
 @many("--format", "formats", str, "NAMES",
       f"Formats of A: {', '.join(FORMATS)}; on a GPU {', '.join(VARIANTS)}, too.  "
       "[default: tca_bme; on a GPU, all that it multiplies]")  # fmt: skip
@@ -53,18 +59,12 @@ def bench(shapes: list[str], models: list[str], formats: list[str], device: str 
     formats = formats or bench.default_formats(device)
     where = {"save": save, "output": output, "device": device, "repeats": repeats}
     if encode:
-        if isas or baselines or _is_given("Ns"):
+        if isas or baselines or is_given("Ns"):
             raise ValueError("--encode takes no --N, --isa or --baseline: they are of products")
         run = bench.measure_encoders
-        return sweep("encode", encode_summary, cases, formats, run=run, **where)
+        sys.exit(sweep("encode", encode_summary, cases, formats, run=run, **where))
     where |= {"isas": isas, "baselines": baselines or None}
-    sweep("spmm", spmm_summary, cases, formats, **where)
-
-
-def _is_given(parameter: str) -> bool:
-    """Whether the command that runs was given this option, and does not have its default."""
-    source = click.get_current_context().get_parameter_source(parameter)
-    return source is not ParameterSource.DEFAULT
+    sys.exit(sweep("spmm", spmm_summary, cases, formats, **where))
 
 
 @main.command()
@@ -88,13 +88,13 @@ def energy(shapes: list[str], formats: list[str], baselines: list[str], seconds:
     cases = list(bench.grid(bench.shapes(shapes), **grid))
     formats = formats or bench.default_formats("cuda")
     check(formats, baselines=baselines, seconds=seconds)
-    sweep("energy", energy_summary, cases, formats, save, output, run=measure_energy,
-           device="cuda", baselines=baselines, seconds=seconds)  # fmt: skip
+    sys.exit(sweep("energy", energy_summary, cases, formats, save, output, run=measure_energy,
+                   device="cuda", baselines=baselines, seconds=seconds))  # fmt: skip
 
 
 @main.command()
-@case_options(None, N="1,8,64", sparsity="0.8", dtype="fp16")
-@many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
+@case_options("4096x4096", N="1,8,64", sparsity="0.8", dtype="fp16")
+@model_option
 @many(
     "--format",
     "formats",
@@ -115,7 +115,8 @@ def eager(shapes: list[str], models: list[str], formats: list[str], save: bool,
     cases = list(bench.grid(shapes_of(shapes, models), **grid))
     formats = formats or bench.default_formats("cuda")
     check(formats)
-    sweep("eager", eager_summary, cases, formats, save, output, run=measure_eager, device="cuda")
+    sys.exit(sweep("eager", eager_summary, cases, formats, save, output, run=measure_eager,
+                   device="cuda"))  # fmt: skip
 
 
 @main.command()
@@ -144,19 +145,21 @@ def anatomy(shapes: list[str], formats: list[str], stages: bool, counters: bool,
         nsight.path()
         if save:
             check_output("counters", "cuda", output)
+    status = 0
     if stages:
-        sweep("stages", stage_summary, cases, formats, save, output, run=measure_stages,
-               device="cuda")  # fmt: skip
+        status = sweep("stages", stage_summary, cases, formats, save, output, run=measure_stages,
+                       device="cuda")  # fmt: skip
     if counters:
         rows = measure_counters(cases, formats)
         files = results.append("counters", rows, output) if save else []
         click.echo(counter_summary(rows))
         tell_added(files)
+    sys.exit(status)
 
 
 @main.command()
 @case_options("36864x9216,7168x7168,4096x4096", N="8,16,32,64", sparsity="0.5,0.8", dtype="fp16")
-@many("--model", "models", str, "NAME", "Shapes of a model's layers; may be repeated.")
+@model_option
 @many("--format", "formats", str, "NAMES",
       "Sparse formats.  [default: all whose kernels share tiles out]")  # fmt: skip
 def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
@@ -169,11 +172,11 @@ def shares(shapes: list[str], models: list[str], formats: list[str], save: bool,
     from lab_utils.backends.shares import MODELS
     from lab_utils.bench.shares import check, measure_shares, share_summary
 
-    cases = list(bench.grid(bench.shapes(shapes, models), **grid))
+    cases = list(bench.grid(shapes_of(shapes, models), **grid))
     formats = formats or list(MODELS)
     check(formats)
-    sweep("shares", share_summary, cases, formats, save, output, run=measure_shares,
-           device="cuda")  # fmt: skip
+    sys.exit(sweep("shares", share_summary, cases, formats, save, output, run=measure_shares,
+                   device="cuda"))  # fmt: skip
 
 
 @main.command()
@@ -190,8 +193,8 @@ def ladder(shapes: list[str], rungs: list[str], save: bool, output: Path | None,
 
     cases = list(bench.grid(bench.shapes(shapes), **grid))
     check(rungs)  # before anything of that size is made
-    sweep("ladder", ladder_summary, cases, rungs or list(RUNGS), save, output,
-           run=measure_ladder, device="cuda")  # fmt: skip
+    sys.exit(sweep("ladder", ladder_summary, cases, rungs or list(RUNGS), save, output,
+                   run=measure_ladder, device="cuda"))  # fmt: skip
 
 
 @main.command()

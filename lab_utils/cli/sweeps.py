@@ -8,23 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from tqdm import tqdm
 
 from lab_utils.console import Folder, Option, many, tell_added, together
 from lab_utils.patterns import PATTERNS
 
-DEFAULT_SHAPE = 4096, 4096  # where neither shapes nor models are named
 
-
-def case_options(shape: str | None, N: str, sparsity: str, dtype: str) -> Option:
+def case_options(shape: str, N: str, sparsity: str, dtype: str) -> Option:
     """The options of every sweep, with these defaults: its cases, and where its rows go."""
-    default = "x".join(map(str, DEFAULT_SHAPE))
-    shapes = {"help": f"Shape of the weights; may be repeated.  [default: {default}]"}
-    if shape:
-        shapes = {"help": "Shape of the weights.", "default": [shape], "show_default": True}
     shown = {"show_default": True}
     return together(
-        many("--shape", "shapes", str, "MxK", **shapes),
+        many("--shape", "shapes", str, "MxK", "Shape of the weights; may be repeated.",
+             default=[shape], **shown),
         many("--N", "Ns", int, "INTS", "Columns of the activations.", default=[N], **shown),
         many("--sparsity", "sparsities", float, "FLOATS", "Fractions of zeros, 0 to 1.",
              default=[sparsity], **shown),
@@ -38,11 +34,24 @@ def case_options(shape: str | None, N: str, sparsity: str, dtype: str) -> Option
     )  # fmt: skip
 
 
+model_option = many(
+    "--model", "models", str, "NAME",
+    "Shapes of a model's layers, such as OPT-30B, and of --shape only what is asked for; may be "
+    "repeated.",
+)  # fmt: skip
+
+
 def shapes_of(shapes: Sequence[str], models: Sequence[str]) -> list[tuple[int, int]]:
-    """Those of both, or the default of commands that take either."""
+    """Those of both options; of the models alone where no shape was asked for."""
     from lab_utils import bench
 
-    return bench.shapes(shapes, models) if shapes or models else [DEFAULT_SHAPE]
+    return bench.shapes(shapes if is_given("shapes") or not models else [], models)
+
+
+def is_given(parameter: str) -> bool:
+    """Whether the command that runs was given this option, and does not have its default."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is not ParameterSource.DEFAULT
 
 
 class LeftOut:
@@ -86,8 +95,8 @@ def sweep(
     save: bool,
     output: Path | None,
     **options: Any,
-) -> None:
-    """Measure `what` in all cases, keep rows case by case, print a summary; exits on failures.
+) -> int:
+    """Measure `what` in all cases, keep rows case by case, print a summary; the exit status.
 
     Where it is interrupted, too, it tells at the end which files rows were added to.
     """
@@ -112,5 +121,4 @@ def sweep(
             click.echo(summary(rows))
     finally:
         tell_added(files)
-    if left_out.tell():
-        sys.exit(1)
+    return left_out.tell()

@@ -10,9 +10,10 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from lab_utils.analysis.checked import is_integer
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.formats import checks, native, storage
-from lab_utils.formats.checks import DTYPES, array_problem, is_integer, tracked
+from lab_utils.formats.checks import DTYPES, array_problem, tracked
 from lab_utils.formats.named import key_of
 from lab_utils.formats.validated import Validated
 

@@ -2,10 +2,11 @@
 
 import warnings
 from collections.abc import Sequence
-from numbers import Integral
 
 import torch
 from torch import Tensor
+
+from lab_utils.analysis.checked import is_integer
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 DEVICES = ("cpu", "cuda")
@@ -38,11 +39,6 @@ def checked_shape(shape: Sequence[int], where: str = "") -> tuple[int, int]:
     if len(sizes) != 2 or not all(map(is_integer, sizes)):
         raise ValueError(f"{where}shape is {shape!r:.60}; allowed: [M, K], two integers")
     return int(sizes[0]), int(sizes[1])
-
-
-def is_integer(value: object) -> bool:
-    """Whether it is one by its type, Python's or numpy's; bool is none."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def require_output(out: Tensor) -> None:

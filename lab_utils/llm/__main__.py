@@ -239,11 +239,11 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
 def steps(models: list[str], formats: list[str], save: bool, folder: Path | None,
           device: str | None, dtype: str | None, **case: Any) -> None:  # fmt: skip
     """Measure steps of transformers' own models, sparse and dense; weights are random."""
-    from lab_utils import machine, results
+    from lab_utils import catalog, machine, results
     from lab_utils.llm.measuring.steps import Blocks, measure_steps, step_lines
 
     place, files = _placed(device, dtype), set()
-    asked = [Blocks(model, **case) for model in models]
+    asked = [Blocks(catalog.model(name).name, **case) for name in models]
     if save:
         results.check_writable("steps", machine.device_name(place["device"]), folder, "--folder")
     try:

@@ -2,8 +2,8 @@
 
 import torch
 
+from lab_utils.analysis.checked import is_integer
 from lab_utils.formats.checks import DTYPES as ENCODED
-from lab_utils.formats.checks import is_integer
 
 DTYPES = {**ENCODED, "float32": torch.float32}  # of a model's weights, by their names in files
 

@@ -63,12 +63,10 @@ class OPTConfig:
 
         Raises ValueError for an unknown name, and for a model of another family.
         """
-        found = catalog.model(name)
-        if found.family != "opt":
-            raise ValueError(f"model {name!r} is {found.family}; allowed: {', '.join(family())}")
+        found = catalog.model(name, "opt")
         sizes = {ours: getattr(found, ours) for ours in SIZES}
         return cls(
-            name=name,
+            name=found.name,
             **sizes,
             embed=found.embed or found.hidden,
             norm_first=found.norm_first,

@@ -16,7 +16,7 @@ from lab_utils.analysis import anatomy as a
 from lab_utils.backends import cuda
 from lab_utils.bench import anatomy, counters, nsight
 from lab_utils.bench.profiled import CUBLAS, MARK
-from lab_utils.cli import main
+from lab_utils.cli import main, measuring
 from lab_utils.patterns import random_sparse
 
 CASE = bench.Case(M=300, K=520, N=8, sparsity=0.7, dtype="fp16")
@@ -159,7 +159,7 @@ def test_cublas_is_profiled_once_for_all_sparsities() -> None:
     [
         ({"formats": ["csr"]}, "format='csr': no stages known; allowed: tiled_csl, tca_bme"),
         ({"device": "cpu"}, "device='cpu'; allowed: cuda"),
-        ({"repeats": 0}, "repeats=0 must be at least 1"),
+        ({"repeats": 0}, "repeats=0 must be a whole number of at least 1"),
     ],
 )
 def test_refusals(change: dict, message: str) -> None:
@@ -195,6 +195,16 @@ def test_stages_are_those_of_the_kernels(root: Path) -> None:
 def test_lab_anatomy_refuses() -> None:
     done = CliRunner().invoke(main, ["anatomy", "--format", "csr"])
     assert done.exit_code == 2 and "format='csr': no stages known" in done.output
+
+
+def test_counters_are_read_where_a_stage_failed(monkeypatch) -> None:
+    monkeypatch.setattr(nsight, "path", lambda: "ncu")
+    monkeypatch.setattr(anatomy, "check", lambda formats: None)
+    monkeypatch.setattr(measuring, "sweep", lambda *_, **__: 1)
+    monkeypatch.setattr(counters, "measure_counters", lambda *_: counter_rows("tca_bme_mma"))
+    done = CliRunner().invoke(main, ["anatomy", "--format", "tca_bme", "--no-save"])
+    assert done.exit_code == 1
+    assert done.output.startswith(counters.counter_summary(counter_rows("tca_bme_mma")))
 
 
 @pytest.mark.skipif(cuda.problem() is None, reason="says why only where there is no GPU")

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 from lab_utils import FORMATS, bench, ops, results
 from lab_utils.backends import cpu
 from lab_utils.baselines import BASELINES
-from lab_utils.cli import main
+from lab_utils.bench import eager
+from lab_utils.cli import main, measuring
 from lab_utils.patterns import PATTERNS
 
 ONE_MATRIX = ["bench", "--shape", "64x64", "--sparsity", "0.5", "--repeats", "2"]
@@ -42,6 +43,18 @@ def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None
     assert code == 0 and f"rows added to {file}" in output
     stored = results.measured("spmm")
     assert list(stored.N.unique()) == [1, 2] and len(stored) == 2 * 5
+
+
+@pytest.mark.parametrize("command", ["bench", "eager", "shares"])
+def test_a_models_shapes_take_the_place_of_the_default(monkeypatch, command: str) -> None:
+    swept = []
+    monkeypatch.setattr(measuring, "sweep", lambda table, summary, cases, *_, **__: swept.append(
+        list(dict.fromkeys((case.M, case.K) for case in cases))))  # fmt: skip
+    monkeypatch.setattr(eager, "check", lambda formats: None)  # wants a GPU
+    model = bench.shapes(models=["OPT-125M"])
+    for options in (["--model", "opt-125m"], ["--model", "OPT-125M", "--shape", "64x32"], []):
+        assert lab(command, "--format", "tca_bme", *options)[0] == 0
+    assert swept[:2] == [model, [(64, 32), *model]] and (4096, 4096) in swept[2]
 
 
 @pytest.mark.parametrize(

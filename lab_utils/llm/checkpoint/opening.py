@@ -29,7 +29,7 @@ def opened(
     """
     if Path(name).is_dir():
         return Stored(name) if _is_ours(Path(name)) else HuggingFace(name)
-    if name not in family():
+    if name.lower() not in map(str.lower, family()):
         raise ValueError(f"model={name!r} is no folder; allowed: one, or {', '.join(family())}")
     return Random(OPTConfig.of(name), seed=seed, device=device, dtype=dtype)
 
