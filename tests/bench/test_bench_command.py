@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from lab_utils import FORMATS, bench, ops, results
 from lab_utils.backends import cpu
 from lab_utils.baselines import BASELINES
-from lab_utils.bench import eager
+from lab_utils.bench import eager, shares
 from lab_utils.cli import main, measuring
 from lab_utils.patterns import PATTERNS
 
@@ -50,7 +50,8 @@ def test_a_models_shapes_take_the_place_of_the_default(monkeypatch, command: str
     swept = []
     monkeypatch.setattr(measuring, "sweep", lambda table, summary, cases, *_, **__: swept.append(
         list(dict.fromkeys((case.M, case.K) for case in cases))))  # fmt: skip
-    monkeypatch.setattr(eager, "check", lambda formats: None)  # wants a GPU
+    for module in (eager, shares):  # which want a GPU
+        monkeypatch.setattr(module, "check", lambda formats: None)
     model = bench.shapes(models=["OPT-125M"])
     for options in (["--model", "opt-125m"], ["--model", "OPT-125M", "--shape", "64x32"], []):
         assert lab(command, "--format", "tca_bme", *options)[0] == 0
