@@ -30,6 +30,7 @@ class SparseLinear(nn.Module):
         super().__init__()
         if not isinstance(weight, SparseMatrix):
             raise ValueError(f"weight is a {type(weight).__name__}; allowed: encode(dense, format)")
+        weight.ensure_valid()
         if bias is not None:
             ops.check_bias(bias, weight)
         self.out_features, self.in_features = weight.shape

@@ -78,6 +78,11 @@ KERNEL_CASE = (*CASE, "kernel")  # each beside the dense baseline of its own run
 OPT_CASE = ("model", "gpus", "format", "sparsity", "weights", "batch", "prompt", "output")
 STEP_CASE = ("model", "blocks", "sparsity", "batch", "dtype", "called")
 TEXT = ("commit", "driver", "cuda", "options")  # could be taken for numbers, or are empty
+NAMES = (
+    "date", "device", "kernel", "backend", "format", "pattern", "dtype", "left_out", "metric",
+    "unit", "function", "rung", "model", "weights", "called",
+)  # fmt: skip
+DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00"  # which are in order as texts are
 
 
 def append(table: str, rows: Iterable[Mapping], folder: Path | None = None) -> list[Path]:
@@ -153,14 +158,34 @@ def files_of(table: str, folder: Path | None = None) -> list[Path]:
 
 
 def of_file(file: Path) -> pd.DataFrame:
-    """The rows of one of `files_of`, as they follow each other; ValueError where it has no rows."""
+    """The rows of one of `files_of`, as they follow each other.
+
+    Raises ValueError where it has no rows, and for a date or a number that is none.
+    """
     try:
-        rows = pd.read_csv(file, dtype=dict.fromkeys(TEXT, str))
+        texts = dict.fromkeys((*TEXT, *NAMES), str)
+        rows = pd.read_csv(file, dtype=texts, keep_default_na=False, na_values=["", "nan"])
     except ValueError as error:
         raise ValueError(f"{file} cannot be read as rows: {error}") from error
     if not isinstance(rows.index, pd.RangeIndex):  # pandas would take the first column for names
         raise ValueError(f"{file} cannot be read as rows: they have more fields than columns")
+    _check_cells(file, "date", rows["date"].str.fullmatch(DATE), rows, "2026-01-31T12:00:00+00:00")
+    for name in rows.columns.difference(texts):
+        if not pd.api.types.is_numeric_dtype(rows[name]):
+            read = pd.to_numeric(rows[name], errors="coerce").notna()
+            _check_cells(file, name, read, rows, "numbers, or nothing")
     return rows.fillna({name: "" for name in TEXT if name in rows})
+
+
+def _check_cells(
+    file: Path, name: str, good: pd.Series, rows: pd.DataFrame, allowed: str
+) -> None:
+    """Raise ValueError for the first cell of a column that has something else than a good value."""
+    bad = rows[name].notna() & ~good.fillna(True).astype(bool)
+    if bad.any():
+        found = rows[name][bad].iloc[0]
+        line = bad.argmax() + 2
+        raise ValueError(f"{file}: line {line} has {name}={found!r:.60}; allowed: {allowed}")
 
 
 def latest(rows: pd.DataFrame, case: Sequence[str] = CASE) -> pd.DataFrame:

@@ -1,5 +1,6 @@
-"""Kernels each time without one of their waits, fences and barriers."""
+"""Kernels without one of their waits, fences and barriers: built once, robbed when they run."""
 
+import ctypes
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,8 @@ from emulated import compiled, linked
 from lab_utils.backends.simt import Machine
 from lab_utils.toolchains import SOURCES
 
+# Which of the cases has its place robbed; set from outside.
+NUMBER = 'extern "C" __attribute__((visibility("default"))) int lscd_robbed'
 LAUNCHER = """
 extern "C" __attribute__((visibility("default"))) int lscd_cuda_{0}(
     const lscd::WgmmaProblem* p, cudaStream_t stream) {{ return lscd::launch_{0}(*p, stream); }}
@@ -23,10 +26,6 @@ class Robbed(NamedTuple):
     source: Path
     at: int
     lost: str
-
-    def text(self) -> str:
-        text = self.source.read_text()
-        return text[: self.at] + "void()" + text[self.at + len(self.lost) :]
 
     def __str__(self) -> str:
         line = self.source.read_text().count("\n", 0, self.at) + 1
@@ -42,53 +41,50 @@ def robbed(sources: Iterable[Path], synchronises: re.Pattern[str]) -> list[Robbe
     ]
 
 
-def machines_of(
-    room: Path, cases: list[Robbed], folder: Path, fewer: Callable[[str], str] = str
-) -> dict[Robbed, Machine]:
-    """The library of kernels/<room> with each of `cases` in place of its whole source, in `folder`.
+class Kernels:
+    """The library of .cu files of one room, of which any of `cases` can be taken away.
 
-    `fewer` takes from a robbed source what need not be compiled each time.
-    """
-    copies = folder / "kernels" / room.name
-    copies.mkdir(parents=True)
-    for shared in (SOURCES / "common", SOURCES / "emulator", *room.glob("*.cuh")):
-        (copies.parent / shared.relative_to(SOURCES)).symlink_to(shared)
-
-    def build(name: str, text: str) -> Path:
-        copy = copies / f"{name}.cu"
-        copy.write_text(text)
-        return compiled(copy, copy.with_suffix(".o"))
-
-    with ThreadPoolExecutor(2) as pool:
-        whole = list(pool.map(lambda s: build(s.stem, s.read_text()), room.glob("*.cu")))
-        parts = list(pool.map(lambda c: build(f"{c.source.stem}_{c.at}", fewer(c.text())), cases))
-    machines = {}
-    for case, part in zip(cases, parts, strict=True):
-        others = [path for path in whole if path.stem != case.source.stem]
-        machines[case] = linked([part, *others], part.with_suffix(".so"))
-    return machines
-
-
-def machines_alone(
-    kernel: Path, launch: str, cases: list[Robbed], folder: Path, fewer: Callable[[str], str]
-) -> dict[Robbed, Machine]:
-    """The library of one .cu, and of what it includes, with one of `cases` at a time.
-
-    Its only launcher, lscd_cuda_<launch>, hands a WgmmaProblem to launch_<launch>. `fewer` takes
-    from each source what need not be compiled each time.
+    Each place asks whether it is the one that is robbed: one compilation serves all of them.
+    `fewer` takes from each source what the products of a test do not use; `launch`, of a single
+    .cu, is its only launcher, lscd_cuda_<launch>, which hands a WgmmaProblem to launch_<launch>.
     """
 
-    def build(case: Robbed) -> Machine:
-        copies = folder / f"{case.source.name}_{case.at}" / kernel.parent.name
+    def __init__(
+        self, kernels: Iterable[Path], cases: list[Robbed], folder: Path,
+        fewer: Callable[[str], str] = str, launch: str = "",
+    ) -> None:  # fmt: skip
+        self.cases, kernels = cases, list(kernels)
+        room = kernels[0].parent
+        copies = folder / "kernels" / room.name
         copies.mkdir(parents=True)
         for shared in ("common", "emulator"):
             (copies.parent / shared).symlink_to(SOURCES / shared)
-        for source in (kernel, *kernel.parent.glob("*.cuh")):
-            text = case.text() if source == case.source else source.read_text()
-            (copies / source.name).write_text(fewer(text))
-        copy = copies / kernel.name
-        copy.write_text(copy.read_text() + LAUNCHER.format(launch))
-        return linked([compiled(copy, copies / "kernel.o")], copies / "kernel.so")
+        for source in (*kernels, *room.glob("*.cuh")):
+            text = fewer(self._asking(source))
+            if source in kernels:
+                text = f"{NUMBER};\n#line 1\n{text}{LAUNCHER.format(launch) if launch else ''}"
+            (copies / source.name).write_text(text)
+        number = copies / "robbed.cu"
+        number.write_text(f"{NUMBER};\nint lscd_robbed = -1;\n")
 
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(cases, pool.map(build, cases), strict=True))
+        def build(name: str) -> Path:
+            return compiled(copies / name, copies / f"{name}.o")
+
+        with ThreadPoolExecutor(2) as pool:
+            objects = list(pool.map(build, (number.name, *(one.name for one in kernels))))
+        self.machine = linked(objects, copies / "kernels.so")
+
+    def _asking(self, source: Path) -> str:
+        """A source whose places of `cases` are passed by where lscd_robbed has their number."""
+        text = source.read_text()
+        places = [(case, i) for i, case in enumerate(self.cases) if case.source == source]
+        for case, i in sorted(places, key=lambda place: place[0].at, reverse=True):
+            asked = f"(lscd_robbed == {i} ? void() : void({case.lost}))"
+            text = text[: case.at] + asked + text[case.at + len(case.lost) :]
+        return text
+
+    def without(self, case: Robbed | None) -> Machine:
+        """The machine, of which that case is taken away, or none of them."""
+        number = ctypes.c_int.in_dll(self.machine.library, "lscd_robbed")
+        number.value = -1 if case is None else self.cases.index(case)
+        return self.machine

@@ -1,11 +1,12 @@
 """What the emulator refuses: planted faults, and the SpMM kernels robbed of each wait in turn."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
 from emulated import SOURCES, launch, machine_of
-from robbed import Robbed, machines_of, robbed
+from robbed import Kernels, robbed
 
 from lab_utils import encode, spmm, toolchains
 from lab_utils.backends import emulator, hopper, published
@@ -106,9 +107,10 @@ SYNCHRONISES = re.compile(
     r"|mbarrier_init_fence\(\)|wait_for_previous_grid\(\)|async_proxy_fence\(\)"
     r"|wgmma_(?:fence|commit|wait<\w+>)\(\)"
 )
-# Kernels that the products here do not use: they are not compiled each time.
+# What the products here do not use: it is not compiled.
 WIDE = re.compile(r"case (?:16|32|64): return launch_streams.*;")
 BF16 = "launch_width<__nv_bfloat16>(p, stream)"
+OTHERS = re.compile(r"LSCD_EXPORT int lscd_cuda_(?:select|wgmma|tiles)\w*\([^{]*\{[^}]*\}")
 SPMM = toolchains.SOURCES / "spmm"
 FORMATS_OF_KERNELS = {SPMM / f"{format}.cu": format for format in published.ARRAYS} | {
     SPMM / "hopper_mma.cu": hopper.FORMAT
@@ -117,26 +119,43 @@ ROBBED = robbed(FORMATS_OF_KERNELS, SYNCHRONISES)
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
-    """By kernel and place in its source, the kernels without what stands there."""
-
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
     def fewer(text: str) -> str:
-        return WIDE.sub("", text).replace(BF16, "cudaErrorInvalidValue")
+        return OTHERS.sub("", WIDE.sub("", text)).replace(BF16, "cudaErrorInvalidValue")
 
-    return machines_of(SPMM, ROBBED, tmp_path_factory.mktemp("robbed"), fewer)
+    sources = (*FORMATS_OF_KERNELS, SPMM / "launch.cu")
+    return Kernels(sources, ROBBED, tmp_path_factory.mktemp("robbed"), fewer)
+
+
+def multiply(source: Path, columns: int) -> None:
+    A = encode(random_sparse(130, 300, 0.5, seed=1), FORMATS_OF_KERNELS[source])
+    spmm(A, torch.ones(300, columns).half(), backend="emulator")
 
 
 @pytest.mark.parametrize("case", ROBBED, ids=str)
-def test_no_synchronisation_can_go(machines, monkeypatch, case) -> None:
+def test_no_synchronisation_can_go(kernels, monkeypatch, case) -> None:
     """Each wait and barrier of the kernels is needed, and losing it is noticed."""
-    monkeypatch.setattr(emulator, "machine", lambda: machines[case])
+    monkeypatch.setattr(emulator, "machine", lambda: kernels.without(case))
     columns = 64 if "gmma" in case.lost or "proxy" in case.lost else 8
-    A = encode(random_sparse(130, 300, 0.5, seed=1), FORMATS_OF_KERNELS[case.source])
-    B = torch.ones(300, columns).half()
     kernel = f"({case.source.stem}|add_segments)"
     lost = r"no (barrier|wait|fence) between|no griddepcontrol.wait before|nothing has been written"
     with pytest.raises(KernelFault, match=rf"^{kernel}<.* ({lost})"):
-        spmm(A, B, backend="emulator")
+        multiply(case.source, columns)
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        (one, N)
+        for one in FORMATS_OF_KERNELS
+        for N in (8, 64)
+        if (one.stem, N) != ("hopper_mma", 64)
+    ],
+    ids=str,
+)
+def test_with_all_of_them_nothing_is_wrong(kernels, monkeypatch, source, columns) -> None:
+    monkeypatch.setattr(emulator, "machine", lambda: kernels.without(None))
+    multiply(source, columns)
 
 
 LAUNCHES = {  # probe, rows of blocks, bytes of shared memory: whether a GPU can launch it

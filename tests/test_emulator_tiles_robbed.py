@@ -8,11 +8,11 @@ import re
 import pytest
 import torch
 from emulated import tiles_in_parts
-from robbed import Robbed, machines_alone, robbed
+from robbed import Kernels, robbed
 
 from lab_utils import spmm, toolchains
 from lab_utils.backends import emulator
-from lab_utils.backends.simt import KernelFault, Machine
+from lab_utils.backends.simt import KernelFault
 from lab_utils.backends.ways import forced
 from lab_utils.formats import Lane24Strips, TcaBme
 from lab_utils.patterns import random_sparse
@@ -24,7 +24,7 @@ SYNCHRONISES = re.compile(
     r"\b(?:__syncwarp|mbarrier_(?:wait|init_fence|arrive|arrive_at|arrive_expect)|async_proxy_fence"
     rf"|cluster_barrier|wait_for_previous_grid|wgmma_(?:fence|commit|wait<\d>)){CALL}"
 )
-# What the product here does not use: it is not compiled each time.
+# What the product here does not use: it is not compiled.
 OTHERS = re.compile(
     r"case (?!160)\d+:\s+(if constexpr \(FORMAT::SETS == 1\) )?"
     r"return launch<FORMAT, T, \d+>\(p, stream\);"
@@ -51,34 +51,36 @@ ROBBED = [(format, case) for format in SOURCES for case in robbed(SOURCES[format
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
-    """By file and place in it, the kernel without what stands there."""
-
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kernels]:
     def fewer(text: str) -> str:
         return OTHERS.sub("", text).replace(BF16, "cudaErrorInvalidValue")
 
-    built = {}
-    for format in SOURCES:
-        kernel, folder = SPMM / f"hopper_tiles_{format}.cu", tmp_path_factory.mktemp("robbed")
+    def of(format: str) -> Kernels:
         cases = [case for other, case in ROBBED if other == format]
-        built |= machines_alone(kernel, f"tiles_{format}", cases, folder, fewer)
-    return built
+        source, folder = SPMM / f"hopper_tiles_{format}.cu", tmp_path_factory.mktemp("robbed")
+        return Kernels([source], cases, folder, fewer, launch=f"tiles_{format}")
+
+    return {format: of(format) for format in SOURCES}
+
+
+def multiply(format: str) -> None:
+    """By a product whose pairs have several rounds, of row blocks that several of them have parts
+    of; rings come around.
+    """
+    encoding, W = MATRICES[format]
+    with forced("tiles"), tiles_in_parts(), emulator.recording(split_k=1.5):
+        spmm(encoding.encode(W), torch.ones(W.shape[1], 300).half(), backend="emulator")
 
 
 @pytest.mark.parametrize(("format", "case"), ROBBED, ids=str)
-def test_no_synchronisation_can_go(machines, monkeypatch, format, case) -> None:
-    """Each wait, fence, barrier and arrival is needed, and losing it is noticed.
+def test_no_synchronisation_can_go(kernels, monkeypatch, format, case) -> None:
+    """Each wait, fence, barrier and arrival is needed, and losing it is noticed."""
+    monkeypatch.setattr(emulator, "machine", lambda: kernels[format].without(case))
+    with pytest.raises(KernelFault, match=rf"^(hopper_tiles|add_parts)<.* ({LOST})"):
+        multiply(format)
 
-    By a product whose pairs have several rounds, of row blocks that several of them have parts of;
-    rings come around.
-    """
-    monkeypatch.setattr(emulator, "machine", lambda: machines[case])
-    encoding, W = MATRICES[format]
-    fault = rf"^(hopper_tiles|add_parts)<.* ({LOST})"
-    with (
-        forced("tiles"),
-        tiles_in_parts(),
-        emulator.recording(split_k=1.5),
-        pytest.raises(KernelFault, match=fault),
-    ):
-        spmm(encoding.encode(W), torch.ones(W.shape[1], 300).half(), backend="emulator")
+
+@pytest.mark.parametrize("format", SOURCES)
+def test_with_all_of_them_nothing_is_wrong(kernels, monkeypatch, format: str) -> None:
+    monkeypatch.setattr(emulator, "machine", lambda: kernels[format].without(None))
+    multiply(format)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from robbed import Robbed, machines_alone, robbed
+from robbed import Kernels, robbed
 
 from lab_utils import spmm, toolchains
 from lab_utils.backends import emulator, hopper_wgmma
-from lab_utils.backends.simt import KernelFault, Machine
+from lab_utils.backends.simt import KernelFault
 from lab_utils.formats import BitmapStrips, ZeroRow24Strips
 from lab_utils.patterns import random_sparse
 
@@ -56,7 +56,7 @@ SYNCHRONISES = re.compile(
     r"|(?:wait_for|unset)_flag\(from\.flag\(strip\)\)|set_flag\(to\.flag\(strip\)\)"
     r"|(?:sparse|dense)\.wait\(\)|wait_for_previous_grid\(\)|wgmma_(?:fence|commit|wait<\d>)\(\)"
 )
-# Kernels that the products here do not use: they are not compiled each time.
+# Kernels that the products here do not use: they are not compiled.
 USED = 40, 160, 320
 OTHERS = re.compile(rf"case (?!(?:{'|'.join(map(str, USED))}):)\d+: return launch<.*;")
 BF16 = "launch_blocks<FORMAT, __nv_bfloat16>(p, stream)"
@@ -69,18 +69,25 @@ LOST = "|".join(
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
-    """By file and place in it, the kernel without what stands there."""
-
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kernels]:
     def fewer(text: str) -> str:
         return OTHERS.sub("", text).replace(BF16, "cudaErrorInvalidValue")
 
-    built = {}
-    for name, case in CASES.items():
+    def of(name: str, case: Case) -> Kernels:
         cases = [one for other, one in ROBBED if other == name]
-        kernel, folder = SPMM / f"hopper_{case.launcher}.cu", tmp_path_factory.mktemp(case.launcher)
-        built |= machines_alone(kernel, case.launcher, cases, folder, fewer)
-    return built
+        source, folder = SPMM / f"hopper_{case.launcher}.cu", tmp_path_factory.mktemp("robbed")
+        return Kernels([source], cases, folder, fewer, launch=case.launcher)
+
+    return {name: of(name, case) for name, case in CASES.items()}
+
+
+def multiply(name: str, N: int) -> None:
+    """By a product whose row blocks have owners, and by one whose partial sums add_slots adds."""
+    A = CASES[name].A()
+    assert hopper_wgmma.layout_of(A, N, 1, None).block_n in USED  # others are not compiled
+    for split_k in (1.5, 4):
+        with emulator.recording(split_k=split_k):
+            spmm(A, torch.ones(A.shape[1], N).half(), backend="emulator")
 
 
 @pytest.mark.parametrize(
@@ -88,16 +95,15 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
     [(name, one, N) for name, one in ROBBED for N in CASES[name].columns],
     ids=str,
 )
-def test_no_synchronisation_can_go(machines, monkeypatch, name, one, N) -> None:
-    """Each wait, fence and barrier is needed, and losing it is noticed.
+def test_no_synchronisation_can_go(kernels, monkeypatch, name, one, N) -> None:
+    """Each wait, fence and barrier is needed, and losing it is noticed."""
+    monkeypatch.setattr(emulator, "machine", lambda: kernels[name].without(one))
+    launched = "expand_dense|hopper_wgmma|add_slots"
+    with pytest.raises(KernelFault, match=rf"^({launched})<.* ({LOST})"):
+        multiply(name, N)
 
-    By a product whose row blocks have owners, or by one whose partial sums add_slots adds.
-    """
-    monkeypatch.setattr(emulator, "machine", lambda: machines[one])
-    A = CASES[name].A()
-    assert hopper_wgmma.layout_of(A, N, 1, None).block_n in USED  # others are not compiled
-    kernels = "expand_dense|hopper_wgmma|add_slots"
-    with pytest.raises(KernelFault, match=rf"^({kernels})<.* ({LOST})"):
-        for split_k in (1.5, 4):
-            with emulator.recording(split_k=split_k):
-                spmm(A, torch.ones(A.shape[1], N).half(), backend="emulator")
+
+@pytest.mark.parametrize(("name", "N"), [(name, N) for name in CASES for N in CASES[name].columns])
+def test_with_all_of_them_nothing_is_wrong(kernels, monkeypatch, name: str, N: int) -> None:
+    monkeypatch.setattr(emulator, "machine", lambda: kernels[name].without(None))
+    multiply(name, N)

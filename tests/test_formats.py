@@ -36,6 +36,26 @@ def test_decodes_into_memory_that_is_given(format):
             A.decode(out=wrong)
 
 
+@pytest.mark.parametrize("format", ["dense", "tca_bme"])
+def test_does_not_decode_into_its_own_memory(format):
+    A = encode(random_sparse(64, 64, 0.5), format)
+    before, own = A.decode(), next(one for one in A.arrays.values() if one.dtype == A.dtype)
+    storage = own.new_empty(0).set_(own.untyped_storage())
+    out = storage.resize_(64 * 64).view(64, 64)
+    for decode in (lambda: A.decode(out), lambda: A.decode_rows(0, out)):
+        with pytest.raises(ValueError, match="out shares memory with A; allowed: memory of its"):
+            decode()
+    assert same_bits(A.decode(), before)
+
+
+def test_goes_to_devices_and_to_nothing_else():
+    A = encode(random_sparse(64, 64, 0.5), "tca_bme")
+    assert A.to("cpu") is A and A.to(torch.device("cpu")) is A
+    for other in (torch.float32, torch.float16, "gpu", None, 1.5):
+        with pytest.raises(ValueError, match=f"device={other!r}; allowed: a device of torch"):
+            A.to(other)
+
+
 @pytest.mark.parametrize("format, options", VARIANTS)
 def test_decodes_a_part_of_the_rows(format, options):
     dense = fitting(random_sparse(300, 210, 0.6), format)

@@ -4,10 +4,10 @@ import re
 
 import pytest
 import torch
-from robbed import Robbed, machines_of, robbed
+from robbed import Kernels, robbed
 
 from lab_utils import ladder
-from lab_utils.backends.simt import KernelFault, Machine
+from lab_utils.backends.simt import KernelFault
 from lab_utils.ladder import RUNGS
 from lab_utils.ladder.rungs import SOURCES
 from lab_utils.patterns import random_sparse
@@ -19,15 +19,24 @@ LOST = r"no (barrier|wait) between|nothing has been written"
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[Robbed, Machine]:
-    """By kernel and place in its source, the ladder without what stands there."""
-    return machines_of(SOURCES, ROBBED, tmp_path_factory.mktemp("robbed"))
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
+    return Kernels(SOURCES.glob("*.cu"), ROBBED, tmp_path_factory.mktemp("robbed"))
+
+
+def emulate(kernel: str) -> None:
+    A = ladder.encode(RUNG_OF[kernel], random_sparse(200, 330, 0.5, seed=1))
+    ladder.emulate(A, torch.ones(330, 16).half())
 
 
 @pytest.mark.parametrize("case", ROBBED, ids=str)
-def test_no_synchronisation_of_a_rung_can_go(machines, monkeypatch, case) -> None:
-    monkeypatch.setattr(ladder.launch, "machine", lambda: machines[case])
+def test_no_synchronisation_of_a_rung_can_go(kernels, monkeypatch, case) -> None:
+    monkeypatch.setattr(ladder.launch, "machine", lambda: kernels.without(case))
     kernel = case.source.stem
-    A = ladder.encode(RUNG_OF[kernel], random_sparse(200, 330, 0.5, seed=1))
     with pytest.raises(KernelFault, match=rf"^{kernel}<.* ({LOST})"):
-        ladder.emulate(A, torch.ones(330, 16).half())
+        emulate(kernel)
+
+
+@pytest.mark.parametrize("kernel", RUNG_OF)
+def test_with_all_of_them_nothing_is_wrong(kernels, monkeypatch, kernel: str) -> None:
+    monkeypatch.setattr(ladder.launch, "machine", lambda: kernels.without(None))
+    emulate(kernel)

@@ -180,7 +180,7 @@ def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> No
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["measure", "--model", "OPT-30b"], 2, "'OPT-30b' is no folder; allowed: one, or OPT-125M"),
+        (["measure", "--model", "OPT-31B"], 2, "'OPT-31B' is no folder; allowed: one, or OPT-125M"),
         (["measure", "--model", "OPT-125M"], 2, "format='tca_bme' needs a sparsity"),
         (["measure", "--model", "OPT-125M", "--format", "coo"], 2, "format='coo': unknown"),
         (["measure", "--model", "OPT-125M", "--sparsity", "1.2"], 2, "1.2 must lie between 0 and"),

@@ -110,6 +110,13 @@ def test_refuses_what_does_not_fit(call: Callable, said: str) -> None:
         call()
 
 
+def test_refuses_an_encoding_that_was_changed() -> None:
+    A = encode(X, "csr")
+    A.arrays["col_idx"].fill_(10**6)
+    with pytest.raises(ValueError, match="row 0 has a col_idx out of"):
+        SparseLinear(A)
+
+
 def test_refuses_activations_that_do_not_fit(sparse: SparseLinear) -> None:
     for x in (X.float(), X[:, :100], X.tolist()):
         with pytest.raises(ValueError, match="x is a"):

@@ -137,6 +137,34 @@ def test_another_table_is_left_alone(tmp_path: Path, content: str, message: str)
         results.measured("spmm", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("column", "cell", "allowed"),
+    [
+        ("M", "36 864", "numbers, or nothing"),
+        ("sparsity", "80%", "numbers, or nothing"),
+        ("time_us", "n/a", "numbers, or nothing"),
+        ("date", "1/31/2026", r"2026-01-31T12:00:00\+00:00"),
+        ("date", "2026-01-31T12:00:00+01:00", r"2026-01-31T12:00:00\+00:00"),
+    ],
+)
+def test_a_cell_of_another_kind_is_named(
+    tmp_path: Path, column: str, cell: str, allowed: str
+) -> None:
+    """One of them would make text of all of its column, and each filter drop all rows."""
+    (file,) = results.append("spmm", [row(), row(**{column: cell}), row()], tmp_path)
+    told = rf"spmm\.csv: line 3 has {column}={re.escape(repr(cell))}; allowed: {allowed}"
+    with pytest.raises(ValueError, match=told):
+        results.measured("spmm", tmp_path)
+    with pytest.raises(ValueError, match=told):
+        results.of_file(file)
+
+
+def test_what_pandas_takes_for_missing_is_a_name(tmp_path: Path) -> None:
+    results.append("spmm", [row(pattern="None"), row(time_us=float("nan"))], tmp_path)
+    rows = results.measured("spmm", tmp_path)
+    assert rows.pattern.tolist() == ["None", "random"] and rows.time_us.isna().tolist() == [0, 1]
+
+
 def test_unknown_table(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="table='gemm': unknown; allowed: spmm"):
         results.append("gemm", [row()], tmp_path)

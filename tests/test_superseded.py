@@ -96,7 +96,9 @@ def test_a_value_of_several_lines_is_refused(file: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("<<<<<<< HEAD\n", r"line 7 has no device; allowed: rows that have one"),
+        ("<<<<<<< HEAD\n", r"line 7 has date='<<<<<<< HEAD'; allowed: 2026-01-31T12:00:00\+00:00"),
+        ("3/1/2026,,,\n", r"line 7 has date='3/1/2026'; allowed: "),
+        ("2026-01-05T00:00:00+00:00\n", r"line 7 has no device; allowed: rows that have one"),
         ("," * 23 + "\n", r"line 7 has no date"),
         ("," * 40 + "\n", r"spmm\.csv cannot be read as rows: "),
         (None, r"line 7 has no pattern"),
@@ -105,8 +107,8 @@ def test_a_value_of_several_lines_is_refused(file: Path, tmp_path: Path) -> None
 def test_lines_of_no_run_are_refused_and_kept(
     file: Path, tmp_path: Path, line: str | None, message: str
 ) -> None:
-    if line is None:  # what pandas takes for a missing value
-        results.append("spmm", [at(5, pattern="None")], tmp_path)
+    if line is None:
+        results.append("spmm", [at(5, pattern="")], tmp_path)
     else:
         file.write_text(file.read_text() + line)
     before = file.read_bytes()

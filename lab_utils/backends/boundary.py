@@ -20,7 +20,7 @@ from lab_utils import backends
 from lab_utils.backends.launch import NO_EPILOGUE, Epilogue
 from lab_utils.backends.watched import is_watched
 from lab_utils.formats import FORMATS, SparseMatrix
-from lab_utils.formats.checks import require_memory
+from lab_utils.formats.checks import require_apart, require_memory
 
 
 def multiply(
@@ -50,9 +50,7 @@ def _check_memory(out: Tensor, operands: list[Tensor]) -> None:
     require_memory("out", out)
     if _overlaps_itself(out):
         raise ValueError(f"out has strides {out.stride()}: its elements share memory")
-    storages = {operand.untyped_storage().data_ptr() for operand in operands}
-    if out.untyped_storage().data_ptr() in storages:
-        raise ValueError("out shares memory with A or B; allowed: memory of its own")
+    require_apart(out, operands, "A or B")
 
 
 def _overlaps_itself(out: Tensor) -> bool:

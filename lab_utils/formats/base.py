@@ -78,7 +78,8 @@ class SparseMatrix(ABC):
     def decode(self, out: Tensor | None = None) -> Tensor:
         """The dense matrix [M, K], bit for bit what was encoded, on the device of the arrays.
 
-        `out`: where to write it, contiguous, as it would be made. Raises ValueError otherwise.
+        `out`: where to write it, contiguous, as it would be made, in memory of its own. Raises
+        ValueError otherwise.
         """
         self.ensure_valid()
         place = {"dtype": self.dtype, "device": self.device}
@@ -116,6 +117,7 @@ class SparseMatrix(ABC):
             raise ValueError(f"out is {found}; allowed: {wanted}")
         if not out.is_meta:  # where arrays are on meta, whoever decodes says so
             checks.require_memory("out", out)
+            checks.require_apart(out, self.arrays.values(), "A")
 
     @classmethod
     def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:
@@ -201,9 +203,13 @@ class SparseMatrix(ABC):
         return seen if seen is not None and seen.holds(self) else None
 
     def to(self, device: torch.device | str) -> Self:
-        """The same encoding on another device (itself, if it is there already)."""
+        """The same encoding on another device (itself, if it is there already).
+
+        Raises ValueError for anything else than a device: the dtype is that of the encoding.
+        """
+        place = checks.checked_device(device)
         self.ensure_valid()
-        moved = {name: array.to(device) for name, array in self.arrays.items()}
+        moved = {name: array.to(place) for name, array in self.arrays.items()}
         if all(moved[name] is array for name, array in self.arrays.items()):
             return self
         return self.of_valid(self.shape, self.dtype, moved, self.constants)

@@ -1,7 +1,7 @@
 """Checks of what formats are given: weights to encode, arrays to hold."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -41,6 +41,15 @@ def checked_shape(shape: Sequence[int], where: str = "") -> tuple[int, int]:
     return int(sizes[0]), int(sizes[1])
 
 
+def checked_device(device: torch.device | str) -> torch.device:
+    """`device` as torch's own, or a ValueError; whether it is there, torch says when it is used."""
+    try:
+        return torch.device(device)
+    except (TypeError, RuntimeError) as error:
+        allowed = "a device of torch, such as 'cpu' or 'cuda:0'"
+        raise ValueError(f"device={device!r:.60}; allowed: {allowed}") from error
+
+
 def require_output(out: Tensor) -> None:
     """Raise ValueError unless `out` is a matrix to decode into, of whatever shape."""
     if not isinstance(out, Tensor):
@@ -55,6 +64,13 @@ def require_memory(name: str, tensor: Tensor) -> None:
     """Raise ValueError unless the elements lie where a compiled function can read them."""
     if problem := memory_problem(tensor):
         raise ValueError(f"{name} {problem}; {MEMORY}")
+
+
+def require_apart(out: Tensor, operands: Iterable[Tensor], names: str) -> None:
+    """Raise ValueError where `out` lies in memory of the operands, which it would overwrite."""
+    storages = {operand.untyped_storage().data_ptr() for operand in operands}
+    if out.untyped_storage().data_ptr() in storages:
+        raise ValueError(f"out shares memory with {names}; allowed: memory of its own")
 
 
 def memory_problem(tensor: Tensor) -> str | None:
