@@ -8,18 +8,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, content: str | bytes, mode: int | None = None) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file in one step: a reader sees the old or the new one, never half.
 
-    Text is UTF-8. `mode`: its permissions; None: those of a new file. Raises OSError, and `path` is
-    as before.
+    Text is UTF-8. A file that is there keeps its permissions, and a link stays one: what it leads
+    to is replaced. Raises OSError, and all is as before.
     """
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
-        if mode is not None:
-            partial.chmod(mode)
-        partial.replace(path)
+        if target.exists():
+            partial.chmod(target.stat().st_mode)
+        partial.replace(target)
     finally:
         with suppress(OSError):  # where nothing could be written, there is nothing to remove
             partial.unlink()

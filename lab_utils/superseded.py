@@ -94,5 +94,5 @@ def _drop(file: Path, kernels: Sequence[str], others: list[pd.DataFrame]) -> pd.
         if gone.any():
             kept = [line for line, goes in zip(lines, gone, strict=True) if not goes]
             content = b"".join([header, *kept])
-            write_whole(file.resolve(), content, mode=file.stat().st_mode)
+            write_whole(file, content)
     return _counts(rows, gone)

@@ -213,6 +213,7 @@ def test_commands_that_are_written_down_exist(root, tmp_path, monkeypatch) -> No
           "--device", "cpu"], 2, "within='row' may leave more than two of four neighbours"),
         (["measure", "--model", "OPT-125M", "--sparsity", "0.5", "--dtype", "fp32",
           "--device", "cpu"], 2, "dtype=torch.float32; allowed for tca_bme: float16, bfloat16"),
+        (["plan", "--format", "dense", "--sparsity", "7"], 2, "sparsity=7"),
         (["plan", "--model", "Llama-2-7B"], 2, "'Llama-2-7B' is a llama; allowed: OPT"),
         (["plan", "--gpu", "H300"], 2, "device 'H300' is unknown"),
         (["plan", "--gpus", "5"], 2, "gpus=5 must divide heads=56 of OPT-30B"),
@@ -255,10 +256,11 @@ def test_a_calibration_text_and_a_tokenizer_must_be_readable(checkpoint, tmp_pat
     done = run(*calibrated, "--calibration", weights)
     assert done.exit_code == 2 and f"{weights} is no text in UTF-8" in done.output
     done = run(*calibrated, "--calibration", other / "config.json", "--sequences", -1)
-    assert done.exit_code == 2 and "sequences=-1 of length=2048; allowed: 1" in done.output
-    (other / "tokenizer.json").write_text("{")
-    done = run("generate", "--model", other, "--prompt", "w1")
-    assert done.exit_code == 2 and f"{other}: its tokenizer cannot be read" in done.output
+    assert done.exit_code == 2 and "'--sequences': -1 is not in the range x>=1" in done.output
+    for damaged in ("{", "[]", '{"model": 3}'):
+        (other / "tokenizer.json").write_text(damaged)
+        done = run("generate", "--model", other, "--prompt", "w1")
+        assert done.exit_code == 2 and f"{other}: its tokenizer cannot be read" in done.output
 
 
 def test_a_pattern_says_its_sparsity(checkpoint, tmp_path) -> None:
@@ -281,6 +283,33 @@ def test_a_stored_model_has_its_own_dtype_and_matrices(pruned) -> None:
     assert done.exit_code == 2 and "dtype='fp16'; allowed with a stored model: none" in done.output
     done = run("generate", "--model", pruned, "--prompt", "w1", "--outer-fc1-dense")
     assert done.exit_code == 2 and "--outer-fc1-dense; allowed with dense weights" in done.output
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--dtype", "fp16"), "dtype='fp16'; allowed with a stored model: none"),
+        (("--outer-fc1-dense",), "--outer-fc1-dense; allowed with dense weights"),
+        (("--sparsity", 0.9), "is pruned already; allowed: no sparsity"),
+    ],
+)
+def test_what_a_stored_model_ignores_is_refused_before_it_is_measured(
+    pruned, monkeypatch, option, said
+) -> None:
+    monkeypatch.setattr(
+        "lab_utils.llm.checkpoint.Stored.load", lambda *_, **__: pytest.fail("read")
+    )
+    done = run("measure", "--model", pruned, *SHORT, *option)
+    assert done.exit_code == 2 and said in done.output, done.output
+
+
+def test_a_tokenizer_that_cannot_be_copied_leaves_nothing(checkpoint, tmp_path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(checkpoint, other)
+    (other / "tokenizer_more.json").mkdir()
+    done = run("prune", other, tmp_path / "x", "--sparsity", 0.5)
+    assert done.exit_code == 1 and "tokenizer_more.json" in done.output, done.output
+    assert [file.name for file in tmp_path.iterdir()] == ["other"]
 
 
 def test_dense_weights_have_no_format(checkpoint) -> None:

@@ -38,6 +38,15 @@ def test_greedy_takes_the_most_likely() -> None:
 
 
 @pytest.mark.parametrize(
+    "values", [{"temperature": 1e-300}, {"temperature": 1e-40}, {"temperature": 1, "top_p": 1e-60}]
+)
+def test_the_least_of_chance_takes_the_most_likely(values: dict) -> None:
+    chances = Sampling(**values).probabilities(1000 * LOGITS)
+    assert torch.equal(chances.argmax(-1), LOGITS.argmax(-1))
+    assert torch.equal(chances.amax(-1), torch.ones(len(LOGITS)))
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"temperature": -1.0}, "temperature=-1.0; allowed: finite numbers from 0"),

@@ -41,6 +41,8 @@ name = "emulator"
 devices = ("cpu",)
 formats = tuple(KERNELS)
 
+MOST_PARTS = 1024  # more than any GPU has multiprocessors
+
 
 @dataclass
 class _Recording:
@@ -56,11 +58,12 @@ _recording: ContextVar[_Recording | None] = ContextVar("recording", default=None
 def recording(*, split_k: float = 1, watch: int | None = None) -> Iterator[list[KernelTrace]]:
     """Within this context, each product of this backend appends its KernelTrace to the list.
 
-    `split_k`: parts that the K loop is split in. `watch`: number of the block (x fastest) whose
-    every request is kept. Raises ValueError for a number that is out of range.
+    `split_k`: parts that the K loop is split in, each of which may need memory as large as C.
+    `watch`: number of the block (x fastest) whose every request is kept. Raises ValueError for a
+    number that is out of range.
     """
-    if not isinstance(split_k, Real) or not split_k >= 1:  # also refuses NaN
-        raise ValueError(f"split_k={split_k!r}: allowed: 1 or more")
+    if not isinstance(split_k, Real) or not 1 <= split_k <= MOST_PARTS:  # also refuses NaN
+        raise ValueError(f"split_k={split_k!r}: allowed: 1 to {MOST_PARTS}")
     if watch is not None and not (is_integer(watch) and watch >= 0):
         raise ValueError(f"watch={watch!r}: allowed: None, or the number of a block, from 0")
     token = _recording.set(now := _Recording(split_k, watch))

@@ -28,8 +28,8 @@ def default_formats(device: torch.device | str) -> tuple[str, ...]:
 
 def checked_device(device: torch.device | str) -> torch.device:
     """The device of that name. ValueError for an unknown one, RuntimeError where it is missing."""
-    kind = str(device).partition(":")[0]
-    if kind not in DEVICES:
+    kind, _, number = str(device).partition(":")
+    if kind not in DEVICES or (number and not (kind == "cuda" and number.isdecimal())):
         raise ValueError(f"device={str(device)!r}; allowed: {', '.join(DEVICES)}")
     if kind == "cuda" and (problem := backends.cuda.problem()):
         raise RuntimeError(f"nothing can be measured on a GPU here: {problem}")

@@ -14,7 +14,8 @@ from lab_utils.patterns import random_sparse
 
 PIECE_BYTES = {"cpu": 1 << 26, "cuda": 1 << 30}  # what one read of the bandwidth takes of memory
 PIECES = 2  # at least
-JUDGED_BYTES = 2 + 8 + 8  # for a weight of A where products are judged: it, in fp64, and its size
+JUDGED_BYTES = 2 + 8 + 8  # of an operand's element where products are judged: in fp64, its size
+RESULT_BYTES = 8 + 8 + 8  # of a result's: the product, its magnitude, what it may be off by
 
 
 class Operand(Protocol):
@@ -113,14 +114,15 @@ def weights_of(
 
 
 def require_memory(case: Case, device: torch.device) -> None:
-    """Raise RuntimeError where A is too large for the host, which would end the process.
+    """Raise RuntimeError where a case is too large for the host, which would end the process.
 
     A GPU says itself that it lacks memory.
     """
-    needed, there = JUDGED_BYTES * case.M * case.K, machine.memory_bytes()
+    M, K, N = case.M, case.K, case.N
+    needed, there = JUDGED_BYTES * K * (M + N) + RESULT_BYTES * M * N, machine.memory_bytes()
     if device.type == "cpu" and needed > there:
         raise RuntimeError(
-            f"shape={case.M}x{case.K}: to make and judge it takes at least {needed / 1e9:.1f} GB; "
+            f"shape={M}x{K}, N={N}: to make and judge it takes at least {needed / 1e9:.1f} GB; "
             f"allowed: what fits the {there / 1e9:.1f} GB of this machine's memory"
         )
 

@@ -67,7 +67,10 @@ def plan(models: list[str], formats: list[str], sparsities: list[float], devices
 
     from lab_utils import catalog
     from lab_utils.analysis import memory
+    from lab_utils.llm.pruning import Target
 
+    for sparsity in sparsities:  # which dense weights do not ask for
+        Target(sparsity)
     works = [memory.Workload(catalog.model(name, "opt"), format, sparsity, **case)
              for name in models for format in formats
              for sparsity in ([0.0] if format == "dense" else sparsities)]  # fmt: skip
@@ -105,10 +108,7 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
 
     place = _placed(device, dtype)
     source, text = opened(model, **place), Text.of(model)
-    if isinstance(source, Stored) and dtype:
-        raise ValueError(f"dtype={dtype!r}; allowed with a stored model: none, it has its own")
-    if isinstance(source, Stored) and outer_fc1_dense:
-        raise ValueError("--outer-fc1-dense; allowed with dense weights, not with a stored model")
+    _check_stored(source, dtype, outer_fc1_dense)
     if format == "dense" and not isinstance(source, Stored):
         format = None  # the weights as they are
     tokens = text.encode(prompts)
@@ -135,8 +135,8 @@ def generate(model: str, prompts: tuple[str, ...], output: int, format: str | No
 @_shown("--method", default="magnitude", help="magnitude, wanda, sparsegpt or taylor.")
 @click.option("--calibration", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Text for methods that need some.")  # fmt: skip
-@_shown("--sequences", default=128, help="Of that text.")
-@_shown("--length", default=2048, help="Tokens of each of them.")
+@_shown("--sequences", default=128, type=click.IntRange(min=1), help="Of that text.")
+@_shown("--length", default=2048, type=click.IntRange(min=1), help="Tokens of each of them.")
 @_place
 def prune(source: str, target: Path, format: str, sparsity: float | None, within: str,
           outer_fc1_dense: bool, method: str, calibration: Path | None, sequences: int,
@@ -146,7 +146,7 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
     SOURCE is Hugging Face's folder of an OPT, or a size such as OPT-125M with random weights.
     """
     from lab_utils.llm.checkpoint import Stored, convert, opened
-    from lab_utils.llm.text import Text, copy_tokenizer
+    from lab_utils.llm.text import Text, tokenizer_files
 
     click.get_current_context().with_resource(ended_in_order())
     place = _placed(device, dtype)
@@ -158,8 +158,7 @@ def prune(source: str, target: Path, format: str, sparsity: float | None, within
         asked = f"--calibration={str(calibration or '')!r} with --method={method}"
         raise ValueError(f"{asked}; allowed: {'a file of text' if recipe.statistic else 'none'}")
     tokens = Text.of(source).sequences(calibration, sequences, length) if calibration else None
-    convert(opt, target, recipe, tokens=tokens, **place)
-    copy_tokenizer(source, target)
+    convert(opt, target, recipe, tokens=tokens, beside=tokenizer_files(source), **place)
     nbytes = sum(file.stat().st_size for file in target.iterdir())
     click.echo(f"{opt.config.name}: {nbytes / 1e9:.3f} GB in {target}")
 
@@ -198,6 +197,7 @@ def measure(model: str, formats: list[str], sparsity: float | None, within: str,
 
     place = _placed(device, dtype)
     source = opened(model, **place)
+    _check_stored(source, dtype, outer_fc1_dense)
     recipe = _recipe(source, None, sparsity, within, outer_fc1_dense)
     with running(source.config, place["device"]) as ranks:
         first = ranks.rank == 0
@@ -271,6 +271,16 @@ def _placed(device: str | None, dtype: str | None) -> dict[str, Any]:
     if device == "cuda":  # encoding leaves holes of all sizes, which fixed segments cannot reuse
         os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
     return {"device": device, "dtype": DTYPES[dtype or ("fp16" if device == "cuda" else "bf16")]}
+
+
+def _check_stored(source: Any, dtype: str | None, outer_fc1_dense: bool) -> None:
+    """Raise ValueError for options that a stored model, whose matrices are as they are, ignores."""
+    from lab_utils.llm.checkpoint import Stored
+
+    if isinstance(source, Stored) and dtype:
+        raise ValueError(f"dtype={dtype!r}; allowed with a stored model: none, it has its own")
+    if isinstance(source, Stored) and outer_fc1_dense:
+        raise ValueError("--outer-fc1-dense; allowed with dense weights, not with a stored model")
 
 
 def _recipe(source: Any, format: str | None, sparsity: float | None, within: str,

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from lab_utils.llm.checks import check_count
 
+COLDEST = torch.finfo(torch.float32).tiny  # of temperatures that fp32 can divide by
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -54,7 +56,9 @@ class Sampling:
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """[batch, vocab] in fp32: what tokens are drawn with."""
-        scores = logits.float() / self.temperature
+        scores = logits.float()
+        # The most likely token has 0, which no temperature makes infinite.
+        scores = (scores - scores.amax(-1, keepdim=True)) / max(self.temperature, COLDEST)
         if self.top_k is not None:
             least = scores.topk(min(self.top_k, scores.shape[-1])).values[:, -1:]
             scores = scores.masked_fill(scores < least, -torch.inf)
@@ -65,6 +69,6 @@ class Sampling:
         """The most likely tokens whose chances reach top_p, scaled to sum to 1."""
         falling, order = chances.sort(dim=-1, descending=True, stable=True)
         before = falling.cumsum(-1) - falling
-        kept = falling.masked_fill(before >= self.top_p, 0)
+        kept = falling.masked_fill((before > 0) & (before >= self.top_p), 0)  # 0: the most likely
         chances = torch.zeros_like(chances).scatter(-1, order, kept)
         return chances / chances.sum(-1, keepdim=True)

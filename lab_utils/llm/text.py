@@ -1,6 +1,5 @@
 """Text in and out where a checkpoint has a tokenizer; token ids where it has none."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,19 +67,20 @@ def tokenizer_of(folder: str | Path) -> Any | None:
 
     Raises RuntimeError where transformers is not installed, ValueError for a damaged one.
     """
-    if not any(True for pattern in TOKENIZER for _ in Path(folder).glob(pattern)):
+    if not tokenizer_files(folder):
         return None
+    library = transformers()
     try:
-        return transformers().AutoTokenizer.from_pretrained(folder)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{folder}: its tokenizer cannot be read: {error}") from error
+        return library.AutoTokenizer.from_pretrained(folder)
+    except ImportError as error:
+        raise RuntimeError(f"{folder}: its tokenizer needs what is not installed: {error}") from error
+    except Exception as error:  # transformers passes on whatever its parsers raise
+        raise ValueError(f"{folder}: its tokenizer cannot be read: {error!r}") from error
 
 
-def copy_tokenizer(source: str | Path, target: str | Path) -> None:
-    """Copy the files of a tokenizer, if there are any, from one folder into another."""
-    for pattern in TOKENIZER:
-        for file in Path(source).glob(pattern):
-            shutil.copy(file, target)
+def tokenizer_files(folder: str | Path) -> list[Path]:
+    """The files of a tokenizer in a checkpoint's folder, if there are any."""
+    return [file for pattern in TOKENIZER for file in sorted(Path(folder).glob(pattern))]
 
 
 def _text_of(file: Path) -> str:

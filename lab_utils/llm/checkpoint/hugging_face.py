@@ -6,13 +6,12 @@ only; weights stay in the files, mapped into memory, until `read` asks for one.
 """
 
 import json
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 from lab_utils.llm.checkpoint.skeleton import shapes
@@ -129,11 +128,16 @@ def _open(file: Path) -> dict[str, Lazy | Tensor]:
             opened = safe_open(file, framework="pt")
             return {name: Lazy(opened, name) for name in opened.keys()}  # noqa: SIM118
         state = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    except (SafetensorError, OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise ValueError(f"{file} is damaged or no checkpoint: {error}") from error
-    if not isinstance(state, Mapping) or not all(isinstance(t, Tensor) for t in state.values()):
-        raise ValueError(f"{file} holds no state of a model; allowed: tensors by name")
+    except Exception as error:  # pickles that are cut or flipped raise whatever they lead to
+        raise ValueError(f"{file} is damaged or no checkpoint: {error!r}") from error
+    if not isinstance(state, Mapping) or not all(map(_is_entry, state.items())):
+        raise ValueError(f"{file} holds no state of a model; allowed: strided tensors by name")
     return dict(state)
+
+
+def _is_entry(item: tuple[Any, Any]) -> bool:
+    name, tensor = item
+    return isinstance(name, str) and isinstance(tensor, Tensor) and tensor.layout == torch.strided
 
 
 def _short(tensors: dict[str, Lazy | Tensor]) -> dict[str, Lazy | Tensor]:

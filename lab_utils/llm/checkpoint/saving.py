@@ -42,11 +42,13 @@ def convert(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float16,
     tokens: Tensor | None = None,
+    beside: Iterable[Path] = (),
 ) -> None:
     """Write the model that `loading.load` would make of `source`, without ever holding it.
 
     Each layer is written and forgotten as soon as it is pruned and encoded (first-order Taylor
-    holds the model, as there). Arguments as of `load`, errors as of `load` and `save`.
+    holds the model, as there). `beside`: files, such as those of a tokenizer, of which the folder
+    gets copies. Other arguments as of `load`, errors as of `load` and `save`.
     """
     _check_new(Path(folder))
     check_arguments(source, recipe, ALONE, device, dtype, tokens)
@@ -55,7 +57,7 @@ def convert(
         layers = _held(model, source, recipe, device, tokens)
     else:
         layers = _forgotten(model, placed(model, source, recipe, device, tokens))
-    _write(model, Path(folder), layers)
+    _write(model, Path(folder), layers, beside)
 
 
 def _held(
@@ -74,13 +76,17 @@ def _forgotten(model: OPT, layers: Iterable[Layer]) -> Iterator[Layer]:
         model.layers[layer.index] = Layer(model.config, layer.index, device="meta")
 
 
-def _write(model: OPT, folder: Path, layers: Iterable[Layer]) -> None:
+def _write(
+    model: OPT, folder: Path, layers: Iterable[Layer], beside: Iterable[Path] = ()
+) -> None:
     model.check_whole()
     common = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
     common |= {"dtype": str(model.dtype).removeprefix("torch.")}
     described = {**common, "weights": model.weights_origin, "config": asdict(model.config)}
     index: Index = {TOP: {}}
     with _new(folder) as partial:
+        for file in beside:
+            _copy(file, partial)
         for layer in layers:  # which may fill in the rest of the model before the first of them
             file = file_of(layer.index)
             index[file] = entries_of(layer)
@@ -100,6 +106,13 @@ def _write_file(path: Path, state: dict[str, Tensor], metadata: dict) -> None:
     }
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     storage.write(path, {**metadata, "shape": shapes}, arrays)
+
+
+def _copy(file: Path, folder: Path) -> None:
+    try:
+        shutil.copy(file, folder)
+    except OSError as error:
+        raise OSError(error.errno, f"{file}: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -62,6 +62,8 @@ class Sweep:
             raise ValueError(f"source={self.source!r}; allowed: checkpoint.opened(size or folder)")
         if not isinstance(self.target, Target | None):
             raise ValueError(f"target={self.target!r}; allowed: None, or pruning.Target(sparsity)")
+        if self._is_stored and self.target is not None:
+            raise ValueError(f"{self.source.folder} is pruned already; allowed: no sparsity")
         check_place(self.device, self.dtype)
 
     def rows(
