@@ -103,6 +103,7 @@ def _of_tokens(
         return y
     _check_x(x, A)
     if x.numel() == 0:  # no tokens
+        _backend(A, x.device, backend)
         return x.new_empty(*x.shape[:-1], A.shape[0])
     many = x.ndim == 2 and x.shape[0] > 1  # else with as many views as it takes
     B = (x if many else x.reshape(-1, x.shape[-1])).T
@@ -207,21 +208,27 @@ def _checked(A: SparseMatrix, B: Tensor, backend: str | None) -> ModuleType:
         raise ValueError(f"B is {B.dtype}; allowed: {A.dtype}, the dtype of A")
     if B.device != A.device:
         raise ValueError(f"B is on {B.device}; allowed: {A.device}, where A is")
-    module = backends.for_device(B.device) if backend is None else backends.by_name(backend)
-    if A.name not in module.formats:
-        raise ValueError(
-            f"A is {A.name}; backend {module.name!r} multiplies {', '.join(module.formats)}; "
-            "backend 'reference' takes every format"
-        )
-    if B.device.type not in module.devices:
-        raise ValueError(
-            f"B is on {B.device}; backend {module.name!r} takes {' or '.join(module.devices)}"
-        )
+    module = _backend(A, B.device, backend)
     # A compiled graph cannot look at it: it relies on the check that was made with the encoding.
     if not torch.compiler.is_compiling():
         A.ensure_valid()
     elif A.validated is None:
         raise ValueError("A is a copy that nobody has checked; call A.ensure_valid() before")
+    return module
+
+
+def _backend(A: SparseMatrix, device: torch.device, backend: str | None) -> ModuleType:
+    """The backend of that name, or that of the device; ValueError if it does not multiply A."""
+    module = backends.for_device(device) if backend is None else backends.by_name(backend)
+    if A.name not in module.formats:
+        raise ValueError(
+            f"A is {A.name}; backend {module.name!r} multiplies {', '.join(module.formats)}; "
+            "backend 'reference' takes every format"
+        )
+    if device.type not in module.devices:
+        raise ValueError(
+            f"B is on {device}; backend {module.name!r} takes {' or '.join(module.devices)}"
+        )
     return module
 
 

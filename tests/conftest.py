@@ -8,6 +8,7 @@ import pytest
 import torch
 from emulated_encode import encoders, on_gpu  # noqa: F401, fixtures
 from hypothesis import settings
+from llm_commands import checkpoint, pruned  # noqa: F401, fixtures
 
 settings.register_profile("lscd", deadline=None)  # a busy machine is no mistake
 settings.load_profile("lscd")

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from lab_utils import bench
 from lab_utils.cli import main as lab
 from lab_utils.console import many, together
-from lab_utils.llm.__main__ import main as llm
+from lab_utils.llm.cli import main as llm
 from lab_utils.llm.measuring import Sweep
 
 
@@ -110,7 +110,7 @@ def test_both_commands_read_a_list_alike(lists, expected, asked) -> None:
 EARLY = """
 import pathlib, sys, time
 import lab_utils.llm.checkpoint as checkpoint
-from lab_utils.llm.__main__ import main
+from lab_utils.llm.cli import main
 
 def opened(source, **place):
     pathlib.Path(sys.argv[1]).touch()

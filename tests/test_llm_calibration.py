@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from lab_utils import SparseLinear
 from lab_utils.llm import OPT
-from lab_utils.llm.__main__ import main
 from lab_utils.llm.checkpoint import Random, load
 from lab_utils.llm.checkpoint.hugging_face import theirs as theirs_of
+from lab_utils.llm.cli import main
 from lab_utils.llm.model import MATRICES
 from lab_utils.llm.parallel import Ranks
 from lab_utils.llm.pruning import METHODS, Recipe, Target, prune

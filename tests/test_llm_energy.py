@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from opt_ranks import joined, start
 
 from lab_utils import machine, power, results
-from lab_utils.llm.__main__ import main
 from lab_utils.llm.checkpoint import Random
+from lab_utils.llm.cli import main
 from lab_utils.llm.measuring import Sweep, Transformers, energy
 from lab_utils.llm.measuring.energy import Energy, energy_line
 from lab_utils.llm.parallel import Ranks

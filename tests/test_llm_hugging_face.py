@@ -98,11 +98,26 @@ def test_missing_and_damaged_shards_are_named(kind, tmp_path):
 def test_pickles_that_hold_no_tensors_are_refused(own):
     (own / "model.safetensors").unlink()
     torch.save({}, own / "pytorch_model.bin", _use_new_zipfile_serialization=False)
-    with pytest.raises(ValueError, match="is damaged or no checkpoint: mmap can only be used"):
+    with pytest.raises(ValueError, match="no checkpoint: RuntimeError: mmap can only be used"):
         HuggingFace(own)
-    for content in ({"a": 1}, [torch.ones(1)], Path("x")):
+    sparse = torch.eye(2).to_sparse()
+    for content in ({"a": 1}, [torch.ones(1)], Path("x"), {1: torch.ones(1)}, {"a": sparse}):
         torch.save(content, own / "pytorch_model.bin")
         with pytest.raises(
             ValueError, match="holds no state of a model|is damaged or no checkpoint"
         ):
+            HuggingFace(own)
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_pickles_with_a_flipped_byte_are_refused(own):
+    """Whatever the unpickler raises then."""
+    (own / "model.safetensors").unlink()
+    weights = own / "pytorch_model.bin"
+    torch.save({"a": torch.ones(1)}, weights)
+    whole = weights.read_bytes()
+    pickled = whole.index(b"ctorch._utils")
+    for at in range(pickled - 16, pickled + 48):
+        weights.write_bytes(whole[:at] + bytes([whole[at] ^ 0x21]) + whole[at + 1 :])
+        with pytest.raises(ValueError, match="holds no state|is damaged|own has (no|unknown) "):
             HuggingFace(own)

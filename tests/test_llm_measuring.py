@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from lab_utils import results
 from lab_utils.analysis import memory
 from lab_utils.llm import OPT, OPTConfig, generate
-from lab_utils.llm.__main__ import main
 from lab_utils.llm.checkpoint import Random, convert, load, opened
+from lab_utils.llm.cli import main
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring import Sweep, Transformers, fits, generations, measure, parts
 from lab_utils.llm.measuring.generations import format_of, sparsity_of

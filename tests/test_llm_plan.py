@@ -5,7 +5,7 @@ from click.testing import CliRunner, Result
 
 from lab_utils import catalog
 from lab_utils.analysis import memory
-from lab_utils.llm.__main__ import main
+from lab_utils.llm.cli import main
 
 
 def run(*arguments: str) -> Result:

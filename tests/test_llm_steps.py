@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from torch import nn
 
 from lab_utils import catalog, results
-from lab_utils.llm.__main__ import main
+from lab_utils.llm.cli import main
 from lab_utils.llm.measuring import steps
 from lab_utils.llm.measuring.steps import Blocks, measure_steps
 from lab_utils.nn import SparseLinear

@@ -38,6 +38,12 @@ ALSO_REFUSED = [
     ("24_hopper_kernel", {"seed": 2**63}, f"seed={2**63}; allowed: integers from 0 to"),
     ("30_kernel_benchmark", {"formats": ["dense"]}, "formats=['dense']: dense is measured anyway"),
     ("22_pipeline", {"sparsity": 1.0}, "sparsity=1.0; allowed: 0 to 0.99"),
+    ("23_ladder", {"small_K": -5}, "K=-5 must be a whole number of at least 1"),
+    ("23_ladder", {"save_rows": True}, "save_rows=True; allowed: with measure=True"),
+    ("24_hopper_kernel", {"shape": [1, 1]}, "shape=[1, 1]; allowed: two numbers"),
+    ("30_kernel_benchmark", {"gpu": "h201"}, "gpu='h201' has no rows; allowed: cpu-"),
+    ("31_kernel_anatomy", {"device": "h201"}, "device='h201' has no rows; allowed: cpu-"),
+    ("40_opt_end_to_end", {"stored": "h201"}, "stored='h201' has no rows; allowed: cpu-"),
 ]
 
 

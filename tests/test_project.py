@@ -33,7 +33,7 @@ LAYERS = {
     "machine": 5, "ops": 5, "linears": 5, "baselines": 5, "ladder": 5,
     "backends": 4, "patterns": 4,
     "formats": 3,
-    "analysis": 2, "accuracy": 2, "superseded": 2,
+    "analysis": 2, "accuracy": 2,
     "build": 1, "results": 1,
     "catalog": 0, "console": 0, "files": 0, "power": 0, "streams": 0,
     "toolchains": 0,

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from lab_utils import results
+from lab_utils.results import tables
 
 COLUMNS = results.COLUMNS["spmm"]
 NUMBERS = {"M": 64, "K": 64, "N": 8, "sparsity": 0.5, "split_k": 1, "time_us": 10.0, "p10_us": 9.0,
@@ -157,6 +158,14 @@ def test_a_cell_of_another_kind_is_named(
         results.measured("spmm", tmp_path)
     with pytest.raises(ValueError, match=told):
         results.of_file(file)
+
+
+def test_a_device_without_rows_is_named(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "MEASURED", tmp_path)
+    results.append("spmm", [row(), row(device="h200")])
+    results.check_stored("h200")
+    with pytest.raises(ValueError, match="gpu='h201' has no rows; allowed: cpu-a, h200"):
+        results.check_stored("h201", "gpu")
 
 
 def test_what_pandas_takes_for_missing_is_a_name(tmp_path: Path) -> None:

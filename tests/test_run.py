@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from queue import Empty
 from typing import ClassVar
+from urllib.parse import unquote
 
 import pytest
 from click.testing import CliRunner
@@ -143,6 +144,15 @@ def test_links_between_notebooks_lead_to_pages():
         assert report.to_pages(link.format(other), ["10_a"]) == link.format(other)
     download = '<a href="10_a.ipynb" download>'
     assert report.to_pages(download, ["10_a"]) == download
+
+
+def test_links_lead_to_notebooks_of_any_name(fixtures, tmp_path):
+    shutil.copy(fixtures / "good.ipynb", tmp_path / "100% a?b#c.ipynb")
+    made = run([tmp_path / "100% a?b#c.ipynb"], "laptop", output=tmp_path / "out", folder=fixtures)
+    for page in made.folder.glob("*.html"):
+        links = re.findall(r'(?:href|src)="([^"#][^":]*)"', page.read_text())
+        files = [made.folder / unquote(link.split("?")[0].split("#")[0]) for link in links]
+        assert len(files) > 2 and all(file.is_file() for file in files)
 
 
 def test_every_notebook_leaves_its_page(mixed):

@@ -110,6 +110,14 @@ def test_what_names_no_file_is_refused():
                 use(path)
 
 
+def test_a_name_that_is_too_long_is_told():
+    for use in (load, encode(random_sparse(9, 9, 0.5), "csr").save):
+        with pytest.raises(
+            RuntimeError, match=r"cannot (read|write) path='n+': File name too long"
+        ):
+            use("n" * 300)
+
+
 def test_a_missing_file_and_a_foreign_file_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"absent'?: no such file"):
         load(tmp_path / "absent")

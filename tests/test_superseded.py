@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 from test_results import row
 
-from lab_utils import results, superseded
+from lab_utils import results
 from lab_utils.cli import main
+from lab_utils.results import superseded
 
 
 def at(day: int, **changes) -> dict:

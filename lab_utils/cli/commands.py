@@ -101,7 +101,7 @@ def format(notebooks: tuple[Path, ...], check: bool) -> None:
 @click.option("--drop", is_flag=True, help="Take them out, instead of counting them.")
 def superseded(table: str, kernels: list[str], output: Path | None, drop: bool) -> None:
     """Count measured rows that a later run of their case replaces."""
-    from lab_utils.superseded import find
+    from lab_utils.results.superseded import find
 
     found = find(table, kernels, output, drop=drop)
     for (file, kernel), count in found.items():

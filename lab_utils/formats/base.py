@@ -84,8 +84,7 @@ class SparseMatrix(ABC):
         self.ensure_valid()
         place = {"dtype": self.dtype, "device": self.device}
         dense = torch.empty(self.shape, **place) if out is None else out
-        checks.require_output(dense)
-        self._check_out(dense, self.shape)
+        checks.require_output(dense, self.shape, self.dtype, self.arrays.values())
         self._unpack(self._cleared(dense), 0)
         return dense
 
@@ -95,7 +94,7 @@ class SparseMatrix(ABC):
         Raises ValueError unless they are whole blocks of ROW_BLOCK rows, but for A's last ones.
         """
         self.ensure_valid()
-        checks.require_output(out)
+        checks.require_matrix(out)
         (M, K), rows = self.shape, len(out)
         start = int(first) if is_integer(first) else -1
         whole = rows % self.ROW_BLOCK == 0 or start + rows == M
@@ -104,20 +103,12 @@ class SparseMatrix(ABC):
                 f"first={first!r:.60}, {rows} rows of {M}; allowed: multiples of {self.ROW_BLOCK} "
                 "inside of A, but for its last rows"
             )
-        self._check_out(out, (rows, K))
+        checks.require_output(out, (rows, K), self.dtype, self.arrays.values())
         self._unpack(self._cleared(out), start)
         return out
 
     def _cleared(self, out: Tensor) -> Tensor:
         return out if out.is_cuda and self.WRITES_ZEROS else out.zero_()
-
-    def _check_out(self, out: Tensor, shape: tuple[int, int]) -> None:
-        found = (out.shape, out.dtype, out.device, out.is_contiguous())
-        if found != (wanted := (shape, self.dtype, self.device, True)):
-            raise ValueError(f"out is {found}; allowed: {wanted}")
-        if not out.is_meta:  # where arrays are on meta, whoever decodes says so
-            checks.require_memory("out", out)
-            checks.require_apart(out, self.arrays.values(), "A")
 
     @classmethod
     def expected_nbytes(cls, M: int, K: int, sparsity: float) -> float:

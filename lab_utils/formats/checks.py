@@ -50,7 +50,7 @@ def checked_device(device: torch.device | str) -> torch.device:
         raise ValueError(f"device={device!r:.60}; allowed: {allowed}") from error
 
 
-def require_output(out: Tensor) -> None:
+def require_matrix(out: Tensor) -> None:
     """Raise ValueError unless `out` is a matrix to decode into, of whatever shape."""
     if not isinstance(out, Tensor):
         raise ValueError(f"out is a {type(out).__name__}; allowed: a torch.Tensor [rows, K]")
@@ -58,6 +58,20 @@ def require_output(out: Tensor) -> None:
         raise ValueError(
             f"out has shape {tuple(out.shape)}, layout {out.layout}; allowed: a strided [rows, K]"
         )
+
+
+def require_output(
+    out: Tensor, shape: tuple[int, int], dtype: torch.dtype, arrays: Iterable[Tensor]
+) -> None:
+    """Raise ValueError unless `out` is such a matrix, contiguous, beside A's arrays."""
+    require_matrix(out)
+    arrays = [*arrays]
+    found = (out.shape, out.dtype, out.device, out.is_contiguous())
+    if found != (wanted := (shape, dtype, arrays[0].device, True)):
+        raise ValueError(f"out is {found}; allowed: {wanted}")
+    if not out.is_meta:  # where arrays are on meta, whoever decodes says so
+        require_memory("out", out)
+        require_apart(out, arrays, "A")
 
 
 def require_memory(name: str, tensor: Tensor) -> None:

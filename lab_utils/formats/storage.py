@@ -27,8 +27,8 @@ def write(path: str | Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
     metadata = {**metadata, "crc32": {name: _crc32(array) for name, array in arrays.items()}}
     text = json.dumps(metadata)
     entries = {"lscd": text, "crc32": str(zlib.crc32(text.encode()))}
-    target = _target(path)
     try:
+        target = _target(path)
         # Not safetensors' own save_file, which makes files that nobody else may read.
         write_whole(target, save(arrays, metadata=entries))
     except OSError as error:
@@ -66,9 +66,7 @@ def read(path: str | Path) -> tuple[dict, dict[str, Tensor]]:
 
 def _read(path: str | Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]:
     path = _named(path, "the name of a file")
-    if not path.is_file():
-        what = "is no file" if path.exists() else "no such file"
-        raise ValueError(f"path={str(path)!r}: {what}")
+    _require_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = _checked(file.metadata() or {})
@@ -79,6 +77,16 @@ def _read(path: str | Path, with_arrays: bool) -> tuple[dict, dict[str, Tensor]]
         raise RuntimeError(f"cannot read path={str(path)!r}: {error}") from error
     except (SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a stored sparse matrix, or damaged ({error})") from error
+
+
+def _require_file(path: Path) -> None:
+    try:
+        if path.is_file():
+            return
+        what = "is no file" if path.exists() else "no such file"
+    except OSError as error:
+        raise RuntimeError(f"cannot read path={str(path)!r}: {error.strerror}") from error
+    raise ValueError(f"path={str(path)!r}: {what}")
 
 
 def _checked(entries: dict[str, str]) -> dict:

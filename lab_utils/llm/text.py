@@ -73,9 +73,11 @@ def tokenizer_of(folder: str | Path) -> Any | None:
     try:
         return library.AutoTokenizer.from_pretrained(folder)
     except ImportError as error:
-        raise RuntimeError(f"{folder}: its tokenizer needs what is not installed: {error}") from error
+        raise RuntimeError(f"{folder}: its tokenizer needs more packages: {error}") from error
     except Exception as error:  # transformers passes on whatever its parsers raise
-        raise ValueError(f"{folder}: its tokenizer cannot be read: {error!r}") from error
+        raise ValueError(
+            f"{folder}: its tokenizer cannot be read: {type(error).__name__}: {error}"
+        ) from error
 
 
 def tokenizer_files(folder: str | Path) -> list[Path]:

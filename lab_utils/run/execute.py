@@ -33,8 +33,8 @@ def run(
     notebooks: Iterable[str | Path] = (),
     profile: str = "auto",
     parameters: Mapping[str, Any] | None = None,
-    output: Path = OUTPUTS,
-    folder: Path = NOTEBOOKS,
+    output: str | Path = OUTPUTS,
+    folder: str | Path = NOTEBOOKS,
 ) -> RunReport:
     """Execute notebooks and write their report; returns it when all have had their turn.
 
@@ -48,6 +48,7 @@ def run(
     report's first page is. Raises RuntimeError where `output` cannot be made, or has something
     called latest that is no link.
     """
+    output, folder = Path(output), Path(folder)
     chosen = profiles.load(profile, folder)
     results = [
         Result(path.stem, path, _values(path, chosen, parameters or {}))

@@ -11,6 +11,7 @@ from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import nbformat
 import plotly
@@ -63,7 +64,7 @@ def page(result: Result, made: RunReport) -> None:
 
 def to_pages(html: str, names: list[str]) -> str:
     """`html` whose links to these notebooks lead to their pages, but for downloads."""
-    some = "|".join(map(re.escape, names))
+    some = "|".join(re.escape(quote(name)) for name in names)
     return re.sub(rf'(<a href="(?:{some}))\.ipynb"(?! download)', r'\1.html"', html)
 
 
@@ -125,5 +126,5 @@ def _thumbnail(executed: NotebookNode, result: Result, folder: Path) -> str:
     if "image/png" in figure:
         path = folder / "assets" / f"{result.name}.png"
         path.write_bytes(base64.b64decode(figure["image/png"]))
-        return f'<img src="assets/{path.name}" alt="" loading="lazy">'
+        return f'<img src="assets/{quote(path.name)}" alt="" loading="lazy">'
     return offline.plotly_div(figure[offline.PLOTLY], still=True)

@@ -19,6 +19,7 @@ from lab_utils.baselines import BASELINES
 from lab_utils.bench import eager, shares
 from lab_utils.cli import main, measuring
 from lab_utils.patterns import PATTERNS
+from lab_utils.results import tables
 
 ONE_MATRIX = ["bench", "--shape", "64x64", "--sparsity", "0.5", "--repeats", "2"]
 SMALL = [*ONE_MATRIX, "--N", "1,2"]
@@ -32,7 +33,7 @@ def lab(*arguments: str) -> tuple[int, str]:
 
 
 def test_lab_bench_prints_a_table_and_saves(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(results, "MEASURED", tmp_path)
+    monkeypatch.setattr(tables, "MEASURED", tmp_path)
     code, output = lab(*TINY, "--format", "csr,tca_bme", "--no-save")
     assert code == 0, output
     assert list(tmp_path.iterdir()) == []
@@ -163,7 +164,7 @@ def test_lab_bench_measures_nothing_that_it_could_not_write(
     table: str, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(bench, "sweep", lambda *_, **__: pytest.fail("measured"))
-    monkeypatch.setattr(results, "MEASURED", tmp_path / "file")
+    monkeypatch.setattr(tables, "MEASURED", tmp_path / "file")
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "rows"
     command = ENCODE if table == "encode" else TINY

@@ -129,7 +129,9 @@ def _open(file: Path) -> dict[str, Lazy | Tensor]:
             return {name: Lazy(opened, name) for name in opened.keys()}  # noqa: SIM118
         state = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # pickles that are cut or flipped raise whatever they lead to
-        raise ValueError(f"{file} is damaged or no checkpoint: {error!r}") from error
+        raise ValueError(
+            f"{file} is damaged or no checkpoint: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(state, Mapping) or not all(map(_is_entry, state.items())):
         raise ValueError(f"{file} holds no state of a model; allowed: strided tensors by name")
     return dict(state)

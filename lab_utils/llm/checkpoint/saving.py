@@ -76,9 +76,7 @@ def _forgotten(model: OPT, layers: Iterable[Layer]) -> Iterator[Layer]:
         model.layers[layer.index] = Layer(model.config, layer.index, device="meta")
 
 
-def _write(
-    model: OPT, folder: Path, layers: Iterable[Layer], beside: Iterable[Path] = ()
-) -> None:
+def _write(model: OPT, folder: Path, layers: Iterable[Layer], beside: Iterable[Path] = ()) -> None:
     model.check_whole()
     common = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
     common |= {"dtype": str(model.dtype).removeprefix("torch.")}

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from lab_utils import results
 from lab_utils.files import locked, write_whole, writing
+from lab_utils.results.reading import of_file, of_last_run
+from lab_utils.results.tables import KERNEL_CASE, files_of
 
 TABLES = ("spmm", "energy")  # whose rows are of a kernel, and replace each other
 
 
 def superseded(rows: pd.DataFrame) -> pd.Series:
     """Which rows are not of the last run of their case and kernel on their device."""
-    return ~results.of_last_run(rows, results.KERNEL_CASE)
+    return ~of_last_run(rows, KERNEL_CASE)
 
 
 def find(
@@ -39,7 +40,7 @@ def find(
     """
     if table not in TABLES:
         raise ValueError(f"table={table!r}; allowed: {', '.join(TABLES)}")
-    files = results.files_of(table, folder)
+    files = files_of(table, folder)
     found = {file: _rows(file) for file in files}
     _check_kernels(table, kernels, found.values())
     others = {file: [rows for one, rows in found.items() if one != file] for file in files}
@@ -66,8 +67,8 @@ def _rows(file: Path) -> pd.DataFrame:
 
 def _read(file: Path) -> tuple[pd.DataFrame, list[bytes]]:
     """Rows, each of which is of a run, and the lines that they are, behind the header's."""
-    rows, lines = results.of_file(file), file.read_bytes().splitlines(keepends=True)
-    for name in ("date", "device", *results.KERNEL_CASE):  # without, it would seem superseded
+    rows, lines = of_file(file), file.read_bytes().splitlines(keepends=True)
+    for name in ("date", "device", *KERNEL_CASE):  # without, it would seem superseded
         if (lacks := rows[name].isna()).any():
             line = lacks.argmax() + 2
             raise ValueError(f"{file}: line {line} has no {name}; allowed: rows that have one")
