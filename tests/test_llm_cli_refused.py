@@ -13,6 +13,8 @@ from lab_utils.backends import cpu
     ("arguments", "exit_code", "message"),
     [
         (["measure", "--model", "OPT-31B"], 2, "'OPT-31B' is no folder; allowed: one, or OPT-125M"),
+        (["measure", "--model", ""], 2, "model='' is no folder; allowed: one, or OPT-125M"),
+        (["generate", "--model", "OPT-125M", "--prompt", "1", "--output", "0"], 2, "'--output': 0"),
         (["measure", "--model", "OPT-125M"], 2, "format='tca_bme' needs a sparsity"),
         (["measure", "--model", "OPT-125M", "--format", "coo"], 2, "format='coo': unknown"),
         (["measure", "--model", "OPT-125M", "--sparsity", "1.2"], 2, "1.2 must lie between 0 and"),

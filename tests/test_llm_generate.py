@@ -93,6 +93,12 @@ def test_sampling_is_repeatable_and_depends_on_its_seed() -> None:
     assert not torch.equal(generate(model, tokens, 20, **chance), one)
 
 
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, "x", True])
+def test_seeds_that_torch_would_wrap_or_refuse_are_named(seed) -> None:
+    with pytest.raises(ValueError, match=f"seed={seed!r}; allowed: integers from 0 to"):
+        generate(random_model(), prompts(), 2, temperature=1.0, seed=seed)
+
+
 def test_one_token_of_top_k_is_greedy() -> None:
     model, tokens = random_model(), prompts()
     assert torch.equal(

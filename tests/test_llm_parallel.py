@@ -202,3 +202,13 @@ def test_without_torchrun_there_is_one_rank(monkeypatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with running(config(), "cpu") as ranks:
         assert ranks == Ranks(0, 1)
+
+
+@pytest.mark.parametrize("found", ["abc", "", "-2", "1.0"])
+def test_what_torchrun_would_not_set_is_named(monkeypatch, found: str) -> None:
+    monkeypatch.setenv("WORLD_SIZE", found)
+    with (
+        pytest.raises(ValueError, match=f"WORLD_SIZE='{found}'; allowed: what torchrun sets it"),
+        running(config(), "cpu"),
+    ):
+        pytest.fail("no group has that many ranks")

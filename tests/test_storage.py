@@ -118,6 +118,13 @@ def test_a_name_that_is_too_long_is_told():
             use("n" * 300)
 
 
+def test_without_values_nothing_is_saved(tmp_path):
+    A = encode(random_sparse(9, 9, 0.5), "csr").to("meta")
+    with pytest.raises(ValueError, match="A is on meta, so it has no values; allowed: cpu, cuda"):
+        A.save(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_missing_file_and_a_foreign_file_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"absent'?: no such file"):
         load(tmp_path / "absent")

@@ -214,10 +214,12 @@ class SparseMatrix(ABC):
     def save(self, path: str | Path) -> None:
         """Write the encoding as safetensors, with format, version, shape, dtype and checksums.
 
-        Raises ValueError where `path` is not that of a file, RuntimeError where it cannot be
-        written; an older file then stays as it was.
+        Raises ValueError where `path` is not that of a file or the arrays are on meta, RuntimeError
+        where it cannot be written; an older file then stays as it was.
         """
         self.ensure_valid()
+        if self.device.type == "meta":
+            raise ValueError(f"A is on {self.device}, so it has no values; allowed: cpu, cuda")
         metadata = {
             "format": self.name,
             "version": self.version,

@@ -19,6 +19,7 @@ from lab_utils.llm.model import OPT, check_model
 from lab_utils.llm.one_kernel import as_one
 from lab_utils.llm.prompts import Prompts
 from lab_utils.llm.sampling import Sampling
+from lab_utils.patterns import check_seed
 
 BUCKET = 32  # slots: the cache is read for 16 tokens too many in the mean
 STOP_EVERY = 16  # steps between two looks, for which the host waits, at who has finished
@@ -95,6 +96,8 @@ class Decoder:
     ) -> Tensor:
         """New tokens [batch, at most max_new]; see `generate`. ValueError where they do not fit."""
         self._check(prompts, max_new, stop)
+        if seed is not None:
+            check_seed(seed)
         self._generator.seed() if seed is None else self._generator.manual_seed(seed)
         self.stop.fill_(NO_STOP if stop is None else stop)
         new = prompts.tokens.new_empty(len(prompts.tokens), max_new)

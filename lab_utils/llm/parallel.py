@@ -116,13 +116,13 @@ def running(
     does not let it go for LEAVE_S, its process ends there. NCCL ends a group only when no graph is
     left that holds a collective of it: let go of decoders inside.
     """
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    world = _from_environment("WORLD_SIZE", "1")
     config.share(world)
     if world == 1:
         yield ALONE
         return
     cuda = torch.device(device).type == "cuda"
-    place = _own_gpu(int(os.environ["LOCAL_RANK"])) if cuda else None
+    place = _own_gpu(_from_environment("LOCAL_RANK")) if cuda else None
     # Or else NCCL registers what graphs sum, as if it were no part of an expandable segment.
     os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
     store, rank, _ = next(dist.rendezvous("env://", timeout=timedelta(seconds=TIMEOUT_S)))
@@ -169,6 +169,13 @@ def _let_go(error: BaseException | None) -> None:
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
+
+
+def _from_environment(name: str, otherwise: str = "") -> int:
+    found = os.environ.get(name, otherwise)
+    if not found.isdecimal():
+        raise ValueError(f"{name}={found!r}; allowed: what torchrun sets it to, an integer from 0")
+    return int(found)
 
 
 def _own_gpu(local_rank: int) -> torch.device:

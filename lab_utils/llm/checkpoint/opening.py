@@ -27,7 +27,7 @@ def opened(
 
     Raises ValueError for anything else, and for a checkpoint that is damaged or no OPT.
     """
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return Stored(name) if _is_ours(Path(name)) else HuggingFace(name)
     if name.lower() not in map(str.lower, family()):
         raise ValueError(f"model={name!r} is no folder; allowed: one, or {', '.join(family())}")

@@ -63,7 +63,9 @@ def plan(models: list[str], formats: list[str], sparsities: list[float], devices
 @click.option("--model", required=True, help=MODEL)
 @click.option("--prompt", "prompts", multiple=True,
               help="Text, or token ids with commas between them; may be repeated.")  # fmt: skip
-@shown("--output", default=64, help="New tokens of each sequence, at most.")
+@shown(
+    "--output", default=64, type=click.IntRange(min=1), help="New tokens of each sequence, at most."
+)
 @click.option("--format", help="Encode in this format.  [default: dense, or as stored]")
 @pruning_options
 @shown("--temperature", default=0.0, help="0 takes the most likely token.")
