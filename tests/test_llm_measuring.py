@@ -77,7 +77,7 @@ def test_seconds_are_those_of_all_ranks() -> None:
 def test_the_last_run_of_a_case_counts() -> None:
     row = generations.row(opt_models.config(), torch.device("cpu"),
                           {"batch": 1, "prompt": 4, "output": 5}, 2.0, [1e9])  # fmt: skip
-    row |= {"format": "dense", "sparsity": 0.0, "weights": "random"} | parts.NO_PARTS
+    row |= {"format": "dense", "sparsity": 0.0, "weights": "random", "dtype": "fp16"}
     rows = pd.DataFrame([row | {"date": date, "batch": batch}
                          for date, batch in (("1", 1), ("2", 1), ("1", 2))])  # fmt: skip
     kept = results.latest(rows, results.OPT_CASE)

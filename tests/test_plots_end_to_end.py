@@ -22,7 +22,8 @@ def row(format: str, batch: int, rate: float, **changes) -> dict:
     parts = {"matmul_s": 0.6, "attention_s": 0.1, "communication_s": 0.1, "other_s": 0.2}
     return {
         "date": "2026-11-21T00:00:00", "commit": "c", "device": "h200", "driver": "", "cuda": "",
-        "model": "OPT-30B", "gpus": 1, "format": format, "weights": "random", "batch": batch,
+        "model": "OPT-30B", "gpus": 1, "format": format, "weights": "random", "dtype": "fp16",
+        "batch": batch,
         "sparsity": 0.8 if format == "tca_bme" else 0.0, "prompt": 64, "output": 512,
         "seconds": seconds, "tokens_per_gpu_second": rate, "peak_gb": 30.0,
         **{name: share * seconds for name, share in parts.items()}, **changes,
@@ -38,6 +39,12 @@ def rows() -> pd.DataFrame:
 
 def drawn(rows: pd.DataFrame, model: str = "OPT-30B") -> go.Figure:
     return plots.generation_throughput(rows, THROUGHPUT, SPEEDUP, model)
+
+
+def test_rows_of_two_dtypes_are_refused(rows) -> None:
+    mixed = pd.concat([rows, rows.assign(dtype="bf16")])
+    with pytest.raises(ValueError, match="rows of bf16, fp16; allowed: one dtype"):
+        drawn(mixed)
 
 
 def points(fig: go.Figure, name: str, axis: str) -> dict[str, float]:

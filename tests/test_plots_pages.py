@@ -76,13 +76,15 @@ def test_models_are_compared_with_dense_weights_of_their_own_commit() -> None:
     rows = pd.DataFrame({
         "model": "OPT-30B", "gpus": [1, 1, 1, 1, 2], "batch": 8, "commit": list("aaaba"),
         "format": ["dense", "tca_bme", "transformers", "tca_bme", "tca_bme"],
-        "sparsity": [0.0, 0.8, 0.0, 0.8, 0.8], "peak_gb": 1.0,
+        "sparsity": [0.0, 0.8, 0.0, 0.8, 0.8], "peak_gb": 1.0, "dtype": "fp16",
         "tokens_per_gpu_second": [100.0, 150.0, 80.0, 200.0, 200.0],
     })  # fmt: skip
     rows["speedup"] = page_rows.over_dense(rows)
     assert rows.speedup.dropna().to_dict() == {1: 1.5}
     again = pd.concat([rows, rows[:1].assign(tokens_per_gpu_second=75.0)], ignore_index=True)
     assert page_rows.over_dense(again).dropna().to_dict() == {1: 2.0}
+    other = rows.assign(dtype=["bf16", *rows.dtype[1:]])
+    assert page_rows.over_dense(other).isna().all()
     table = pages._models(rows)
     assert table["speed-up"].tolist() == ["", "1.50", "", "", ""]
     assert table.weights.tolist()[:3] == ["dense", "TCA-BME", pages.BY_TRANSFORMERS]

@@ -13,7 +13,7 @@ def row(format: str, batch: int, joules: float, **changes) -> dict:
     found = {
         "date": "2026-11-21T00:00:00", "commit": "c", "device": "h200", "driver": "", "cuda": "",
         "model": "OPT-30B", "gpus": 1, "format": format, "sparsity": sparsity, "weights": "random",
-        "batch": batch, "prompt": 64, "output": 512, **numbers, **changes,
+        "dtype": "fp16", "batch": batch, "prompt": 64, "output": 512, **numbers, **changes,
     }  # fmt: skip
     assert tuple(found) == results.COLUMNS["opt_energy"]
     return found
@@ -53,10 +53,11 @@ def test_a_model_without_rows_is_refused(rows) -> None:
 
 def test_bars_that_differ_in_something_else_say_so() -> None:
     """Or two of them would lie in one place."""
-    cases = [{}, {"weights": "checkpoint"}, {"prompt": 1024}]
+    cases = [{}, {"weights": "checkpoint"}, {"prompt": 1024}, {"dtype": "bf16"}]
     fig = plots.token_energy(pd.DataFrame([row("dense", 8, 100, **c) for c in cases]), "OPT-30B")
     assert set(fig.data[0].y) == {
-        "dense, 1 GPU, batch 8, random weights, 64 tokens",
-        "dense, 1 GPU, batch 8, checkpoint weights, 64 tokens",
-        "dense, 1 GPU, batch 8, random weights, 1024 tokens",
+        "dense, 1 GPU, batch 8, random weights, fp16, 64 tokens",
+        "dense, 1 GPU, batch 8, checkpoint weights, fp16, 64 tokens",
+        "dense, 1 GPU, batch 8, random weights, fp16, 1024 tokens",
+        "dense, 1 GPU, batch 8, random weights, bf16, 64 tokens",
     }

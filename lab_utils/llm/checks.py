@@ -6,6 +6,7 @@ from lab_utils.analysis.checked import is_integer
 from lab_utils.formats.checks import DTYPES as ENCODED
 
 DTYPES = {**ENCODED, "float32": torch.float32}  # of a model's weights, by their names in files
+SHORT = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}  # in rows, commands
 
 
 def check_count(name: str, value: int, least: int, most: int | None = None, more: str = "") -> None:

@@ -48,9 +48,11 @@ def generation_throughput(
     "best" stands one mark for each sparsity that was measured with as many sequences as dense
     weights have at their best: the best of all formats, batches and numbers of GPUs. Open marks are
     published, on A100s: tables flash_llm_throughput and flash_llm_end_to_end. Left, a mark without
-    a known batch lies at "best".
+    a known batch lies at "best". Raises ValueError for rows of several dtypes.
     """
     rows = rows[rows.model.eq(model)]
+    if rows.dtype.nunique() > 1:
+        raise ValueError(f"rows of {', '.join(sorted(rows.dtype.unique()))}; allowed: one dtype")
     rows = rows.assign(best=_is_best(rows))
     fig = make_subplots(
         cols=2, horizontal_spacing=0.1,

@@ -49,7 +49,7 @@ def _means_on_h200(kernels: list[str], Ns: list[int]) -> go.Figure:
 def opt_175b() -> go.Figure:
     """Tokens of OPT-175B on H200s, beside what the paper has on A100s."""
     rows = results.latest(results.measured("opt"), results.OPT_CASE)
-    rows = rows[rows.device.eq("h200") & rows.model.eq("OPT-175B")]
+    rows = rows[rows.device.eq("h200") & rows.dtype.eq("fp16") & rows.model.eq("OPT-175B")]
     rows = rows[rows.prompt.eq(64) & rows.output.eq(512)]
     if rows.empty:
         what = "no stored rows of OPT-175B on an h200"

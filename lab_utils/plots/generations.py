@@ -20,7 +20,9 @@ def names_of(rows: pd.DataFrame) -> list[str]:
 def labels_of(rows: pd.DataFrame) -> list[str]:
     """Names of rows with the batch, and with whatever else differs between these rows."""
     said = [("batch {}", rows.batch)]
-    for text, column in [("{} weights", "weights"), ("{} tokens", "prompt"), ("{} new", "output")]:
+    for text, column in [
+        ("{} weights", "weights"), ("{}", "dtype"), ("{} tokens", "prompt"), ("{} new", "output"),
+    ]:  # fmt: skip
         if rows[column].nunique() > 1:
             said.append((text, rows[column]))
     parts = [names_of(rows), *(map(text.format, values) for text, values in said)]

@@ -59,7 +59,7 @@ def of_models(device: str) -> pd.DataFrame:
     """Of generations as the paper has them, with random weights; `speedup` is `over_dense`."""
     rows = results.measured("opt")
     rows = rows[rows.device.eq(device) & rows.prompt.eq(64) & rows.output.eq(512)]
-    rows = rows[rows.weights.eq("random")]
+    rows = rows[rows.weights.eq("random") & rows.dtype.eq("fp16")]
     rows = results.latest(rows.assign(speedup=over_dense(rows)), results.OPT_CASE)
     return rows.sort_values(["model", "gpus", "batch", "sparsity", "format"])
 
@@ -70,7 +70,7 @@ def over_dense(rows: pd.DataFrame) -> pd.Series:
     NaN for dense weights themselves, and where there are none to compare with; of several dense
     rows the last one counts.
     """
-    case = ["model", "gpus", "batch", "commit"]
+    case = ["model", "gpus", "batch", "dtype", "commit"]
     dense = rows[rows.format.eq("dense")].groupby(case).tokens_per_gpu_second.last()
     beside = dense.reindex(pd.MultiIndex.from_frame(rows[case])).to_numpy()
     return (rows.tokens_per_gpu_second / beside).where(rows.sparsity.gt(0))

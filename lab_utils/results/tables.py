@@ -58,12 +58,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "opt": (
         "date", "commit", "device", "driver", "cuda", "model", "gpus", "format", "sparsity",
-        "weights", "batch", "prompt", "output", "seconds", "tokens_per_gpu_second", "peak_gb",
-        "matmul_s", "attention_s", "communication_s", "other_s",
+        "weights", "dtype", "batch", "prompt", "output", "seconds", "tokens_per_gpu_second",
+        "peak_gb", "matmul_s", "attention_s", "communication_s", "other_s",
     ),
     "opt_energy": (
         "date", "commit", "device", "driver", "cuda", "model", "gpus", "format", "sparsity",
-        "weights", "batch", "prompt", "output", "seconds", "joules", "watts", "sm_mhz",
+        "weights", "dtype", "batch", "prompt", "output", "seconds", "joules", "watts", "sm_mhz",
     ),
     "steps": (
         "date", "commit", "device", "driver", "cuda", "model", "blocks", "sparsity", "batch",
@@ -73,7 +73,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 CASE = ("M", "K", "N", "sparsity", "pattern", "dtype")  # what makes rows comparable
 KERNEL_CASE = (*CASE, "kernel")  # each beside the dense baseline of its own run
-OPT_CASE = ("model", "gpus", "format", "sparsity", "weights", "batch", "prompt", "output")
+OPT_CASE = (
+    "model", "gpus", "format", "sparsity", "weights", "dtype", "batch", "prompt", "output",
+)  # fmt: skip
 STEP_CASE = ("model", "blocks", "sparsity", "batch", "dtype", "called")
 TEXT = ("commit", "driver", "cuda", "options")  # could be taken for numbers, or are empty
 NAMES = (

@@ -8,8 +8,9 @@ import click
 import torch
 
 from lab_utils.console import many, together
+from lab_utils.llm.checks import SHORT
 
-DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+DTYPES = {name: dtype for dtype, name in SHORT.items()}
 MODEL = "A size such as OPT-30B, with random weights; or the folder of a checkpoint."
 
 shown = partial(click.option, show_default=True)

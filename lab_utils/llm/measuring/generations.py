@@ -13,7 +13,7 @@ import torch
 from lab_utils import machine
 from lab_utils.analysis.variants import VARIANTS
 from lab_utils.formats import is_variant
-from lab_utils.llm.checks import check_count
+from lab_utils.llm.checks import SHORT, check_count
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.generate import Decoder
 from lab_utils.llm.measuring.clocks import seconds_of
@@ -69,7 +69,7 @@ def measure(
         peaks = model.ranks.all_of(peak_bytes(model.device), model.device)
         shares = rounded(parts(decoder, prompt, output, seconds)) if breakdown else NO_PARTS
     own = {"format": format_of(model), "sparsity": sparsity_of(model),
-           "weights": model.weights_origin}  # fmt: skip
+           "weights": model.weights_origin, "dtype": SHORT[model.dtype]}  # fmt: skip
     found = row(model.config, model.device, case, seconds, peaks) | own | shares
     meters.told(found, tell)
     return found
@@ -103,7 +103,7 @@ def opt_line(row: Mapping) -> str:
     zeros = f" {row['sparsity']:.0%} zeros" if row["sparsity"] else ""
     peak = "" if row["peak_gb"] is None else f", {row['peak_gb']:.1f} GB at most"
     return (
-        f"{row['model']}, {row['format']}{zeros}, {row['gpus']} x "
+        f"{row['model']}, {row['format']}{zeros}, {row['dtype']}, {row['gpus']} x "
         f"{row['device']}, batch {row['batch']}: {row['seconds']:.4g} s, "
         f"{row['tokens_per_gpu_second']:.4g} tokens per GPU-second{peak}"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from lab_utils.llm.checks import SHORT
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.measuring.clocks import seconds_of
 from lab_utils.llm.measuring.device_memory import out_of_memory_named, peak_bytes, reset_peak
@@ -68,7 +69,8 @@ class Transformers:
             with meters.watched:
                 seconds = seconds_of(run, self.device, repeats, ALONE)
             peak = peak_bytes(self.device)
-        own = {"format": FORMAT, "sparsity": 0.0, "weights": self.origin}
+        own = {"format": FORMAT, "sparsity": 0.0, "weights": self.origin,
+               "dtype": SHORT[self.model.dtype]}  # fmt: skip
         found = row(self.config, self.device, case, seconds, [peak]) | own | NO_PARTS
         meters.told(found, tell)
         return found

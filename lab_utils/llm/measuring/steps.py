@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from lab_utils import catalog
 from lab_utils.analysis.variants import variant_of
-from lab_utils.llm.checks import check_count
+from lab_utils.formats.checks import DTYPES
+from lab_utils.llm.checks import SHORT, check_count
 from lab_utils.llm.config import OPTConfig
 from lab_utils.llm.measuring.products import ROUNDINGS, check_multiplied, relative_error
 from lab_utils.llm.optional import transformers
@@ -26,7 +27,6 @@ from lab_utils.results import rounded
 from lab_utils.streams import timed
 
 DENSE = "dense"
-DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 CALLED = ("by Python", "compiled")
 IN_A_ROW = 4  # steps that nobody waits for in between
 VOCABULARY = 1024  # of embeddings that are looked up, of which a step reads a few rows
@@ -110,8 +110,8 @@ def measure_steps(
     """
     device = torch.device(device)
     check_count("repeats", repeats, 1)
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype={dtype}; allowed: {', '.join(map(str, DTYPES))}")
+    if dtype not in DTYPES.values():
+        raise ValueError(f"dtype={dtype}; allowed: {', '.join(map(str, DTYPES.values()))}")
     for format in formats:
         check_multiplied(format, device)
     ids = torch.randint(VOCABULARY, (blocks.batch, 1), device=device)
@@ -189,7 +189,7 @@ def _rows(
     blocks: Blocks, steps: Sequence[Steps], device: torch.device, dtype: torch.dtype
 ) -> Iterator[dict]:
     dense = next(float(np.median(one.times_ms)) for one in steps if one.format == DENSE)
-    common = stamp(device) | vars(blocks) | {"dtype": DTYPES[dtype]}
+    common = stamp(device) | vars(blocks) | {"dtype": SHORT[dtype]}
     for one in steps:
         p10, median, p90 = map(float, np.percentile(one.times_ms, [10, 50, 90]))
         numbers = {
