@@ -1,5 +1,6 @@
 """Figures hold the data they claim to show, labels keep apart, the renderer says its limits."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +19,7 @@ from lab_utils.plots import looks, renderer, style
 
 FORMATS = ["dense", "csr", "tiled_csl", "sparta", "tca_bme"]
 A100 = catalog.device("A100-80GB").as_cited_by("Flash-LLM")
+PEAKS = catalog.published("flash_llm_peak_memory")
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +184,31 @@ def test_spread_keeps_labels_apart_and_in_order(values: list[float], gap: float)
 
 def test_spread_leaves_labels_that_are_apart() -> None:
     assert style.spread([5.0, 1.0, 3.0], gap=1.0) == [5.0, 1.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("draw", "said"),
+    [
+        (lambda: plots.fastest_formats(64, 64, []), "gpus=[]: empty; allowed: one item or more"),
+        (lambda: plots.fastest_formats(64, 64, [A100], []), "Ns=[]: empty"),
+        (lambda: plots.device_roofs([]), "devices=[]: empty"),
+        (lambda: plots.byte_limit_times(A100, 64, 64, 0.5, []), "formats=[]: empty"),
+        (lambda: plots.formats_under_roof(A100, 64, 64, [8], [], FORMATS), "sparsities=[]: empty"),
+        (lambda: plots.formats_under_roof(A100, 64, 64, [], [0.5], FORMATS), "batches=[]: empty"),
+        (lambda: plots.skinny_roofline(A100, 64, 64, [], 0.5), "batches=[]: empty"),
+        (lambda: plots.memory_terms([], A100), "works=[]: empty"),
+        (lambda: plots.largest_batches(pd.DataFrame()), "answers hold no row"),
+        (
+            lambda: plots.peak_memory(PEAKS, "OPT-13B"),
+            "model='OPT-13B': no published peak; allowed",
+        ),
+        (lambda: plots.pipeline_timeline({}, 10.0), "schedules={}: empty"),
+        (lambda: plots.pipeline_turns([], "tca_bme"), "turns=[]: empty"),
+    ],
+)
+def test_nothing_to_draw_is_named(draw, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        draw()
 
 
 def test_without_a_browser_figures_carry_json_and_a_line_says_why(monkeypatch, capsys) -> None:

@@ -1,5 +1,6 @@
 """Arguments and results of formulas of (M, K, sparsity)."""
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 
 import numpy as np
@@ -40,6 +41,20 @@ def sides(name: str, tile: tuple[int, int]) -> tuple[int, int]:
         raise ValueError(f"{name}={tile!r:.60}; allowed: (rows, columns)")
     rows, columns = (whole(f"{name}[{i}]", side) for i, side in enumerate(tile))
     return rows, columns
+
+
+def check_any(**lists: Sequence) -> None:
+    """Raise ValueError, naming it, for a list without items, and for a text in place of a list."""
+    for name, items in lists.items():
+        check_list(name, items)
+        if not len(items):
+            raise ValueError(f"{name}={items!r:.60}: empty; allowed: one item or more")
+
+
+def check_list(name: str, items: Sequence) -> None:
+    """Raise ValueError for a text in place of a list."""
+    if isinstance(items, str):
+        raise ValueError(f"{name}={items!r:.60} is a text; allowed: a list")
 
 
 def _shares(sparsity: ArrayLike) -> np.ndarray:

@@ -13,7 +13,8 @@ ways, which `anatomy` and `shares` name. `counters` and `counts` ask the profile
 on `profiled` and `counted`.
 """
 
-from lab_utils.bench.cases import DTYPES, Case, check_any, grid, shapes
+from lab_utils.analysis.checked import check_any
+from lab_utils.bench.cases import DTYPES, Case, grid, shapes
 from lab_utils.bench.encoders import measure_encoders
 from lab_utils.bench.measuring import default_device, default_formats, measure, sweep
 from lab_utils.bench.operands import Weights

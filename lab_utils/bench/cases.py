@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from lab_utils import catalog
-from lab_utils.analysis.checked import is_integer
+from lab_utils.analysis.checked import check_any, check_list, is_integer
 from lab_utils.formats.checks import INT32_MAX
 from lab_utils.patterns import check_places
 
@@ -58,19 +58,6 @@ def grid(
         yield Case(M, K, N, sparsity, **fixed)
 
 
-def check_any(**lists: Sequence) -> None:
-    """Raise ValueError, naming it, for a list without items, and for a text in place of a list."""
-    for name, items in lists.items():
-        _check_list(name, items)
-        if not items:
-            raise ValueError(f"{name}={items!r}: empty; allowed: one item or more")
-
-
-def _check_list(name: str, items: Sequence) -> None:
-    if isinstance(items, str):
-        raise ValueError(f"{name}={items!r} is a text; allowed: a list")
-
-
 def check_repeats(repeats: int) -> None:
     """Raise ValueError unless something would be timed."""
     if not is_integer(repeats) or repeats < 1:
@@ -79,7 +66,7 @@ def check_repeats(repeats: int) -> None:
 
 def check_formats(formats: Sequence[str], multiplied: Sequence[str], where: str) -> None:
     """Raise ValueError for a format that is not among those multiplied there, or no list of any."""
-    _check_list("formats", formats)
+    check_list("formats", formats)
     for format in formats:
         if format not in multiplied:
             which = f"not multiplied on the {where}; allowed: {', '.join(multiplied)}"

@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from lab_utils.analysis.checked import check_any
 from lab_utils.backends.choosing import Expected, expected
 from lab_utils.catalog import Device
 from lab_utils.plots.looks import FORMATS
@@ -24,8 +25,10 @@ def fastest_formats(
 ) -> go.Figure:
     """The format with the least expected time for A [M, K], and its speed-up over dense.
 
-    A panel for each GPU, columns of B across, sparsity up. Raises what `expected` does.
+    A panel for each GPU, columns of B across, sparsity up. Raises what `expected` does, and
+    ValueError for an empty list.
     """
+    check_any(gpus=gpus, Ns=Ns, sparsities=sparsities)
     best = [[[expected(M, K, N, s, gpu)[0] for N in Ns] for s in sparsities] for gpu in gpus]
     won = {one.format for table in best for row in table for one in row}
     names = [name for name in FORMATS if name in won]

@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from lab_utils.analysis import roofline as r
+from lab_utils.analysis.checked import check_any
 from lab_utils.analysis.compression import format_bytes
 from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.style import INK, RING, SERIES_COLOURS, SPARSE, titled
@@ -45,6 +46,7 @@ def byte_limit_times(
     machine: r.Machine, M: int, K: int, sparsity: float, formats: Sequence[str], name: str = ""
 ) -> go.Figure:
     """Time to read the weights once in each format: no kernel on that machine can be faster."""
+    check_any(formats=formats)
     times = {f: r.byte_limit_us(machine, format_bytes(f, M, K, sparsity)) for f in formats}
     dense = r.byte_limit_us(machine, format_bytes("dense", M, K, sparsity))
     order = sorted(times, key=times.__getitem__, reverse=True)

@@ -9,6 +9,7 @@ from plotly.subplots import make_subplots
 
 from lab_utils import catalog
 from lab_utils.analysis import memory as m
+from lab_utils.analysis.checked import check_any
 from lab_utils.analysis.gpu_products import obstacle
 from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.style import INK, MUTED, RING, below, titled
@@ -37,6 +38,7 @@ def memory_terms(works: Sequence[m.Workload], device: catalog.Device) -> go.Figu
     All workloads are of one model, batch, prompt and output; a bar per format, sparsity and GPUs.
     Said are those that do not fit, and those whose format the GPU cannot multiply.
     """
+    check_any(works=works)
     first, usable = works[0], m.usable_bytes(device) / 1e9
     names = [f"{workload_label(w)}, {_gpus(w.gpus)}" for w in works]
     fig = go.Figure()
@@ -68,7 +70,11 @@ def peak_memory(published: pd.DataFrame, model: str = "OPT-30B") -> go.Figure:
 
     `published` is table flash_llm_peak_memory. Pruned models keep the outer quarters of fc1 dense.
     """
-    rows = published[published.model.eq(model)].dropna(subset="batch")
+    of_batches = published.dropna(subset="batch")
+    rows = of_batches[of_batches.model.eq(model)]
+    if rows.empty:
+        allowed = ", ".join(of_batches.model.unique())
+        raise ValueError(f"model={model!r}: no published peak; allowed: {allowed}")
     rows = rows.assign(system=rows.system + ", " + rows.gpus.map(_gpus))
     systems = list(rows.system.unique())
     titles = [name.replace(", ", "<br>") for name in systems]
@@ -96,6 +102,8 @@ def largest_batches(answers: pd.DataFrame) -> go.Figure:
     `answers` are rows of `analysis.memory.answers`, of one number of GPUs. A format that a device
     cannot multiply has a dash there.
     """
+    if answers.empty:
+        raise ValueError("answers hold no row")
     first, refused = answers.iloc[0], answers.obstacle.ne("")
     labels = [f"{FORMATS[f].label} {s:.0%}" if f != "dense" else FORMATS[f].label
               for f, s in zip(answers.format, answers.sparsity, strict=True)]  # fmt: skip

@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from lab_utils.analysis.checked import check_any
 from lab_utils.analysis.pipeline import BARRIER, LOADS, WAIT, WGMMA_WAIT
 from lab_utils.analysis.schedule import Span
 from lab_utils.plots.anatomy import STAGE_COLOURS
@@ -23,6 +24,7 @@ REARRANGED = "amounts: from the trace; order: rearranged; durations: a model"
 
 def pipeline_turns(turns: Sequence[Mapping[str, Sequence[int]]], kernel: str) -> go.Figure:
     """Which tile each stage works on between two barriers; `turns` comes from analysis.pipeline."""
+    check_any(turns=turns)
     stages = [stage for stage in ORDER if any(stage in turn for turn in turns)]
     fig = go.Figure()
     for y, stage in enumerate(stages):
@@ -55,6 +57,7 @@ def pipeline_timeline(
 
     `until`: the last clock that is shown, in all panels.
     """
+    check_any(schedules=schedules)
     panels = [(_flights(spans, until), spans) for spans in schedules.values()]
     heights = [len(flights) + 1 + _warps(spans) for flights, spans in panels]
     fig = make_subplots(len(panels), 1, shared_xaxes=True, vertical_spacing=1 / sum(heights),

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lab_utils.analysis import roofline as r
+from lab_utils.analysis.checked import check_any
 from lab_utils.catalog import Device
 from lab_utils.plots.looks import FORMATS
 from lab_utils.plots.style import INK, MUTED, SERIES_COLOURS, SPARSE, below, spread, titled
@@ -29,6 +30,7 @@ def skinny_roofline(
 
     `published` (columns N, sparsity, tensor_core_percent) adds open markers at the same intensity.
     """
+    check_any(batches=batches)
     low = 0.5 * min(batches)
     high = max(600, 1.5 * r.optimal_intensity(M, max(batches), sparsity))
     fig = go.Figure(_roof(machine, low, high))
@@ -71,6 +73,7 @@ def formats_under_roof(
 
     Values of N that are four times apart keep their groups of points from overlapping.
     """
+    check_any(batches=batches, sparsities=sparsities)
     columns = min(2, len(sparsities))
     lines = -(-len(sparsities) // columns)
     fig = make_subplots(
@@ -112,7 +115,7 @@ def device_roofs(
 
     Each has a name and a title beside what the roofline needs: a `Device` or a measured CPU.
     """
-    devices = list(devices)
+    check_any(devices=(devices := list(devices)))
     fig = go.Figure()
     for i, device in enumerate(devices):
         colour = SERIES_COLOURS[i % len(SERIES_COLOURS)]
