@@ -30,7 +30,7 @@ LAYERS = {
     "plots": 8, "bench": 8, "llm": 8,
     "__init__": 7,
     "nn": 6,
-    "machine": 5, "ops": 5, "linears": 5, "baselines": 5, "ladder": 5,
+    "machine": 5, "ops": 5, "baselines": 5, "ladder": 5,
     "backends": 4, "patterns": 4,
     "formats": 3,
     "analysis": 2, "accuracy": 2,
