@@ -41,7 +41,7 @@ def test_the_family_is_in_the_catalogue() -> None:
 
 
 def test_other_families_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"'Llama-2-7B' is llama; allowed: OPT-125M, .*OPT-175B"):
+    with pytest.raises(ValueError, match=r"'Llama-2-7B' is a llama; allowed: OPT-125M, .*OPT-175B"):
         OPTConfig.of("Llama-2-7B")
     with pytest.raises(ValueError, match=r"'OPT-1T' is unknown; allowed: OPT-125M"):
         OPTConfig.of("OPT-1T")
