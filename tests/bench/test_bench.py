@@ -220,7 +220,9 @@ def test_matrices_larger_than_memory_are_refused_before_any_is_measured(monkeypa
     cases, kept = list(grid([(64, 64), (128, 100)], [8], [0.5])), []
     needed = 18 * (128 * 100 + 100 * 8) + 24 * 128 * 8  # operands and the result
     monkeypatch.setattr(machine, "memory_bytes", lambda: needed - 1)
-    message = r"shape=128x100, N=8: .* at least 0\.0 GB; allowed: what fits the 0\.0 GB of this machine"
+    message = (
+        r"shape=128x100, N=8: .* at least 0\.0 GB; allowed: what fits the 0\.0 GB of this machine"
+    )
     with pytest.raises(RuntimeError, match=message):
         sweep(cases, ["csr"], repeats=1, keep=kept.append)
     with pytest.raises(RuntimeError, match=message):
