@@ -174,10 +174,10 @@ def _pick(
 ) -> Any:
     """That of a name, whatever is upper case in it; else ValueError says which are `allowed`."""
     found = {known.lower(): one for known, one in choices.items()}
-    if name.lower() not in found:
+    if str(name).lower() not in found:
         named = ", ".join(choices if allowed is None else allowed) or "none"
         raise ValueError(f"{what} {name!r} is unknown; allowed: {named}")
-    return found[name.lower()]
+    return found[str(name).lower()]
 
 
 def _yaml(file: str) -> dict[str, Any]:

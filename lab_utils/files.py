@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and by one at a time."""
 
+import errno
 import fcntl
 import os
 import uuid
@@ -14,7 +15,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     Text is UTF-8. A file that is there keeps its permissions, and a link stays one: what it leads
     to is replaced. Raises OSError, and all is as before.
     """
-    target = path.resolve()
+    target = linked(path)
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -24,6 +25,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
     finally:
         with suppress(OSError):  # where nothing could be written, there is nothing to remove
             partial.unlink()
+
+
+def linked(path: str | Path) -> Path:
+    """What links at `path` lead to, there or not; OSError where they lead in a circle."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return target
 
 
 @contextmanager

@@ -103,7 +103,8 @@ def _of_tokens(
         return y
     _check_x(x, A)
     if x.numel() == 0:  # no tokens
-        _backend(A, x.device, backend)
+        if backend is not None:
+            _backend(A, x.device, backend)
         return x.new_empty(*x.shape[:-1], A.shape[0])
     many = x.ndim == 2 and x.shape[0] > 1  # else with as many views as it takes
     B = (x if many else x.reshape(-1, x.shape[-1])).T

@@ -168,6 +168,17 @@ def test_a_device_without_rows_is_named(tmp_path: Path, monkeypatch) -> None:
         results.check_stored("h201", "gpu")
 
 
+def test_blank_lines_are_named_by_their_number(tmp_path: Path) -> None:
+    (file,) = results.append("spmm", [row(), row(date="yesterday")], tmp_path)
+    header, good, bad = file.read_text().splitlines()
+    file.write_text("\n".join([header, "", good, ""]))
+    with pytest.raises(ValueError, match="line 2 has no date; allowed: rows that have one"):
+        results.of_file(file)
+    file.write_text("\n".join([header, good, good, bad, ""]))
+    with pytest.raises(ValueError, match="line 4 has date='yesterday'; allowed: "):
+        results.of_file(file)
+
+
 def test_what_pandas_takes_for_missing_is_a_name(tmp_path: Path) -> None:
     results.append("spmm", [row(pattern="None"), row(time_us=float("nan"))], tmp_path)
     rows = results.measured("spmm", tmp_path)

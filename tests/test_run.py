@@ -5,10 +5,11 @@ import json
 import re
 import shutil
 import sys
+from html import escape
 from pathlib import Path
 from queue import Empty
 from typing import ClassVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from click.testing import CliRunner
@@ -140,6 +141,11 @@ def test_a_failing_notebook_does_not_stop_the_others(mixed):
 def test_links_between_notebooks_lead_to_pages():
     link = '<a href="{}">next</a>'
     assert report.to_pages(link.format("10_a.ipynb"), ["10_a", "b"]) == link.format("10_a.html")
+    for name in ("a+b", "a (1)", "a,b=c@d", "a&b"):
+        for spelt in (name, quote(name), escape(name), escape(quote(name, safe="()+,=@&"))):
+            assert report.to_pages(link.format(f"{spelt}.ipynb"), [name]) == link.format(
+                f"{spelt}.html"
+            )
     for other in ("20_c.ipynb", "10_a.ipynb#x", "10_axipynb"):
         assert report.to_pages(link.format(other), ["10_a"]) == link.format(other)
     download = '<a href="10_a.ipynb" download>'

@@ -125,6 +125,13 @@ def test_without_values_nothing_is_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_links_that_lead_in_a_circle_are_told(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(RuntimeError, match=r"cannot write path='.*a': Too many levels of symbolic"):
+        encode(random_sparse(9, 9, 0.5), "csr").save(tmp_path / "a")
+
+
 def test_a_missing_file_and_a_foreign_file_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"absent'?: no such file"):
         load(tmp_path / "absent")

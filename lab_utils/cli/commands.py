@@ -139,7 +139,7 @@ def formats(gpu: str, shapes: list[str], models: list[str], Ns: list[int],
         said = {"shape": f"{case.M}x{case.K}", "zeros": f"{100 * case.sparsity:g}%", "N": case.N}
         best = {"fastest": ranked[0].format, "MB": f"{ranked[0].encoded_bytes / 1e6:.1f}"}
         table.append(said | best | {one.format: one.speedup for one in ranked})
-    unheld = " and ".join(HELD[gpu]) if gpu in HELD else "these numbers"
+    unheld = " and ".join(HELD[device.name]) if device.name in HELD else "these numbers"
     warning = f"; no rows of this GPU hold {unheld} to anything" if unheld else ""
     click.echo(f"{device.title}: speed-up over dense{warning}\n")
     told = pd.DataFrame(table)

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from lab_utils.files import write_whole
+from lab_utils.files import linked, write_whole
 
 KEYS = ("format", "version", "shape", "dtype", "crc32")
 
@@ -38,7 +38,7 @@ def write(path: str | Path, metadata: dict, arrays: dict[str, Tensor]) -> None:
 def _target(path: str | Path) -> Path:
     """The file to write: what a link leads to, not the link."""
     allowed = "the name of a file, there or not"
-    target = _named(path, allowed).resolve()
+    target = linked(_named(path, allowed))
     if not Path(path).name or (target.exists() and not target.is_file()):
         raise ValueError(f"path={str(Path(path))!r}; allowed: {allowed}")
     return target

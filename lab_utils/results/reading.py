@@ -41,11 +41,16 @@ def of_file(file: Path) -> pd.DataFrame:
     """
     try:
         texts = dict.fromkeys((*TEXT, *NAMES), str)
-        rows = pd.read_csv(file, dtype=texts, keep_default_na=False, na_values=["", "nan"])
+        rows = pd.read_csv(
+            file, dtype=texts, keep_default_na=False, na_values=["", "nan"], skip_blank_lines=False
+        )
     except ValueError as error:
         raise ValueError(f"{file} cannot be read as rows: {error}") from error
     if not isinstance(rows.index, pd.RangeIndex):  # pandas would take the first column for names
         raise ValueError(f"{file} cannot be read as rows: they have more fields than columns")
+    if (lacks := rows["date"].isna()).any():  # as blank lines do
+        line = lacks.argmax() + 2
+        raise ValueError(f"{file}: line {line} has no date; allowed: rows that have one")
     _check_cells(file, "date", rows["date"].str.fullmatch(DATE), rows, "2026-01-31T12:00:00+00:00")
     for name in rows.columns.difference(texts):
         if not pd.api.types.is_numeric_dtype(rows[name]):

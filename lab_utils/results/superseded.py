@@ -68,7 +68,7 @@ def _rows(file: Path) -> pd.DataFrame:
 def _read(file: Path) -> tuple[pd.DataFrame, list[bytes]]:
     """Rows, each of which is of a run, and the lines that they are, behind the header's."""
     rows, lines = of_file(file), file.read_bytes().splitlines(keepends=True)
-    for name in ("date", "device", *KERNEL_CASE):  # without, it would seem superseded
+    for name in ("device", *KERNEL_CASE):  # without, it would seem superseded
         if (lacks := rows[name].isna()).any():
             line = lacks.argmax() + 2
             raise ValueError(f"{file}: line {line} has no {name}; allowed: rows that have one")

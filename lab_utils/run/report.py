@@ -8,10 +8,11 @@ import base64
 import re
 import shutil
 from datetime import timedelta
+from html import unescape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import nbformat
 import plotly
@@ -64,8 +65,12 @@ def page(result: Result, made: RunReport) -> None:
 
 def to_pages(html: str, names: list[str]) -> str:
     """`html` whose links to these notebooks lead to their pages, but for downloads."""
-    some = "|".join(re.escape(quote(name)) for name in names)
-    return re.sub(rf'(<a href="(?:{some}))\.ipynb"(?! download)', r'\1.html"', html)
+
+    def to_page(link: re.Match[str]) -> str:
+        known = unquote(unescape(link[2])) in names  # there are many ways to quote a name
+        return f'{link[1]}{link[2]}.html"' if known else link[0]
+
+    return re.sub(r'(<a href=")([^"]*)\.ipynb"(?! download)', to_page, html)
 
 
 def opening(notebook: NotebookNode, otherwise: str) -> tuple[str, str]:
