@@ -48,3 +48,14 @@ def test_decodes_a_part_of_the_rows(format, options):
     for out in (torch.empty(300, 211, dtype=dense.dtype), "x", dense[0], dense.to_sparse()):
         with pytest.raises(ValueError, match=r"out (is|has) .*; allowed: "):
             A.decode_rows(0, out)
+
+
+def test_two_storages_of_one_buffer_are_one_memory():
+    buffer = np.zeros(3 * 64 * 64, np.float16)
+    A = encode(random_sparse(64, 64, 0.5), "dense")
+    name = next(iter(A.arrays))
+    own = torch.from_numpy(buffer[4096:8192]).copy_(A.arrays[name])
+    A.arrays[name] = own
+    with pytest.raises(ValueError, match="out shares memory with A"):
+        A.decode(torch.from_numpy(buffer[2048:6144]).view(64, 64))
+    A.decode(torch.from_numpy(buffer[8192:]).view(64, 64))

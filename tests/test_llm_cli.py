@@ -89,6 +89,7 @@ def test_rows_of_a_checkpoint(checkpoint, tmp_path) -> None:
     assert rows.format.tolist() == ["dense", "dense", "tca_bme", "tca_bme", *["transformers"] * 2]
     assert rows.batch.tolist() == [1, 2] * 3
     assert set(rows.weights) == {"checkpoint"} and set(rows.model) == {"tiny"}
+    assert set(rows.dtype) == {"fp16" if torch.cuda.is_available() else "bf16"}
     assert rows.sparsity.tolist() == [0, 0, 0.5, 0.5, 0, 0]
     assert "tokens per GPU-second" in done.output
     assert done.stdout.endswith(f"\n\nrows added to {next(tmp_path.glob('*/opt.csv'))}\n")
@@ -101,7 +102,7 @@ def test_rows_of_a_stored_model(pruned, tmp_path) -> None:
     assert rows[["format", "sparsity"]].drop_duplicates().values.tolist() == [
         ["dense", 0], ["tca_bme", 0.5],
     ]  # fmt: skip
-    assert rows.matmul_s.isna().all()
+    assert rows.matmul_s.isna().all() and set(rows.dtype) == {"bf16"}
 
 
 def test_nothing_is_saved_unless_it_should(pruned, tmp_path) -> None:

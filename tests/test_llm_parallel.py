@@ -204,7 +204,7 @@ def test_without_torchrun_there_is_one_rank(monkeypatch) -> None:
         assert ranks == Ranks(0, 1)
 
 
-@pytest.mark.parametrize("found", ["abc", "", "-2", "1.0"])
+@pytest.mark.parametrize("found", ["abc", "", "-2", "1.0", "0"])
 def test_what_torchrun_would_not_set_is_named(monkeypatch, found: str) -> None:
     monkeypatch.setenv("WORLD_SIZE", found)
     with (

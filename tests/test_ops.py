@@ -258,3 +258,12 @@ def test_a_linear_casts_under_autocast(dtype: torch.dtype) -> None:
     for device in ("cpu", "meta"):  # meta has no autocast
         with pytest.raises(ValueError, match="x is a torch.float32 tensor"):
             sparse_linear(x.to(device), A)
+
+
+@pytest.mark.parametrize("backend", ["nope", "cuda"])
+def test_without_tokens_a_backend_is_checked(backend: str) -> None:
+    A = encode(random_sparse(64, 64, 0.5), "tca_bme")
+    x = torch.empty(0, 64).half()
+    assert sparse_linear(x, A).shape == (0, 64)
+    with pytest.raises(ValueError, match=backend):
+        sparse_linear(x, A, backend=backend)

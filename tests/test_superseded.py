@@ -147,8 +147,10 @@ def test_an_empty_file_has_no_rows(file: Path, tmp_path: Path) -> None:
 
 def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:
     target = file.rename(tmp_path / "elsewhere.csv")
+    target.chmod(0o640)
     file.symlink_to(target)
     assert superseded.find("spmm", folder=tmp_path, drop=True).sum() == 1
+    assert target.stat().st_mode & 0o777 == 0o640
     assert file.is_symlink() and len(target.read_bytes().splitlines()) == 5
 
 

@@ -1,6 +1,6 @@
 """Arguments and results of formulas of (M, K, sparsity)."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from numbers import Integral, Real
 
 import numpy as np
@@ -52,7 +52,9 @@ def check_any(**lists: Sequence) -> None:
 
 
 def check_list(name: str, items: Sequence) -> None:
-    """Raise ValueError for a text in place of a list."""
+    """Raise ValueError for a text, or anything else without a length, in place of a list."""
+    if not isinstance(items, Sized):
+        raise ValueError(f"{name}={items!r:.60}; allowed: a list")
     if isinstance(items, str):
         raise ValueError(f"{name}={items!r:.60} is a text; allowed: a list")
 

@@ -82,9 +82,16 @@ def require_memory(name: str, tensor: Tensor) -> None:
 
 def require_apart(out: Tensor, operands: Iterable[Tensor], names: str) -> None:
     """Raise ValueError where `out` lies in memory of the operands, which it would overwrite."""
-    storages = {operand.untyped_storage().data_ptr() for operand in operands}
-    if out.untyped_storage().data_ptr() in storages:
+    begin, end = _memory(out)
+    found = map(_memory, operands)
+    if any(first < end and begin < last for first, last in found):
         raise ValueError(f"out shares memory with {names}; allowed: memory of its own")
+
+
+def _memory(tensor: Tensor) -> tuple[int, int]:
+    """Where the storage begins and ends: one buffer may have several of them."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
 
 def memory_problem(tensor: Tensor) -> str | None:

@@ -116,13 +116,13 @@ def running(
     does not let it go for LEAVE_S, its process ends there. NCCL ends a group only when no graph is
     left that holds a collective of it: let go of decoders inside.
     """
-    world = _from_environment("WORLD_SIZE", "1")
+    world = _from_environment("WORLD_SIZE", 1, "1")
     config.share(world)
     if world == 1:
         yield ALONE
         return
     cuda = torch.device(device).type == "cuda"
-    place = _own_gpu(_from_environment("LOCAL_RANK")) if cuda else None
+    place = _own_gpu(_from_environment("LOCAL_RANK", 0)) if cuda else None
     # Or else NCCL registers what graphs sum, as if it were no part of an expandable segment.
     os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
     store, rank, _ = next(dist.rendezvous("env://", timeout=timedelta(seconds=TIMEOUT_S)))
@@ -171,10 +171,11 @@ def _let_go(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _from_environment(name: str, otherwise: str = "") -> int:
+def _from_environment(name: str, least: int, otherwise: str = "") -> int:
     found = os.environ.get(name, otherwise)
-    if not found.isdecimal():
-        raise ValueError(f"{name}={found!r}; allowed: what torchrun sets it to, an integer from 0")
+    if not found.isdecimal() or int(found) < least:
+        what = f"what torchrun sets it to, an integer from {least}"
+        raise ValueError(f"{name}={found!r}; allowed: {what}")
     return int(found)
 
 
