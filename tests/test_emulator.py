@@ -1,5 +1,7 @@
 """The SpMM kernels on the host: results, traces, and what an operator must do."""
 
+import math
+
 import pytest
 import torch
 from gpu_formats import MULTIPLIED
@@ -182,7 +184,8 @@ def test_refusals() -> None:
     A, B = encode(random_sparse(64, 64, 0.5), "csr"), activations(64, 8)
     with pytest.raises(ValueError, match="A is csr; backend 'emulator' multiplies tiled_csl"):
         spmm(A, B, backend="emulator")
-    for wrong in ({"split_k": 0}, {"watch": -1}):
+    splits = [{"split_k": one} for one in (0, 0.5, 4097, math.inf, math.nan, "2")]
+    for wrong in (*splits, {"watch": -1}, {"watch": 1.5}, {"watch": True}):
         with pytest.raises(ValueError, match="allowed"), emulator.recording(**wrong):
             pass
 
