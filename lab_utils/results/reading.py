@@ -48,15 +48,21 @@ def of_file(file: Path) -> pd.DataFrame:
         raise ValueError(f"{file} cannot be read as rows: {error}") from error
     if not isinstance(rows.index, pd.RangeIndex):  # pandas would take the first column for names
         raise ValueError(f"{file} cannot be read as rows: they have more fields than columns")
-    if (lacks := rows["date"].isna()).any():  # as blank lines do
-        line = lacks.argmax() + 2
-        raise ValueError(f"{file}: line {line} has no date; allowed: rows that have one")
+    check_filled(file, rows, "date")  # which blank lines have not
     _check_cells(file, "date", rows["date"].str.fullmatch(DATE), rows, "2026-01-31T12:00:00+00:00")
     for name in rows.columns.difference(texts):
         if not pd.api.types.is_numeric_dtype(rows[name]):
             read = pd.to_numeric(rows[name], errors="coerce").notna()
             _check_cells(file, name, read, rows, "numbers, or nothing")
     return rows.fillna({name: "" for name in TEXT if name in rows})
+
+
+def check_filled(file: Path, rows: pd.DataFrame, *names: str) -> None:
+    """Raise ValueError for the first row of a file that has nothing in one of these columns."""
+    for name in names:
+        if (lacks := rows[name].isna()).any():
+            line = lacks.argmax() + 2
+            raise ValueError(f"{file}: line {line} has no {name}; allowed: rows that have one")
 
 
 def _check_cells(file: Path, name: str, good: pd.Series, rows: pd.DataFrame, allowed: str) -> None:

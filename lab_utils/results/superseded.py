@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from lab_utils.files import locked, write_whole, writing
-from lab_utils.results.reading import of_file, of_last_run
+from lab_utils.results.reading import check_filled, of_file, of_last_run
 from lab_utils.results.tables import KERNEL_CASE, files_of
 
 TABLES = ("spmm", "energy")  # whose rows are of a kernel, and replace each other
@@ -68,10 +68,7 @@ def _rows(file: Path) -> pd.DataFrame:
 def _read(file: Path) -> tuple[pd.DataFrame, list[bytes]]:
     """Rows, each of which is of a run, and the lines that they are, behind the header's."""
     rows, lines = of_file(file), file.read_bytes().splitlines(keepends=True)
-    for name in ("device", *KERNEL_CASE):  # without, it would seem superseded
-        if (lacks := rows[name].isna()).any():
-            line = lacks.argmax() + 2
-            raise ValueError(f"{file}: line {line} has no {name}; allowed: rows that have one")
+    check_filled(file, rows, "device", *KERNEL_CASE)  # without, it would seem superseded
     if len(lines) != 1 + len(rows):
         raise ValueError(f"{file}: {len(lines) - 1} lines for {len(rows)} rows; allowed: one each")
     return rows, lines

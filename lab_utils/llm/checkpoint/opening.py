@@ -27,11 +27,12 @@ def opened(
 
     Raises ValueError for anything else, and for a checkpoint that is damaged or no OPT.
     """
-    if str(name) and Path(name).is_dir():
+    name = str(name)  # of a path, too
+    if name and Path(name).is_dir():
         return Stored(name) if _is_ours(Path(name)) else HuggingFace(name)
-    if str(name).lower() not in map(str.lower, family()):
+    if name.lower() not in map(str.lower, family()):
         raise ValueError(f"model={name!r} is no folder; allowed: one, or {', '.join(family())}")
-    return Random(OPTConfig.of(str(name)), seed=seed, device=device, dtype=dtype)
+    return Random(OPTConfig.of(name), seed=seed, device=device, dtype=dtype)
 
 
 def model_of(
